@@ -1,0 +1,374 @@
+"""CoRNN, a recurrent layer of coupled oscillators, and CoRNNCell, one step of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from cornn import engine, functional
+from cornn.stacking import Stack, checked_input, checked_state
+
+__all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
+
+Values = float | Sequence[float] | Tensor
+"""dt, gamma or epsilon: one number, or one a neuron."""
+
+CONSTANTS = ("dt", "gamma", "epsilon")
+
+
+class Matrices(NamedTuple):
+    """The paper's weights; W_z is its calligraphic W. Views: what is written into them is written into the layer."""
+
+    V: Tensor  # (hidden, input)
+    W: Tensor  # (hidden, hidden)
+    W_z: Tensor  # (hidden, hidden)
+    b: Tensor | None  # (hidden)
+
+
+class Oscillators(NamedTuple):
+    """The constants of the oscillators, each of shape () or (hidden)."""
+
+    dt: Tensor
+    gamma: Tensor
+    epsilon: Tensor
+
+
+class Bounds(NamedTuple):
+    """Half-widths of the uniform distributions that V, W and W_z, and b are drawn from."""
+
+    V: float
+    W: float
+    b: float
+
+
+INITS = {
+    # The authors' one affine map of [u, z, y].
+    "paper": lambda d, m: Bounds((d + 2 * m) ** -0.5, (d + 2 * m) ** -0.5, (d + 2 * m) ** -0.5),
+    # Their three separate maps of u, z and y (noise-padded CIFAR-10).
+    "separate": lambda d, m: Bounds(d**-0.5, m**-0.5, d**-0.5),
+    # Their two separate maps of u and of [z, y] (IMDB).
+    "separate-pair": lambda d, m: Bounds(d**-0.5, (2 * m) ** -0.5, d**-0.5),
+    # Ours for long memory: nearly uncoupled neurons that see their input clearly. See docs/adding.md.
+    "memory": lambda d, m: Bounds(1.0, 0.1 * (d + 2 * m) ** -0.5, 1.0),
+}
+
+
+def _constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Tensor:
+    """`value` as a checked tensor of shape () or (hidden), in double precision."""
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
+    if tensor.shape not in ((), (1,), (hidden_size,)):
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}: give one number, or one for each of the {hidden_size} neurons"
+        )
+    if name == "dt" and not ((tensor > 0) & (tensor < 1)).all():
+        raise ValueError(f"dt must lie between 0 and 1, got {_worst(tensor, (tensor > 0) & (tensor < 1))}")
+    if name != "dt" and not ((tensor >= 0) & tensor.isfinite()).all():
+        raise ValueError(
+            f"{name} must be finite and not negative, got {_worst(tensor, (tensor >= 0) & tensor.isfinite())}"
+        )
+    if tensor.shape == (hidden_size,):
+        return tensor
+    tensor = tensor.reshape(())
+    return tensor.expand(hidden_size).clone() if per_neuron else tensor
+
+
+def _worst(tensor: Tensor, good: Tensor) -> float:
+    return tensor[~good].flatten()[0].item()
+
+
+def _free(name: str, value: Tensor) -> Tensor:
+    """The unconstrained number behind a trainable constant; `_constrained` is its inverse."""
+    if name == "dt":
+        return torch.logit(value)
+    if (value <= 0).any():
+        raise ValueError(f"a trainable {name} must start above 0, got {_worst(value, value > 0)}")
+    return value + torch.log(-torch.expm1(-value))
+
+
+def _constrained(name: str, free: Tensor) -> Tensor:
+    """dt in (0, 1) by a sigmoid, gamma and epsilon above 0 by a softplus: open intervals also after rounding."""
+    limits = torch.finfo(free.dtype)
+    if name == "dt":
+        return limits.eps + (1 - 2 * limits.eps) * torch.sigmoid(free)
+    return nn.functional.softplus(free, threshold=40) + limits.tiny
+
+
+class CoRNNCell(nn.Module):
+    """One step of coRNN at a time: `y, z = cell(input, (y, z))`.
+
+    A loop of this cell over a sequence ends in the same state as `CoRNN`; use `CoRNN` for whole sequences, it is much
+    faster. The arguments are those of `CoRNN`.
+
+    input: (batch, input_size), or (input_size) for a single sequence.
+    state: y and z, each (batch, hidden_size); zeros if not given.
+    timespans: a factor on dt, one number or one a sequence.
+    """
+
+    states = ("y", "z")
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dt: Values = 0.05,
+        gamma: Values = 0.5,
+        epsilon: Values = 4.0,
+        damping: str = "explicit",
+        activation: str = "tanh",
+        trainable: Sequence[str] = (),
+        per_neuron: bool = False,
+        init: str = "paper",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name} must be a whole number above 0, got {size!r}")
+        for name, value, known in (
+            ("damping", damping, functional.DAMPINGS),
+            ("activation", activation, functional.ACTIVATIONS),
+            ("init", init, INITS),
+        ):
+            if value not in known:
+                raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
+        trainable = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+        for name in trainable:
+            if name not in CONSTANTS:
+                raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")
+
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias_used = bool(bias)
+        self.damping = damping
+        self.activation = activation
+        self.trainable = trainable
+        self.init = init
+        where = {"device": device, "dtype": dtype or torch.get_default_dtype()}
+        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        for name, value in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon)):
+            value = _constant(name, value, hidden_size, per_neuron)
+            if name in trainable:
+                self.register_parameter(f"free_{name}", nn.Parameter(_free(name, value).to(**where)))
+            else:
+                self.register_buffer(name, value.to(**where))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the weights anew, from `generator` or PyTorch's own. The same seed gives the same weights anywhere."""
+        bounds = INITS[self.init](self.input_size, self.hidden_size)
+        drawn = [(self.weight_ih, bounds.V), (self.weight_hh, bounds.W)]
+        if self.bias is not None:
+            drawn.append((self.bias, bounds.b))
+        with torch.no_grad():
+            for parameter, bound in drawn:
+                if parameter.device.type != "meta":
+                    fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
+                    parameter.copy_(fresh.uniform_(-bound, bound, generator=generator))
+
+    def oscillators(self) -> Oscillators:
+        """The constants as they are now; differentiable where they are trained."""
+        return Oscillators(
+            *(
+                _constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
+                for name in CONSTANTS
+            )
+        )
+
+    def matrices(self) -> Matrices:
+        """The paper's V, W, W_z and b, as views of the parameters."""
+        weight, m = self.weight_hh.detach(), self.hidden_size
+        return Matrices(
+            self.weight_ih.detach(), weight[:, :m], weight[:, m:], None if self.bias is None else self.bias.detach()
+        )
+
+    def forward(
+        self,
+        input: Float[Tensor, "*batch input"],
+        state: tuple[Tensor, Tensor] | None = None,
+        *,
+        timespans: float | Float[Tensor, "*batch"] | None = None,
+    ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
+        input = checked_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
+        shape = (*input.shape[:-1], self.hidden_size)
+        y, z = checked_state(state, self.states, shape, input)
+        dt, gamma, epsilon = self.oscillators()
+        if timespans is not None:
+            dt = dt * (timespans.unsqueeze(-1) if isinstance(timespans, Tensor) else timespans)
+        m = self.hidden_size
+        with torch.autocast(input.device.type, enabled=False):
+            return functional.step(
+                nn.functional.linear(input, self.weight_ih, self.bias),
+                y,
+                z,
+                self.weight_hh[:, :m],
+                self.weight_hh[:, m:],
+                dt,
+                gamma,
+                epsilon,
+                damping=self.damping,
+                activation=self.activation,
+            )
+
+    def sequence(
+        self,
+        input: Float[Tensor, "time batch input"],
+        state: Float[Tensor, "2 batch hidden"],
+        *,
+        timespans: Float[Tensor, "time batch"] | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+    ) -> tuple[Tensor, Float[Tensor, "2 batch hidden"]]:
+        """All steps at once: the output of every step (empty, perhaps, if not `every`) and the last state."""
+        constants = torch.stack([constant.expand(self.hidden_size) for constant in self.oscillators()])
+        return engine.run(
+            input,
+            state,
+            self.weight_ih,
+            self.bias,
+            self.weight_hh,
+            constants,
+            update=f"cornn/{self.damping}/{self.activation}",
+            timespans=timespans,
+            lengths=lengths,
+            every=every,
+            backend=backend,
+        )
+
+    def extra_repr(self) -> str:
+        constants = ", ".join(
+            f"{name}={value.item():.4g}" if value.dim() == 0 else f"{name}={value.min():.3g}..{value.max():.3g}"
+            for name, value in self.oscillators()._asdict().items()
+        )
+        options = [f"damping={self.damping!r}"] if self.damping != "explicit" else []
+        options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
+        options += [f"trainable={self.trainable}"] if self.trainable else []
+        options += [] if self.bias_used else ["bias=False"]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", constants, *options])
+
+
+class CoRNN(Stack):
+    """A recurrent layer of coupled, damped, driven oscillators: `output, (y, z) = layer(input)`.
+
+    It takes the place of `nn.LSTM`: same first arguments, same shapes, same handling of unbatched input,
+    `PackedSequence`, stacked layers, both directions and dropout. The state is (y, z), positions and velocities, each
+    of shape (num_layers * directions, batch, hidden_size), and output holds the y of every step.
+
+    dt, gamma, epsilon: step, stiffness and damping; one number, or one a neuron. How to choose them: a neuron with
+        epsilon**2 > 4 * gamma forgets with a half-life of about 0.69 * epsilon / (gamma * dt) steps, so pick them such
+        that this is near the distance your data asks to be remembered. The defaults give about 100 steps. Below that
+        damping a neuron rings instead, with about 6.3 / (gamma**0.5 * dt) steps to a period.
+    damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
+    activation: "tanh", or "identity", "relu", "duffing" for studies.
+    trainable: any of "dt", "gamma", "epsilon". dt stays in (0, 1), the others above 0, whatever the optimiser does.
+    per_neuron: whether each neuron has constants of its own (which matters once they are trained).
+    init: how the weights start: "paper" (one affine map of input and state), "separate" and "separate-pair" (the
+        authors' separate maps), or "memory" (ours: small coupling, large input weights, for long memory).
+    checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
+        Training then needs little memory beyond the output itself, at about 1.4 times the time.
+    backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
+
+    input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
+        `PackedSequence`.
+    timespans: factors on dt, for data sampled at uneven times: (time), or one a step and sequence in the layout of the
+        input. A span belongs to its step in both directions.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dt: Values = 0.05,
+        gamma: Values = 0.5,
+        epsilon: Values = 4.0,
+        damping: str = "explicit",
+        activation: str = "tanh",
+        trainable: Sequence[str] = (),
+        per_neuron: bool = False,
+        init: str = "paper",
+        checkpoint_every: int | None = None,
+        backend: str = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        def cell(features: int) -> CoRNNCell:
+            return CoRNNCell(
+                features,
+                hidden_size,
+                bias,
+                dt=dt,
+                gamma=gamma,
+                epsilon=epsilon,
+                damping=damping,
+                activation=activation,
+                trainable=trainable,
+                per_neuron=per_neuron,
+                init=init,
+                device=device,
+                dtype=dtype,
+            )
+
+        super().__init__(
+            cell,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            checkpoint_every=checkpoint_every,
+            backend=backend,
+        )
+
+    def matrices(self, layer: int = 0, reverse: bool = False) -> Matrices:
+        """V, W, W_z and b of one layer and direction, as views: `layer.matrices().W.zero_()` uncouples the neurons."""
+        return self.cell(layer, reverse).matrices()
+
+    def oscillators(self, layer: int = 0, reverse: bool = False) -> Oscillators:
+        """dt, gamma and epsilon of one layer and direction, as they are now."""
+        return self.cell(layer, reverse).oscillators()
+
+    @classmethod
+    def from_original(cls, state_dict: Mapping[str, Tensor], **options) -> tuple["CoRNN", dict[str, Tensor]]:
+        """A layer with the weights of one of the authors' published models, and that model's readout.
+
+        state_dict: with `cell.i2h.weight`, columns ordered u, z, y, and `cell.i2h.bias`.
+        options: of `CoRNN`; dt, gamma and epsilon are not in the file.
+
+        The readout comes back as a dictionary that `nn.Linear(hidden, outputs).load_state_dict` takes.
+        """
+        if "cell.i2h.weight" not in state_dict:
+            raise ValueError(
+                f"no cell.i2h.weight in the state_dict (it has {', '.join(sorted(state_dict)) or 'nothing'}): "
+                "this is not one of the authors' coRNN models"
+            )
+        weight = state_dict["cell.i2h.weight"]
+        hidden, columns = weight.shape
+        inputs = columns - 2 * hidden
+        if inputs < 1:
+            raise ValueError(f"cell.i2h.weight has shape {tuple(weight.shape)}, expected (m, inputs + 2m)")
+        bias = state_dict.get("cell.i2h.bias")
+        options = {"dtype": weight.dtype, "device": weight.device, "bias": bias is not None} | options
+        layer = cls(inputs, hidden, **options)
+        V, W, W_z, b = layer.matrices()
+        V.copy_(weight[:, :inputs])
+        W_z.copy_(weight[:, inputs : inputs + hidden])
+        W.copy_(weight[:, inputs + hidden :])
+        if b is not None and bias is not None:
+            b.copy_(bias)
+        prefix = "readout."
+        return layer, {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}

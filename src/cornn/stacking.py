@@ -1,0 +1,267 @@
+"""The contract of `nn.LSTM` around any recurrent cell: layers, directions, packed input, dropout, checkpoints.
+
+A cell is a module with `states` (the names of the parts of its state), `reset_parameters(generator)`, and
+
+    sequence(input, state, *, timespans, lengths, every, backend) -> (output, last)
+
+for time-major input (time, batch, features) and a state (states, batch, hidden).
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["Stack", "checked_input", "checked_state"]
+
+
+def checked_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
+    if input.dim() not in ranks:
+        raise ValueError(f"input has {input.dim()} dimensions, expected {kind}")
+    if input.shape[-1] != weight.shape[-1]:
+        raise ValueError(
+            f"input has {input.shape[-1]} features, this layer expects {weight.shape[-1]} "
+            f"(input_size={weight.shape[-1]})"
+        )
+    if input.device != weight.device:
+        raise ValueError(f"input is on {input.device}, this layer on {weight.device}: move one with .to(...)")
+    if input.dtype != weight.dtype:
+        if not torch.is_autocast_enabled(input.device.type):
+            raise ValueError(
+                f"input is {input.dtype}, this layer's weights are {weight.dtype}: "
+                f"convert one, for instance input.to({weight.dtype})"
+            )
+        input = input.to(weight.dtype)
+    return input
+
+
+def checked_state(
+    state: Tensor | tuple[Tensor, ...] | None, names: tuple[str, ...], shape: tuple[int, ...], input: Tensor
+) -> tuple[Tensor, ...]:
+    if state is None:
+        return tuple(input.new_zeros(shape) for _ in names)
+    state = (state,) if isinstance(state, Tensor) else tuple(state)
+    if len(state) != len(names):
+        raise ValueError(f"state has {len(state)} parts, expected {len(names)}: ({', '.join(names)})")
+    for name, part in zip(names, state, strict=True):
+        if tuple(part.shape) != tuple(shape):
+            raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
+        if part.device != input.device:
+            raise ValueError(f"state {name} is on {part.device}, the input on {input.device}: move it with .to(...)")
+        if part.dtype != input.dtype and not torch.is_autocast_enabled(input.device.type):
+            raise ValueError(f"state {name} is {part.dtype}, the input {input.dtype}: convert one with .to(...)")
+    return tuple(part.to(input.dtype) for part in state)
+
+
+def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
+    """`timespans` as (time, batch), for an input that is time-major already."""
+    steps, batch = input.shape[:2]
+    if timespans.shape == (steps,):
+        timespans = timespans.unsqueeze(1).expand(steps, batch)
+    elif batch_first:
+        timespans = timespans.mT if timespans.dim() == 2 else timespans
+    if timespans.shape != (steps, batch):
+        layout = (batch, steps) if batch_first else (steps, batch)
+        raise ValueError(f"timespans have shape {tuple(timespans.shape)}, expected ({steps},) or {layout}")
+    timespans = timespans.to(input)
+    # Looking at the values would make a GPU wait.
+    if timespans.device.type == "cpu" and not torch.compiler.is_compiling():
+        good = (timespans >= 0) & timespans.isfinite()
+        if not good.all():
+            raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
+    return timespans
+
+
+def _reversed(sequence: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sequence backwards within its own length."""
+    if lengths is None:
+        return sequence.flip(0)
+    clock = torch.arange(sequence.shape[0], device=sequence.device).unsqueeze(1)
+    source = torch.where(clock < lengths, lengths - 1 - clock, clock)
+    source = source.reshape(source.shape + (1,) * (sequence.dim() - 2)).expand(sequence.shape)
+    return sequence.gather(0, source)
+
+
+class Stack(nn.Module):
+    """Layers and directions of cells, behind the interface of `nn.LSTM`.
+
+    cell: makes a cell for a given number of input features.
+    """
+
+    def __init__(
+        self,
+        cell: Callable[[int], nn.Module],
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        checkpoint_every: int | None = None,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        if not isinstance(num_layers, int) or num_layers < 1:
+            raise ValueError(f"num_layers must be a whole number above 0, got {num_layers!r}")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout!r}")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn("dropout acts between layers, so it does nothing with num_layers=1", stacklevel=3)
+        if checkpoint_every is not None and checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every must be a whole number above 0, got {checkpoint_every!r}")
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.checkpoint_every = checkpoint_every
+        self.backend = backend
+        directions = 2 if bidirectional else 1
+        self.cells = nn.ModuleDict()
+        for layer in range(num_layers):
+            features = input_size if layer == 0 else hidden_size * directions
+            for reverse in range(directions):
+                self.cells[_name(layer, bool(reverse))] = cell(features)
+
+    def cell(self, layer: int = 0, reverse: bool = False) -> nn.Module:
+        """The cell of one layer and direction; its parameters are this layer's own."""
+        name = _name(layer, reverse)
+        if name not in self.cells:
+            raise ValueError(
+                f"no layer {layer}{' in reverse' if reverse else ''} here: there are {', '.join(self.cells)}"
+            )
+        return self.cells[name]
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        for cell in self.cells.values():
+            cell.reset_parameters(generator)
+
+    def flatten_parameters(self) -> None:
+        """There is nothing to flatten; code written for `nn.LSTM` calls this."""
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        state: Tensor | tuple[Tensor, ...] | None = None,
+        *,
+        timespans: Tensor | PackedSequence | None = None,
+    ) -> tuple[Tensor | PackedSequence, Tensor | tuple[Tensor, ...]]:
+        """(output, state), in the shapes of `nn.LSTM`."""
+        return self._run(input, state, timespans, every=True)
+
+    def last_state(
+        self,
+        input: Tensor | PackedSequence,
+        state: Tensor | tuple[Tensor, ...] | None = None,
+        *,
+        timespans: Tensor | PackedSequence | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
+        """The state that `forward` ends in, without making the output of every step."""
+        return self._run(input, state, timespans, every=False)[1]
+
+    def _run(self, input, state, timespans, every: bool):
+        packed = input if isinstance(input, PackedSequence) else None
+        batch_first, lengths, order, back = self.batch_first, None, None, None
+        unbatched = packed is None and input.dim() == 2
+        if packed is not None:
+            order, back = packed.sorted_indices, packed.unsorted_indices
+            input, lengths = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
+            if isinstance(timespans, PackedSequence):
+                timespans, batch_first = pad_packed_sequence(timespans)[0], False
+        elif unbatched:
+            input, batch_first = input.unsqueeze(1), False
+        elif batch_first and input.dim() == 3:
+            input = input.transpose(0, 1)
+        weight = next(iter(self.cells.values())).weight_ih
+        input = checked_input(input, weight, (3,), "(time, batch, features), or (time, features) unbatched")
+        if input.shape[0] == 0:
+            raise ValueError("input has no time steps: a sequence needs at least one")
+        if timespans is not None:
+            timespans = _checked_timespans(timespans, input, batch_first)
+
+        names = next(iter(self.cells.values())).states
+        shape = (len(self.cells), input.shape[1], self.hidden_size)
+        if unbatched and state is not None:
+            parts = (state,) if isinstance(state, Tensor) else tuple(state)
+            checked_state(parts, names, (shape[0], shape[2]), input)
+            state = tuple(part.unsqueeze(1) for part in parts)
+        first = torch.stack(checked_state(state, names, shape, input))
+        if order is not None:
+            first = first.index_select(2, order)
+            timespans = None if timespans is None else timespans.index_select(1, order)
+        if lengths is not None:
+            lengths = lengths.to(input.device)
+
+        output, last = self._layers(input, first, timespans, lengths, every)
+
+        if back is not None:
+            last = last.index_select(2, back)
+        state = (last.squeeze(2) if unbatched else last).unbind(0)
+        state = state if len(names) > 1 else state[0]
+        if not every:
+            return output, state
+        if packed is not None:
+            ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))[1]
+            data = pack_padded_sequence(output, ends).data
+            return PackedSequence(data, packed.batch_sizes, order, back), state
+        if unbatched:
+            return output.squeeze(1), state
+        return output.transpose(0, 1) if batch_first else output, state
+
+    def _layers(self, input, first, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
+        output, last = input, []
+        reversed_spans = None
+        if self.bidirectional and timespans is not None:
+            reversed_spans = _reversed(timespans, lengths)
+        for layer in range(self.num_layers):
+            wanted = every or layer < self.num_layers - 1
+            index = len(last)
+            forwards, end = self._cell(_name(layer, False), output, first[:, index], timespans, lengths, wanted)
+            last.append(end)
+            if self.bidirectional:
+                mirrored = _reversed(output, lengths)
+                backwards, end = self._cell(
+                    _name(layer, True), mirrored, first[:, index + 1], reversed_spans, lengths, wanted
+                )
+                last.append(end)
+                forwards = torch.cat((forwards, _reversed(backwards, lengths)), -1) if wanted else forwards
+            output = forwards
+            if layer < self.num_layers - 1:
+                output = nn.functional.dropout(output, self.dropout, self.training)
+        return output, torch.stack(last, 1)
+
+    def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
+        """One cell over the sequence; in segments of which only the ends are kept, where that is asked for."""
+        sequence, size = self.cells[name].sequence, self.checkpoint_every
+        if size is None or input.shape[0] <= size:
+            return sequence(input, state, timespans=timespans, lengths=lengths, every=every, backend=self.backend)
+        outputs = []
+        # split, not slicing: the gradient of a slice is as long as the whole sequence.
+        parts = input.split(size)
+        spans = [None] * len(parts) if timespans is None else timespans.split(size)
+        for number, (part, span) in enumerate(zip(parts, spans, strict=True)):
+            rest = None if lengths is None else (lengths - number * size).clamp(0, len(part))
+            output, state = checkpoint(
+                sequence,
+                part,
+                state,
+                timespans=span,
+                lengths=rest,
+                every=every,
+                backend=self.backend,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+            outputs.append(output)
+        return torch.cat(outputs) if every else outputs[-1], state
+
+
+def _name(layer: int, reverse: bool) -> str:
+    return f"l{layer}_reverse" if reverse else f"l{layer}"
