@@ -51,7 +51,7 @@ INITS = {
     # Their two separate maps of u and of [z, y] (IMDB).
     "separate-pair": lambda d, m: Bounds(d**-0.5, (2 * m) ** -0.5, d**-0.5),
     # Ours for long memory: nearly uncoupled neurons that see their input clearly. See docs/adding.md.
-    "memory": lambda d, m: Bounds(1.0, 0.1 * (d + 2 * m) ** -0.5, 1.0),
+    "memory": lambda d, m: Bounds(1.7, 0.05 * (d + 2 * m) ** -0.5, 0.3),
 }
 
 
@@ -171,6 +171,13 @@ class CoRNNCell(nn.Module):
                 if parameter.device.type != "meta":
                     fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
                     parameter.copy_(fresh.uniform_(-bound, bound, generator=generator))
+
+    def centre_(self, mean: Float[Tensor, " input"]) -> None:
+        """Shift the bias such that an input equal to `mean`, the average of your data, drives no neuron."""
+        if self.bias is None:
+            raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
+        V, _, _, b = self.matrices()
+        b -= V @ mean.to(V)
 
     def oscillators(self) -> Oscillators:
         """The constants as they are now; differentiable where they are trained."""
@@ -337,6 +344,16 @@ class CoRNN(Stack):
     def matrices(self, layer: int = 0, reverse: bool = False) -> Matrices:
         """V, W, W_z and b of one layer and direction, as views: `layer.matrices().W.zero_()` uncouples the neurons."""
         return self.cell(layer, reverse).matrices()
+
+    def centre_(self, mean: Float[Tensor, " input"]) -> None:
+        """Shift the first layer's bias such that an input equal to `mean` drives no neuron.
+
+        Slow neurons add up what drives them: without this their state grows with the length of the sequence from the
+        average input alone, which hides the rest and makes training hard.
+        """
+        for name, cell in self.cells.items():
+            if name.startswith("l0"):
+                cell.centre_(mean)
 
     def oscillators(self, layer: int = 0, reverse: bool = False) -> Oscillators:
         """dt, gamma and epsilon of one layer and direction, as they are now."""

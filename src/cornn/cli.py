@@ -1,0 +1,201 @@
+"""The command line: parse, call, print."""
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from cornn import training
+from cornn.paper import RECIPES
+from cornn.report import curve
+from cornn.runs import Run
+from cornn.tasks import TASKS
+from cornn.training import Train
+
+__all__ = ["run"]
+
+DESCRIPTION = """Recurrent networks of coupled oscillators.
+
+Try `cornn train adding`: it trains a network on the CPU to add two marked numbers of a sequence of 500, and needs no
+data."""
+
+
+@dataclass(frozen=True)
+class TrainCommand:
+    """Train a model on a task, and leave a run folder."""
+
+    config: Train
+    out: Path | None = None
+    """Where the run folder goes. Default: a new folder under runs/."""
+    quiet: bool = False
+    """Print the closing lines only."""
+
+
+@dataclass(frozen=True)
+class EvaluateCommand:
+    """Compute the test metric of a finished run anew, from its weights."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+
+
+@dataclass(frozen=True)
+class ResumeCommand:
+    """Go on with a run that was stopped, from its last checkpoint."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    quiet: bool = False
+    """Print the closing lines only."""
+
+
+TrainTask = tyro.extras.subcommand_type_from_defaults(
+    {name: TrainCommand(Train(task=options())) for name, options in TASKS.items()},
+    {name: f"{options.__doc__} Recipes: {', '.join(RECIPES[name])}." for name, options in TASKS.items()},
+    prefix_names=False,
+)
+
+
+@dataclass(frozen=True)
+class TrainAny:
+    """Train a model on a task, and leave a run folder."""
+
+    command: TrainTask
+
+
+Command = (
+    Annotated[TrainAny, tyro.conf.subcommand("train")]
+    | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
+    | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
+)
+
+
+def run(arguments: Sequence[str]) -> None:
+    command = tyro.cli(
+        Command,
+        prog="cornn",
+        description=DESCRIPTION,
+        args=arguments,
+        config=(
+            tyro.conf.OmitArgPrefixes,
+            tyro.conf.OmitSubcommandPrefixes,
+            tyro.conf.CascadeSubcommandArgs,
+            tyro.conf.DisallowNone,
+            tyro.conf.FlagCreatePairsOff,
+        ),
+    )
+    _hush()
+    if isinstance(command, TrainAny):
+        _train(command.command)
+    elif isinstance(command, ResumeCommand):
+        console = Console()
+        finished = _watched(console, command.quiet, lambda watch: training.resume(command.run, watch))
+        _conclude(console, finished)
+    else:
+        _evaluate(command)
+
+
+def _train(command: TrainCommand) -> None:
+    console = Console()
+    config = training.resolve(command.config)
+    out = command.out or _new_folder(Path("runs"), next(n for n, t in TASKS.items() if isinstance(config.task, t)))
+    if not command.quiet:
+        task = config.task.load(config.seed)
+        parameters = training.count_parameters(training.build(config, task))
+        recipe = RECIPES[task.name][config.recipe]
+        console.print(
+            f"[bold]{task.name}[/bold], {task.length} steps a sequence; coRNN with {config.hidden_size} neurons, "
+            f"{parameters:,} parameters; seed {config.seed}",
+            highlight=False,
+        )
+        console.print(f"recipe: {recipe.source}", style="dim", highlight=False)
+    finished = _watched(console, command.quiet, lambda watch: training.fit(config, out, watch))
+    _conclude(console, finished)
+
+
+def _watched(console: Console, quiet: bool, work) -> Run:
+    """Run `work(watch)` under a progress bar."""
+    if quiet:
+        return work(lambda progress: None)
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}  test MSE {task.fields[metric]}  {task.fields[speed]} seq/s"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        shown = bar.add_task("training", total=None, loss="…", metric="…", speed="…")
+
+        def watch(progress: training.Progress) -> None:
+            task = bar.tasks[shown]
+            fields: dict[str, str] = {}
+            if progress.loss is not None:
+                fields["loss"] = f"{progress.loss:.4f}"
+            if progress.metric is not None:
+                fields["metric"] = f"{progress.metric:.4f}"
+            if task.speed:
+                fields["speed"] = f"{task.speed * progress.batch_size:,.0f}"
+            bar.update(shown, completed=progress.step, total=progress.steps, **fields)
+
+        return work(watch)
+
+
+def _conclude(console: Console, finished: Run) -> None:
+    result = finished.result or {}
+    config = training.config_of(finished)
+    task = config.task.load(config.seed)
+    rows = [(row["step"], row["metric"]) for row in finished.metrics()]
+    console.print(
+        curve(rows, goal=config.until, title=f"{task.metric} on {task.evaluated_on}, by training step"),
+        highlight=False,
+        soft_wrap=True,
+    )
+    reached = result["test"]
+    console.print(
+        f"test {task.metric} [bold]{reached:.4f}[/bold] after {result['steps']:,} steps and {result['seconds']:.0f} s, "
+        f"against {task.trivial:.4f} {task.trivial_words}: {_verdict(reached, task.trivial, config.until)}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(f"run folder: {finished.path}", highlight=False, soft_wrap=True)
+
+
+def _verdict(reached: float, trivial: float, goal: float | None) -> str:
+    if goal and reached < goal:
+        return "solved"
+    if reached < 0.9 * trivial:
+        return "learned something, not solved"
+    return "not learned"
+
+
+def _evaluate(command: EvaluateCommand) -> None:
+    console = Console()
+    finished, task, metric = training.evaluate(command.run)
+    recorded = (finished.result or {}).get("test")
+    console.print(
+        f"{command.run}: test {task.metric} [bold]{metric:.6f}[/bold], against {task.trivial:.4f} {task.trivial_words}"
+        + (f"; {recorded:.6f} was recorded" if recorded is not None else ""),
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _new_folder(root: Path, name: str) -> Path:
+    number = 1
+    while (root / f"{name}-{number:04d}").exists():
+        number += 1
+    return root / f"{name}-{number:04d}"
+
+
+def _hush() -> None:
+    """Fabric tells about its accelerators and worker processes; a run of one process needs none of it."""
+    logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="lightning_fabric")

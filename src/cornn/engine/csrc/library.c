@@ -1,0 +1,63 @@
+/* What Python calls. */
+
+#include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "cornn.h"
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+extern const Kernel *const cornn_float_generic[], *const cornn_double_generic[];
+#if defined(__x86_64__)
+extern const Kernel *const cornn_float_avx512[], *const cornn_double_avx512[];
+extern const Kernel *const cornn_float_avx2[], *const cornn_double_avx2[];
+#endif
+
+enum { NOT_BUILT = -1, NOT_HERE = 0, HERE = 1 };
+
+EXPORT int64_t cornn_interface(void) { return CORNN_INTERFACE; }
+
+/* Whether this processor has an instruction set, and the library kernels for it. */
+EXPORT int cornn_supports(const char *isa)
+{
+    if (!strcmp(isa, "generic")) return HERE;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!strcmp(isa, "avx512")) return __builtin_cpu_supports("avx512f") ? HERE : NOT_HERE;
+    if (!strcmp(isa, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? HERE : NOT_HERE;
+#endif
+    return NOT_BUILT;
+}
+
+/* NULL where there is no such update. `isa` is one that cornn_supports. */
+EXPORT const Kernel *cornn_kernel(const char *isa, int is_double, const char *update)
+{
+    const Kernel *const *table = is_double ? cornn_double_generic : cornn_float_generic;
+#if defined(__x86_64__)
+    if (!strcmp(isa, "avx512")) table = is_double ? cornn_double_avx512 : cornn_float_avx512;
+    if (!strcmp(isa, "avx2")) table = is_double ? cornn_double_avx2 : cornn_float_avx2;
+#else
+    (void)isa;
+#endif
+    for (; *table; table++)
+        if (!strcmp((*table)->update, update)) return *table;
+    return NULL;
+}
+
+/* Asks for large pages under memory that was not touched yet. Only speed depends on the answer. */
+EXPORT void cornn_large_pages(void *start, int64_t bytes)
+{
+#if defined(__linux__)
+    const uintptr_t page = 4096, from = ((uintptr_t)start + page - 1) & ~(page - 1);
+    const uintptr_t to = ((uintptr_t)start + bytes) & ~(page - 1);
+    if (to > from) madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)start, (void)bytes;
+#endif
+}

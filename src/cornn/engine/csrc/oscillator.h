@@ -1,0 +1,67 @@
+/* coRNN's update:  z = a z + c tanh(pre) - g y;  y = y + h z,  with a, c, g, h made of dt, gamma, epsilon and the span.
+
+   An update for sequence.h is this file's macros and its four functions, on vectors of neurons; IMPLICIT is given. */
+
+#define STATES 2         /* y and z */
+#define DRIVES 1         /* values that the update takes: products of R with the state, plus a drive */
+#define PRODUCTS 1       /* blocks of R's rows: one for each drive, or a single one that all drives share */
+#define KEPT 1           /* what the backward pass is given of a step besides the states, in the drive's place */
+#define PARAMETERS 3     /* dt, gamma, epsilon */
+#define COEFFICIENTS 4   /* a, c, g, h */
+
+INLINE void NAME(coefficients)(const vec *parameter, vec span, vec *k)
+{
+    const vec h = parameter[0] * span, gamma = parameter[1], epsilon = parameter[2];
+    const vec w = IMPLICIT ? 1 / (1 + h * epsilon) : splat(1);
+    k[0] = IMPLICIT ? w : 1 - h * epsilon;
+    k[1] = h * w;
+    k[2] = h * gamma * w;
+    k[3] = h;
+}
+
+/* The state in place. */
+INLINE void NAME(step)(const vec *k, const vec *pre, vec *state, vec *kept)
+{
+    kept[0] = vector_tanh(pre[0]);
+    state[1] = k[0] * state[1] + k[1] * kept[0] - k[2] * state[0];
+    state[0] += k[3] * state[1];
+}
+
+/* `gradient`, that of the new state, becomes that of the old one, less what comes through the product. */
+INLINE void NAME(adjoint)(const vec *k, const vec *kept, vec *gradient, vec *for_pre)
+{
+    const vec for_z = gradient[1] + gradient[0] * k[3];
+    for_pre[0] = for_z * k[1] * (1 - kept[0] * kept[0]);
+    gradient[0] -= for_z * k[2];
+    gradient[1] = for_z * k[0];
+}
+
+/* `gradient` as adjoint() gets it. */
+INLINE void NAME(for_coefficients)(const vec *k, const vec *kept, const vec *gradient, const vec *before,
+                                   const vec *after, vec *for_k)
+{
+    const vec for_z = gradient[1] + gradient[0] * k[3];
+    for_k[0] = for_z * before[1];
+    for_k[1] = for_z * kept[0];
+    for_k[2] = -for_z * before[0];
+    for_k[3] = gradient[0] * after[1];
+}
+
+INLINE void NAME(for_parameters)(const vec *parameter, vec span, const vec *for_k, vec *for_parameter, vec *for_span)
+{
+    const vec dt = parameter[0], gamma = parameter[1], epsilon = parameter[2], h = dt * span;
+    vec for_h, k[COEFFICIENTS];
+    if (IMPLICIT) {
+        NAME(coefficients)(parameter, span, k);
+        const vec w = k[0], for_w = for_k[0] + h * for_k[1] + h * gamma * for_k[2];
+        for_h = for_k[3] + w * (for_k[1] + gamma * for_k[2]) - epsilon * w * w * for_w;
+        for_parameter[1] = h * w * for_k[2];
+        for_parameter[2] = -h * w * w * for_w;
+    } else {
+        for_h = for_k[3] + for_k[1] + gamma * for_k[2] - epsilon * for_k[0];
+        for_parameter[1] = h * for_k[2];
+        for_parameter[2] = -h * for_k[0];
+    }
+    for_parameter[0] = for_h * span;
+    *for_span = for_h * dt;
+}

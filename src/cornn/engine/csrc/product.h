@@ -1,0 +1,115 @@
+/* out = left @ right, or out += left @ right, with `right` packed once and used at every step.
+
+   Every element of the result is one chain of multiply-adds over the depth, in order, whatever the tile it falls in: a
+   row's result does not depend on the rows beside it, hence neither on the number of threads. */
+#ifndef PRODUCT_H
+#define PRODUCT_H
+
+#include "vector.h"
+
+/* Columns are packed in panels of two vectors, depth by depth; an odd last vector makes a panel of its own. */
+#define PANEL (2 * LANES)
+
+/* How many panels to walk at once, so that few rows still give enough independent sums to hide the latency. */
+#define PANELS_AT_ONCE(rows) ((rows) == 1 ? 4 : (rows) == 2 || ((rows) == 3 && TILE_ROWS > 6) ? 2 : 1)
+
+INLINE ptrdiff_t round_up(ptrdiff_t x, ptrdiff_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+
+INLINE ptrdiff_t packed_size(ptrdiff_t depth, ptrdiff_t columns) { return depth * round_up(columns, LANES); }
+
+/* Element (k, column) of `right` is at from[k * depth_stride + column * column_stride]. */
+static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stride, ptrdiff_t depth, ptrdiff_t columns,
+                 real *packed)
+{
+    const ptrdiff_t block = 16; /* a line of cache, read whole in either direction */
+    for (ptrdiff_t first = 0; first < columns; first += PANEL) {
+        const ptrdiff_t there = columns - first < PANEL ? columns - first : PANEL;
+        const ptrdiff_t width = round_up(there, LANES);
+        for (ptrdiff_t start = 0; start < depth; start += block) {
+            const ptrdiff_t end = start + block < depth ? start + block : depth;
+            for (ptrdiff_t column = 0; column < width; column++)
+                for (ptrdiff_t k = start; k < end; k++)
+                    packed[k * width + column] =
+                        column < there ? from[k * depth_stride + (first + column) * column_stride] : 0;
+        }
+        packed += depth * width;
+    }
+}
+
+/* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. */
+INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t left_stride,
+                 const real *packed, ptrdiff_t depth, real *out, ptrdiff_t out_stride, int add)
+{
+    const int vectors = panels * width;
+    const ptrdiff_t panel = depth * width * LANES;
+    vec sum[TILE_ROWS][8];
+    UNROLL for (int row = 0; row < rows; row++)
+        UNROLL for (int v = 0; v < vectors; v++) sum[row][v] = (vec){0};
+    for (ptrdiff_t k = 0; k < depth; k++) {
+        vec weight[8];
+        UNROLL for (int v = 0; v < vectors; v++)
+            weight[v] = load(packed + (v / width) * panel + (v % width) * LANES);
+        packed += width * LANES;
+        UNROLL for (int row = 0; row < rows; row++) {
+            const vec x = splat(left[row * left_stride + k]);
+            UNROLL for (int v = 0; v < vectors; v++) sum[row][v] += x * weight[v];
+        }
+    }
+    /* What is added to is larger than the product as a rule, hence rounded but once when it comes last. */
+    UNROLL for (int row = 0; row < rows; row++)
+        UNROLL for (int v = 0; v < vectors; v++) {
+            real *to = out + row * out_stride + v * LANES;
+            store(to, add ? load(to) + sum[row][v] : sum[row][v]);
+        }
+}
+
+typedef void Tile(const real *, ptrdiff_t, const real *, ptrdiff_t, real *, ptrdiff_t, int);
+
+#define TILE(name, rows, panels, width)                                                                               \
+    static void name(const real *left, ptrdiff_t left_stride, const real *packed, ptrdiff_t depth, real *out,         \
+                     ptrdiff_t out_stride, int add)                                                                   \
+    {                                                                                                                 \
+        tile(rows, panels, width, left, left_stride, packed, depth, out, out_stride, add);                            \
+    }
+#define TILES(rows)               \
+    TILE(single_##rows, rows, 1, 1) \
+    TILE(pair_##rows, rows, 1, 2)   \
+    TILE(wide_##rows, rows, PANELS_AT_ONCE(rows), 2)
+#define ENTRY(rows) {single_##rows, pair_##rows, wide_##rows}
+
+TILES(1) TILES(2) TILES(3) TILES(4) TILES(5) TILES(6)
+#if TILE_ROWS > 6
+TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+#endif
+
+static Tile *const tiles[TILE_ROWS][3] = {
+    ENTRY(1), ENTRY(2), ENTRY(3), ENTRY(4), ENTRY(5), ENTRY(6),
+#if TILE_ROWS > 6
+    ENTRY(7), ENTRY(8), ENTRY(9), ENTRY(10), ENTRY(11), ENTRY(12),
+#endif
+};
+
+/* The rows of `out` are whole vectors long. */
+static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, const real *packed, ptrdiff_t depth,
+                    ptrdiff_t columns, real *out, ptrdiff_t out_stride, int add)
+{
+    if (rows == 0) return;
+    const ptrdiff_t count = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    const ptrdiff_t height = (rows + count - 1) / count;
+    const ptrdiff_t wide = 2 * PANELS_AT_ONCE(height);
+    ptrdiff_t vectors = round_up(columns, LANES) / LANES;
+    while (vectors > 0) {
+        const ptrdiff_t taken = vectors >= wide ? wide : vectors >= 2 ? 2 : 1;
+        const int kind = taken == wide ? 2 : taken - 1;
+        for (ptrdiff_t row = 0; row < rows; row += height) {
+            const ptrdiff_t there = rows - row < height ? rows - row : height;
+            tiles[there - 1][kind](left + row * left_stride, left_stride, packed, depth, out + row * out_stride,
+                                   out_stride, add);
+        }
+        packed += taken * LANES * depth;
+        out += taken * LANES;
+        vectors -= taken;
+    }
+}
+
+#endif

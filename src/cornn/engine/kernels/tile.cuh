@@ -1,0 +1,168 @@
+// How a matrix is spread over the threads of a block, and the matrix-vector product that follows from it.
+//
+// SIZE is the number of neurons, padded. A thread holds TILE rows x COLUMNS columns of each square block of R in
+// registers for the whole sequence. LANES threads of a warp share the same rows, so that a product ends in an exchange
+// between lanes; lanes that differ in their low bits only hold other rows of the same columns, so that a 16-byte shared
+// load is a broadcast to neighbours, free of bank conflicts.
+//
+// Local row j of a lane is row j ^ code of its group, code being the lane's high bits, and its local sequence r is
+// sequence r ^ (part * OWN): the exchange then always keeps the first half of what a lane holds and sends the second,
+// with no selection.
+#pragma once
+#include "update.cuh"
+
+constexpr unsigned ALL = 0xffffffffu;
+constexpr int LANES = SIZE <= 32 ? 2 : SIZE <= 64 ? 4 : SIZE <= 128 ? 8 : SIZE <= 256 ? 16 : 32;
+constexpr int TILE = LANES < 8 ? LANES / 2 : 4;
+constexpr int TILE_BITS = TILE == 4 ? 2 : TILE == 2 ? 1 : 0;
+constexpr int COLUMNS = SIZE / LANES;
+constexpr int QUADS = COLUMNS / 4;
+constexpr int GROUPS = 32 / LANES;    // groups of TILE rows in a warp
+constexpr int SHARE = LANES / TILE;   // lanes that end up with the same row
+constexpr int OWN = ROWS > SHARE ? ROWS / SHARE : 1;  // sequences whose neuron a lane updates
+
+static_assert(SIZE % (4 * LANES) == 0, "a lane's columns come in 16-byte pieces");
+static_assert(ROWS == 1 || ROWS % SHARE == 0, "a row's lanes divide the sequences evenly");
+
+struct Place {
+    int lane, column, part, group, code, neuron;
+
+    // `first` is the first neuron of this block.
+    __device__ explicit Place(int first) {
+        lane = threadIdx.x % 32;
+        const int raw = lane / GROUPS;
+        // With 16 lanes bits change places, so that the swizzle of cluster.cuh is that of `part`.
+        column = LANES == 16 ? (raw & 8) | (raw & 3) << 1 | (raw >> 2 & 1) : raw;
+        part = raw % SHARE;
+        group = first + (threadIdx.x / 32 * GROUPS + lane % GROUPS) * TILE;
+        code = lane >> (5 - TILE_BITS);
+        neuron = group + code;
+    }
+    __device__ int row(int j) const { return group + (j ^ code); }
+    __device__ int quad(int q) const { return column + LANES * q; }
+    __device__ int sequence(int r) const { return ROWS == 1 ? 0 : r ^ (part * OWN); }
+};
+
+typedef float Weights[TILE][COLUMNS];
+typedef float Sums[TILE][ROWS];
+
+// Four neighbours of a row, zero past its end.
+__device__ __forceinline__ void load4(float (&out)[4], const float* row, int column, int size, bool aligned) {
+    if (aligned) {
+        float4 v = column < size ? *reinterpret_cast<const float4*>(row + column) : make_float4(0.f, 0.f, 0.f, 0.f);
+        out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+    } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[e] = column + e < size ? row[column + e] : 0.f;
+    }
+}
+
+__device__ __forceinline__ bool is_aligned(const void* pointer, int size) {
+    return size % 4 == 0 && reinterpret_cast<unsigned long long>(pointer) % 16 == 0;
+}
+
+// The forward tiles of [W, W_z]. With `dt` the second becomes W_z + W diag(dt).
+__device__ __forceinline__ void load_forward(
+    Weights& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
+    const bool aligned = is_aligned(weight, size);
+#pragma unroll
+    for (int q = 0; q < QUADS; ++q) {
+        const int column = 4 * place.quad(q);
+        float spans[4] = {0.f, 0.f, 0.f, 0.f};
+        if (dt) load4(spans, dt, column, size, is_aligned(dt, size));
+#pragma unroll
+        for (int j = 0; j < TILE; ++j) {
+            const int row = place.row(j);
+            float y[4] = {0.f, 0.f, 0.f, 0.f}, z[4] = {0.f, 0.f, 0.f, 0.f};
+            if (row < size) {
+                const float* line = weight + (long long)row * STATES * size;
+                if (STATES == 2) load4(y, line, column, size, aligned);
+                load4(z, line + (STATES - 1) * size, column, size, aligned);
+            }
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                w_y[j][4 * q + e] = y[e];
+                w_z[j][4 * q + e] = fmaf(y[e], spans[e], z[e]);
+            }
+        }
+    }
+}
+
+// The tiles of the transposes. With `dt` the second becomes that of W_z + W diag(dt).
+__device__ __forceinline__ void load_backward(
+    Weights& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
+    const bool aligned = TILE == 4 && is_aligned(weight, size);
+    float spans[TILE];
+#pragma unroll
+    for (int j = 0; j < TILE; ++j) spans[j] = dt && place.row(j) < size ? dt[place.row(j)] : 0.f;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+        const int column = 4 * place.quad(c / 4) + c % 4;
+        const float* line = weight + (long long)column * STATES * size;
+        float y[TILE], z[TILE];
+#pragma unroll
+        for (int j = 0; j < TILE; ++j) y[j] = z[j] = 0.f;
+        if (column < size) {
+            if (aligned) {
+                float wide_y[4], wide_z[4];
+                load4(wide_y, line, place.group, size, true);
+                load4(wide_z, line + (STATES - 1) * size, place.group, size, true);
+                const bool far = place.code & 2, near = place.code & 1;
+#pragma unroll
+                for (int j = 0; j < TILE; ++j) {
+                    // Element j ^ code, without indexing registers at run time.
+                    const int a = j % 4, b = a ^ 1, d = a ^ 2, f = a ^ 3;
+                    y[j] = far ? (near ? wide_y[f] : wide_y[d]) : (near ? wide_y[b] : wide_y[a]);
+                    z[j] = far ? (near ? wide_z[f] : wide_z[d]) : (near ? wide_z[b] : wide_z[a]);
+                }
+            } else {
+#pragma unroll
+                for (int j = 0; j < TILE; ++j) {
+                    if (place.row(j) < size) y[j] = line[place.row(j)], z[j] = line[(STATES - 1) * size + place.row(j)];
+                }
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < TILE; ++j) {
+            w_y[j][c] = y[j];
+            w_z[j][c] = fmaf(y[j], spans[j], z[j]);
+        }
+    }
+}
+
+__device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+    for (int j = 0; j < TILE; ++j)
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) sums[j][r] = 0.f;
+}
+
+__device__ __forceinline__ void accumulate(Sums& sums, const Weights& weights, int q, int r, const float4& v) {
+#pragma unroll
+    for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q], v.x, sums[j][r]);
+#pragma unroll
+    for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q + 1], v.y, sums[j][r]);
+#pragma unroll
+    for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q + 2], v.z, sums[j][r]);
+#pragma unroll
+    for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q + 3], v.w, sums[j][r]);
+}
+
+// Adds up over the lanes of a row. Lane by lane, out[i] is then that of place.neuron and place.sequence(i).
+__device__ __forceinline__ void reduce(float (&out)[OWN], Sums& sums) {
+#pragma unroll
+    for (int half = TILE / 2, mask = 16; half >= 1; half /= 2, mask /= 2)
+#pragma unroll
+        for (int j = 0; j < half; ++j)
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) sums[j][r] += __shfl_xor_sync(ALL, sums[j + half][r], mask);
+    int half = ROWS / 2;
+#pragma unroll
+    for (int mask = 16 / TILE; mask >= GROUPS; mask /= 2, half /= 2) {
+#pragma unroll
+        for (int r = 0; r < (ROWS == 1 ? 1 : half); ++r)
+            sums[0][r] += __shfl_xor_sync(ALL, sums[0][r + half], mask);
+    }
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) out[i] = sums[0][i];
+}
