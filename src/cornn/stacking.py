@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
+from cornn.engine import BACKENDS
+
 __all__ = ["Stack", "checked_input", "checked_state"]
 
 
@@ -114,6 +116,8 @@ class Stack(nn.Module):
             warnings.warn("dropout acts between layers, so it does nothing with num_layers=1", stacklevel=3)
         if checkpoint_every is not None and checkpoint_every < 1:
             raise ValueError(f"checkpoint_every must be a whole number above 0, got {checkpoint_every!r}")
+        if backend not in ("auto", "reference", *BACKENDS):
+            raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers

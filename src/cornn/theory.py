@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["half_life", "log_spaced", "stiffness"]
+__all__ = ["half_life", "log_spaced", "shortest_half_life", "stiffness"]
 
 
 def _kept_velocity(dt: float, epsilon: float, damping: str) -> float:
@@ -30,11 +30,17 @@ def half_life(dt: float, gamma: float | Tensor, epsilon: float, *, damping: str 
     return math.log(0.5) / torch.log(largest)
 
 
+def shortest_half_life(dt: float, epsilon: float, *, damping: str = "explicit") -> float:
+    """Steps; at critical damping. A stiffer neuron rings, but forgets no faster."""
+    kept = _kept_velocity(dt, epsilon, damping)
+    return 0.0 if kept <= 0 else math.log(0.5) / math.log(kept**0.5)
+
+
 def stiffness(half_life: float | Tensor, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
     """The gamma with which an overdamped neuron has this half-life (in steps): `half_life` turned round, exactly."""
     kept = _kept_velocity(dt, epsilon, damping)
     half_life = torch.as_tensor(half_life, dtype=torch.float64)
-    shortest = 0.0 if kept <= 0 else math.log(0.5) / math.log(kept**0.5)
+    shortest = shortest_half_life(dt, epsilon, damping=damping)
     if (half_life < shortest).any():
         raise ValueError(
             f"a half-life of {half_life.min().item():.3g} steps is too short for dt={dt:g}, epsilon={epsilon:g}: "

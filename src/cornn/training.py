@@ -102,7 +102,8 @@ def build(config: Train, task: Task) -> SequenceModel:
     if config.half_lives is None:
         gamma = config.gamma
     else:
-        shortest, longest = (share * task.length for share in config.half_lives)
+        least = theory.shortest_half_life(config.dt, config.epsilon, damping=config.damping)
+        shortest, longest = (max(share * task.length, least) for share in config.half_lives)
         steps = theory.log_spaced(shortest, longest, config.hidden_size)
         gamma = theory.stiffness(steps, config.dt, config.epsilon, damping=config.damping)
     layer = CoRNN(

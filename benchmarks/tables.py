@@ -1,0 +1,82 @@
+"""Write the tables of the README and the docs anew from results/. `--check` only says whether they are up to date.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; nothing between them is written by hand.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "results"
+
+
+def adding() -> str:
+    """Our recipe, seed by seed."""
+    rows = [
+        "| sequence | neurons | seed | steps until MSE < 0.01 | time | test MSE |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for path in sorted((RESULTS / "adding").glob("ours-*.json")):
+        record = json.loads(path.read_text(encoding="utf8"))
+        config, result = record["config"], record["result"]
+        rows.append(
+            f"| {config['task']['length']} | {config['hidden_size']} | {config['seed']} | {result['steps']:,} "
+            f"| {result['seconds']:.0f} s | {result['test']:.4f} |"
+        )
+    return "\n".join(rows)
+
+
+def speed_cpu() -> str:
+    """Forward and backward with all gradients, beside a plain loop and nn.LSTM."""
+    content = json.loads((RESULTS / "speed-cpu.json").read_text(encoding="utf8"))
+    rows = content["rows"]
+    keys = list(dict.fromkeys((row["batch"], row["hidden"], row["steps"], row["threads"]) for row in rows))
+    names = [name for name in dict.fromkeys(row["contender"] for row in rows) if name.startswith("coRNN")]
+    lines = [
+        "| batch, neurons, steps | threads | plain loop | nn.LSTM | " + " | ".join(sorted(names)) + " | times faster |",
+        "| --- | ---: | ---: | ---: | " + "---: | " * len(names) + "---: |",
+    ]
+    for key in keys:
+        here = {
+            row["contender"]: row["seconds"] * 1e3
+            for row in rows
+            if (row["batch"], row["hidden"], row["steps"], row["threads"]) == key
+        }
+        best = min(here[name] for name in names)
+        cells = [f"{here[name]:.1f} ms" for name in ("plain loop", "nn.LSTM", *sorted(names))]
+        ratio = f"{here['plain loop'] / best:.1f}; {here['nn.LSTM'] / best:.1f}"
+        lines.append(f"| {key[0]}, {key[1]}, {key[2]} | {key[3]} | " + " | ".join(cells) + f" | {ratio} |")
+    return "\n".join(lines)
+
+
+TABLES = {"adding": adding, "speed-cpu": speed_cpu}
+
+
+def rewritten(text: str) -> str:
+    def table(match: re.Match) -> str:
+        return f"<!-- table: {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    stale = []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = path.read_text(encoding="utf8")
+        if rewritten(text) != text:
+            stale.append(path.name)
+            if not options.check:
+                path.write_text(rewritten(text), encoding="utf8")
+    if options.check and stale:
+        sys.exit(f"out of date: {', '.join(stale)}; run python benchmarks/tables.py")
+    print(f"{len(stale)} files {'out of date' if options.check else 'rewritten'}")
+
+
+if __name__ == "__main__":
+    main()

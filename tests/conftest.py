@@ -1,0 +1,8 @@
+"""Shapes and types are checked at run time in the modules that are annotated for it."""
+
+import os
+
+from jaxtyping import install_import_hook
+
+if not os.environ.get("CORNN_NO_SHAPES"):
+    install_import_hook(["cornn.functional", "cornn.layers"], "beartype.beartype")

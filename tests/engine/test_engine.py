@@ -1,0 +1,192 @@
+"""Every backend against the reference in float64: outputs, last state and every gradient."""
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch.library import opcheck
+
+from cornn import engine
+from cornn.engine.operator import recurrence, recurrence_backward
+from cornn.engine.problem import Problem
+
+# Both sides compute in float64, in another order of operations: a few hundred roundings of 1e-16.
+SAME_IN_DOUBLE = {"rtol": 1e-9, "atol": 1e-10}
+NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
+
+
+def arguments(steps, batch, hidden, features, *, seed=0, spans=False, ragged=False, scale=0.3, dtype=torch.float64):
+    """Random arguments of `engine.run`, each wanting its gradient, and lengths."""
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=random, dtype=torch.float64) * scale
+
+    given = {
+        "input": draw(steps, batch, features),
+        "state": draw(2, batch, hidden),
+        "input_weight": draw(hidden, features),
+        "bias": draw(hidden),
+        "weight": draw(hidden, 2 * hidden) * 2 / hidden**0.5,
+        "parameters": torch.rand(3, hidden, generator=random, dtype=torch.float64) * 0.4 + 0.1,
+        "timespans": torch.rand(steps, batch, generator=random, dtype=torch.float64) + 0.5 if spans else None,
+    }
+    lengths = torch.randint(1, steps + 1, (batch,), generator=random) if ragged else None
+    return {k: None if v is None else v.to(dtype).requires_grad_() for k, v in given.items()}, lengths
+
+
+def results(given, lengths, update, backend, *, seed=1):
+    """Output, last state, and the gradients of a random weighting of both."""
+    output, last = engine.run(**given, lengths=lengths, update=update, backend=backend)
+    random = torch.Generator().manual_seed(seed)
+    weights = [torch.randn(x.shape, generator=random, dtype=torch.float64) for x in (output, last)]
+    value = sum((x * w.to(x)).sum() for x, w in zip((output, last), weights, strict=True))
+    wanted = {name: x for name, x in given.items() if x is not None}
+    gradients = torch.autograd.grad(value, list(wanted.values()))
+    return {"output": output, "last": last} | {f"gradient of {n}": g for n, g in zip(wanted, gradients, strict=True)}
+
+
+def assert_same(got, want, **tolerance):
+    for name in want:
+        torch.testing.assert_close(got[name], want[name], **tolerance, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("update", engine.UPDATES)
+@settings(deadline=None, max_examples=10)
+@given(
+    steps=st.integers(1, 12),
+    batch=st.integers(1, 5),
+    hidden=st.integers(1, 9),
+    features=st.integers(1, 4),
+    spans=st.booleans(),
+    ragged=st.booleans(),
+    seed=st.integers(0, 2**31),
+)
+def test_portable_agrees_with_the_reference(update, steps, batch, hidden, features, spans, ragged, seed):
+    given_, lengths = arguments(steps, batch, hidden, features, spans=spans, ragged=ragged, seed=seed)
+    want = results(given_, lengths, update, "reference")
+    assert_same(results(given_, lengths, update, "portable"), want, **SAME_IN_DOUBLE)
+
+
+@pytest.mark.parametrize("spans", [False, True])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("update", ["cornn/explicit/tanh", "cornn/implicit/tanh", "cornn/explicit/duffing"])
+def test_first_and_second_derivatives(update, ragged, spans):
+    given_, lengths = arguments(4, 2, 3, 2, spans=spans, ragged=ragged)
+
+    def f(*values):
+        return engine.run(**dict(zip(NAMES, values, strict=True)), lengths=lengths, update=update, backend="portable")
+
+    assert torch.autograd.gradcheck(f, tuple(given_.values()))
+    assert torch.autograd.gradgradcheck(f, tuple(given_.values()))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("spans", [False, True])
+def test_operators_keep_pytorchs_rules(ragged, spans):
+    given_, lengths = arguments(4, 2, 3, 2, spans=spans, ragged=ragged)
+    tensors = (*given_.values(), lengths)
+    update = "cornn/explicit/tanh"
+    opcheck(recurrence, (*tensors, update, "portable", True, True))
+    with torch.no_grad():
+        opcheck(recurrence, (*(None if x is None else x.detach() for x in tensors), update, "portable", False, False))
+        output, last, trail = recurrence(*tensors, update, "portable", True, True)
+        grads = (torch.randn_like(output), torch.randn_like(last))
+        needs = [x is not None for x in given_.values()]
+        opcheck(recurrence_backward, (*grads, output, trail, *tensors, update, "portable", needs))
+
+
+def test_without_input_map_the_input_is_the_drive():
+    given_, _ = arguments(5, 2, 4, 4)
+    given_ |= {"input_weight": None, "bias": None}
+    before = given_["input"].detach().clone()
+    want = results(given_, None, "cornn/explicit/tanh", "reference")
+    assert_same(results(given_, None, "cornn/explicit/tanh", "portable"), want, **SAME_IN_DOUBLE)
+    assert torch.equal(given_["input"], before)
+
+
+@pytest.mark.parametrize("part", ["output", "last"])
+def test_gradient_of_one_result_only(part):
+    given_, lengths = arguments(6, 3, 4, 2, ragged=True)
+    for backend in ("reference", "portable"):
+        output, last = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend=backend)
+        chosen = output if part == "output" else last
+        (gradient,) = torch.autograd.grad(chosen.square().sum(), given_["weight"])
+        want = gradient if backend == "reference" else want
+    torch.testing.assert_close(gradient, want, **SAME_IN_DOUBLE)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_last_only(grad):
+    given_, lengths = arguments(7, 3, 4, 2, ragged=True)
+    with torch.set_grad_enabled(grad):
+        _, last = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", every=False)
+        _, want = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend="reference")
+    torch.testing.assert_close(last, want, **SAME_IN_DOUBLE)
+
+
+def test_past_its_end_a_state_stays_as_it_is_to_the_bit():
+    given_, _ = arguments(9, 3, 4, 2)
+    lengths = torch.tensor([9, 4, 1])
+    output, _ = engine.run(**given_, lengths=lengths, update="cornn/implicit/tanh")
+    assert torch.equal(output[3:, 1], output[3, 1].expand(6, -1))
+    assert torch.equal(output[:, 2], output[0, 2].expand(9, -1))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_models_side_by_side_are_the_models_alone(ragged):
+    models = [arguments(6, 3, 4, 2, seed=seed, spans=True, ragged=ragged) for seed in range(3)]
+    update = "cornn/explicit/tanh"
+    want = [results(given_, lengths, update, "reference", seed=seed) for seed, (given_, lengths) in enumerate(models)]
+    stacked = {name: torch.stack([given_[name].detach() for given_, _ in models]).requires_grad_() for name in NAMES}
+    lengths = torch.stack([lengths for _, lengths in models]) if ragged else None
+
+    def one(values, lengths):
+        return engine.run(**values, lengths=lengths, update=update)
+
+    output, last = torch.vmap(one, in_dims=(0, 0 if ragged else None))(stacked, lengths)
+    value = 0
+    for seed in range(3):
+        random = torch.Generator().manual_seed(seed)
+        for x in (output[seed], last[seed]):
+            value = value + (x * torch.randn(x.shape, generator=random, dtype=torch.float64)).sum()
+    gradients = torch.autograd.grad(value, list(stacked.values()))
+    for i, expected in enumerate(want):
+        got = {"output": output[i], "last": last[i]}
+        got |= {f"gradient of {name}": g[i] for name, g in zip(NAMES, gradients, strict=True)}
+        assert_same(got, expected, **SAME_IN_DOUBLE)
+
+
+def test_nothing_of_the_sequences_size_is_kept_but_y_z_and_the_activation():
+    steps, batch, hidden = 50, 4, 8
+    given_, _ = arguments(steps, batch, hidden, 1)
+    kept = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.setdefault(x.data_ptr(), x), lambda x: x):
+        engine.run(**given_, update="cornn/explicit/tanh", backend="portable")
+    large = sum(x.numel() for x in kept.values() if x.numel() >= steps * batch * hidden)
+    assert large == 3 * steps * batch * hidden
+
+
+def problem(**changes):
+    usual = Problem("cornn/explicit/tanh", torch.device("cpu"), torch.float32, 1, 10, 2, 4, False)
+    return usual._replace(**changes)
+
+
+def test_choose_says_what_it_picked():
+    name, reason = engine.choose(problem())
+    assert name in engine.BACKENDS
+    assert reason
+
+
+def test_choose_never_swaps_what_was_asked_for(monkeypatch):
+    class Broken:
+        @staticmethod
+        def usable(problem):
+            return False, "it has no wheels"
+
+    monkeypatch.setitem(engine.BACKENDS, "broken", Broken)
+    with pytest.raises(RuntimeError, match="backend 'broken' cannot serve here: it has no wheels"):
+        engine.choose(problem(), "broken")
+    assert engine.choose(problem(), "portable")[0] == "portable"
+    with pytest.raises(ValueError, match="unknown backend 'fast': choose one of auto, reference, "):
+        engine.choose(problem(), "fast")

@@ -1,0 +1,122 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cornn.__main__ import main
+
+SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
+
+
+@pytest.fixture
+def cornn(monkeypatch, capsys, tmp_path):
+    """Run the program in this process, in an empty folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["cornn", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_train_leaves_a_run_folder_and_says_what_was_reached(cornn, tmp_path):
+    code, out, _ = cornn("train", "adding", *SHORT)
+    assert code == 0
+    assert "coRNN with 8 neurons, 161 parameters; seed 0" in out
+    assert "against 0.1667 of always answering 1" in out
+    assert "└──" in out
+    assert "run folder: runs/adding-0001" in out
+    assert (tmp_path / "runs/adding-0001/result.json").exists()
+    assert "runs/adding-0002" in cornn("train", "adding", *SHORT, "--quiet")[1]
+
+
+def test_evaluate_prints_the_figure_again(cornn):
+    cornn("train", "adding", *SHORT, "--out", "here")
+    code, out, _ = cornn("evaluate", "here")
+    assert code == 0
+    first, second = out.split("test MSE ")[1].split(", against")[0], out.split("; ")[1].split(" was recorded")[0]
+    assert float(first) == pytest.approx(float(second), abs=1e-6)
+
+
+def test_resume_goes_on(cornn, tmp_path, monkeypatch):
+    from cornn import training
+
+    real = training._metric
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(training, "_metric", interrupted)
+    code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
+    assert code == 130
+    assert "`cornn resume RUN` goes on from the last checkpoint" in err
+    monkeypatch.setattr(training, "_metric", real)
+    code, out, _ = cornn("resume", "here", "--quiet")
+    assert code == 0
+    assert "after 20 steps" in out
+
+
+def test_help_teaches(cornn):
+    code, out, _ = cornn("--help")
+    assert code == 0
+    for word in ("train", "evaluate", "resume", "cornn train adding"):
+        assert word in out
+    code, out, _ = cornn("train", "adding", "--help")
+    assert code == 0
+    for word in ("--length", "--hidden-size", "--half-lives", "--seed", "--recipe", "{ours,paper}"):
+        assert word in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("evaluate", "nowhere"), "cornn: nowhere is not a run folder: it has no config.json"),
+        (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie between 0 and 1, got 2.0"),
+        (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must be finite and not negative, got -1.0"),
+        (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),
+        (("train", "adding", *SHORT, "--length", "1"), "cornn: length is 1: the adding problem needs two steps"),
+        (("train", "adding", *SHORT, "--backend", "fast"), "cornn: unknown backend 'fast': choose one of auto"),
+        (("train", "adding", *SHORT, "--out", "file/run"), "cornn: cannot write the run folder file/run"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(cornn, tmp_path, arguments, sentence):
+    (tmp_path / "file").write_text("")
+    code, _, err = cornn(*arguments)
+    assert code == 2
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("arguments", [("train", "addition"), ("train", "adding", "--length", "long"), ("fly",)])
+def test_what_cannot_be_parsed_exits_with_2(cornn, arguments):
+    code, out, err = cornn(*arguments)
+    assert code == 2
+    assert "Traceback" not in out + err
+
+
+def test_a_run_folder_is_not_overwritten(cornn):
+    cornn("train", "adding", *SHORT, "--out", "here")
+    code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
+    assert code == 2
+    assert err == "cornn: here holds a run already: choose another --out, or remove it\n"
+
+
+def test_the_installed_program_answers():
+    environment = {**os.environ, "PYTHONWARNINGS": ""}
+    done = subprocess.run([sys.executable, "-m", "cornn", "--help"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
+    assert "usage: cornn" in done.stdout

@@ -1,0 +1,56 @@
+import pytest
+import torch
+from torch import nn
+
+from cornn import CoRNN
+from cornn.models import SequenceModel, count_parameters
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_shapes_of_both_readings(layers, bidirectional):
+    input = torch.randn(7, 3, 2)
+    for read, shape in (("last", (3, 5)), ("every", (7, 3, 5))):
+        layer = CoRNN(2, 4, layers, bidirectional=bidirectional)
+        assert SequenceModel(layer, 5, read=read)(input).shape == shape
+
+
+def test_last_reads_y_after_the_last_step():
+    layer = CoRNN(2, 4)
+    model = SequenceModel(layer, 1)
+    input = torch.randn(7, 3, 2)
+    torch.testing.assert_close(model(input), model.head(layer(input)[0][-1]))
+
+
+def test_parameters_of_the_papers_networks():
+    """m(d + 2m + 1) + mc + c; the paper's table says 34k, 134k, 46k, 9k, 1k."""
+    for inputs, hidden, outputs, want in (
+        (2, 128, 1, 33_281),
+        (1, 128, 10, 34_314),
+        (1, 256, 10, 134_154),
+        (96, 128, 10, 46_474),
+        (9, 64, 1, 8_897),
+        (9, 20, 1, 1_021),
+        (5, 64, 5, 8_901),
+    ):
+        assert count_parameters(SequenceModel(CoRNN(inputs, hidden), outputs)) == want
+
+
+def test_an_encoder_comes_first():
+    model = SequenceModel(CoRNN(6, 4), 2, encoder=nn.Embedding(10, 6))
+    assert model(torch.randint(0, 10, (7, 3))).shape == (3, 2)
+
+
+def test_reset_is_a_function_of_the_generator():
+    model = SequenceModel(CoRNN(2, 4), 1)
+    model.reset_parameters(torch.Generator().manual_seed(3))
+    first = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.manual_seed(99)
+    model.reset_parameters(torch.Generator().manual_seed(3))
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, first[name]), name
+
+
+def test_unknown_reading():
+    with pytest.raises(ValueError, match="unknown read 'first': choose last or every"):
+        SequenceModel(CoRNN(2, 4), 1, read="first")

@@ -1,0 +1,88 @@
+import json
+import os
+import pickle
+
+import pytest
+import torch
+
+from cornn import runs
+
+
+def test_a_folder_is_read_back_as_it_was_written(tmp_path):
+    run = runs.create(tmp_path / "a" / "b", {"seed": 3})
+    run.log({"step": 1, "metric": 0.5})
+    run.save_weights({"w": torch.arange(6.0).reshape(2, 3).T})
+    run.save_checkpoint({"step": 1, "model": {"w": torch.ones(2)}})
+    run.save_result({"test": 0.25})
+    again = runs.open_run(run.path)
+    assert again.config == {"seed": 3}
+    assert again.metrics() == [{"step": 1, "metric": 0.5}]
+    assert torch.equal(again.weights()["w"], torch.arange(6.0).reshape(2, 3).T)
+    assert again.checkpoint()["step"] == 1
+    assert again.result == {"test": 0.25}
+    assert sorted(p.name for p in run.path.iterdir()) == sorted(
+        ["config.json", "metrics.jsonl", "checkpoint.pt", "model.safetensors", "result.json"]
+    )
+
+
+def test_a_second_run_does_not_overwrite_the_first(tmp_path):
+    runs.create(tmp_path, {"seed": 1})
+    with pytest.raises(FileExistsError, match="holds a run already: choose another --out, or remove it"):
+        runs.create(tmp_path, {"seed": 2})
+    assert runs.open_run(tmp_path).config == {"seed": 1}
+
+
+def test_an_unwritable_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot write the run folder .*file/run .*: choose another with --out"):
+        runs.create(tmp_path / "file" / "run", {})
+
+
+def test_not_a_run_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"is not a run folder: it has no config\.json"):
+        runs.open_run(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+    run = runs.create(tmp_path, {})
+    run.save_checkpoint({"step": 1})
+
+    class Unpicklable:
+        def __reduce__(self):
+            raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        run.save_checkpoint({"step": 2, "x": Unpicklable()})
+    assert run.checkpoint()["step"] == 1
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint.pt", "config.json"]
+
+
+def test_a_torn_last_line_is_no_measurement(tmp_path):
+    run = runs.create(tmp_path, {})
+    run.log({"step": 1})
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write(json.dumps({"step": 2})[:-3])
+    assert run.metrics() == [{"step": 1}]
+    run.forget_after(0)
+    assert run.metrics() == []
+
+
+def test_nothing_in_a_checkpoint_is_executed(tmp_path):
+    run = runs.create(tmp_path, {})
+    marker = tmp_path / "executed"
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(marker),)
+
+    torch.save({"step": Evil()}, tmp_path / "checkpoint.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        run.checkpoint()
+    assert not marker.exists()
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    run = runs.create(tmp_path, {})
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config.json is damaged"):
+        _ = run.config

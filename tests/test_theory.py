@@ -1,0 +1,53 @@
+"""The linear picture against the recurrence itself."""
+
+import pytest
+import torch
+
+from cornn import theory
+from cornn.functional import unroll
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+@pytest.mark.parametrize("steps", [20.0, 100.0, 3000.0])
+def test_stiffness_gives_the_half_life_that_was_asked_for(damping, steps):
+    gamma = theory.stiffness(steps, 0.15, 4.67, damping=damping)
+    assert gamma > 0
+    torch.testing.assert_close(theory.half_life(0.15, gamma, 4.67, damping=damping).item(), steps)
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+def test_an_uncoupled_neuron_halves_in_its_half_life(damping):
+    dt, epsilon, steps = 0.15, 4.67, 50
+    gamma = theory.stiffness(float(steps), dt, epsilon, damping=damping)
+    none, start = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+    silent = torch.zeros(400, 1, 1, dtype=torch.float64)
+    ys, _ = unroll(silent, start, 0 * start, none, none, dt, gamma, epsilon, damping=damping)
+    # By step 300 only the slow mode is left.
+    torch.testing.assert_close(ys[300 + steps] / ys[300], torch.full((1, 1), 0.5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+@pytest.mark.parametrize(("dt", "gamma", "epsilon"), [(0.1, 2.0, 0.5), (0.05, 0.5, 4.0), (0.016, 94.5, 9.5)])
+def test_half_life_is_that_of_the_spectral_radius(dt, gamma, epsilon, damping):
+    kept, pull = (
+        (1 - dt * epsilon, dt * gamma)
+        if damping == "explicit"
+        else (
+            1 / (1 + dt * epsilon),
+            dt * gamma / (1 + dt * epsilon),
+        )
+    )
+    step = torch.tensor([[1 - dt * pull, dt * kept], [-pull, kept]], dtype=torch.float64)
+    radius = torch.linalg.eigvals(step).abs().max()
+    want = torch.log(torch.tensor(0.5, dtype=torch.float64)) / torch.log(radius)
+    torch.testing.assert_close(theory.half_life(dt, gamma, epsilon, damping=damping), want)
+
+
+def test_too_short_a_half_life_is_refused_with_the_shortest():
+    with pytest.raises(ValueError, match=r"too short for dt=0\.05, epsilon=4: the shortest is 6\.21"):
+        theory.stiffness(3.0, 0.05, 4.0)
+
+
+def test_log_spaced_has_both_ends_and_equal_ratios():
+    values = theory.log_spaced(10, 1000, 5)
+    torch.testing.assert_close(values, torch.tensor([10, 10**1.5, 100, 10**2.5, 1000], dtype=torch.float64))
