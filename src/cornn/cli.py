@@ -16,7 +16,7 @@ from cornn import training
 from cornn.paper import RECIPES
 from cornn.report import curve
 from cornn.runs import Run
-from cornn.tasks import TASKS
+from cornn.tasks import TASKS, Task
 from cornn.training import Train
 
 __all__ = ["run"]
@@ -154,24 +154,24 @@ def _conclude(console: Console, finished: Run) -> None:
     task = config.task.load(config.seed)
     rows = [(row["step"], row["metric"]) for row in finished.metrics()]
     console.print(
-        curve(rows, goal=config.until, title=f"{task.metric} on {task.evaluated_on}, by training step"),
+        curve(rows, goal=task.solved, title=f"{task.metric} on {task.evaluated_on}, by training step"),
         highlight=False,
         soft_wrap=True,
     )
     reached = result["test"]
     console.print(
         f"test {task.metric} [bold]{reached:.4f}[/bold] after {result['steps']:,} steps and {result['seconds']:.0f} s, "
-        f"against {task.trivial:.4f} {task.trivial_words}: {_verdict(reached, task.trivial, config.until)}",
+        f"against {task.trivial:.4f} {task.trivial_words}: {_verdict(reached, task)}",
         highlight=False,
         soft_wrap=True,
     )
     console.print(f"run folder: {finished.path}", highlight=False, soft_wrap=True)
 
 
-def _verdict(reached: float, trivial: float, goal: float | None) -> str:
-    if goal and reached < goal:
+def _verdict(reached: float, task: Task) -> str:
+    if reached < task.solved:
         return "solved"
-    if reached < 0.9 * trivial:
+    if reached < 0.9 * task.trivial:
         return "learned something, not solved"
     return "not learned"
 

@@ -51,7 +51,7 @@ INITS = {
     # Their two separate maps of u and of [z, y] (IMDB).
     "separate-pair": lambda d, m: Bounds(d**-0.5, (2 * m) ** -0.5, d**-0.5),
     # Ours for long memory: nearly uncoupled neurons that see their input clearly. See docs/adding.md.
-    "memory": lambda d, m: Bounds(1.7, 0.05 * (d + 2 * m) ** -0.5, 0.3),
+    "memory": lambda d, m: Bounds(3.0, 0.05 * (d + 2 * m) ** -0.5, 0.3),
 }
 
 

@@ -27,23 +27,28 @@ class Recipe:
     """Whether the biases start such that the average input drives no neuron."""
     clip: float | None = None
     beta2: float = 0.999
+    recurrent_rate: float = 1.0
+    """The learning rate of W and W_z, as a share of that of the other weights."""
+    schedule: str = "constant"
 
 
 RECIPES = {
     "adding": {
         "ours": Recipe(
-            source="ours: time scales spread over the neurons, centred drive, small coupling (docs/adding.md)",
+            source="ours: memories spread over the neurons, centred drive, small and slow coupling (docs/adding.md)",
             hidden_size=64,
             batch_size=50,
-            steps=4000,
+            steps=1500,
             learning_rate=1.2e-2,
-            dt=0.15,
-            epsilon=4.67,
+            dt=0.3,
+            epsilon=7 / 3,
             half_lives=(0.1, 2.0),
             init="memory",
             centre=True,
             clip=0.1,
             beta2=0.99,
+            recurrent_rate=0.1,
+            schedule="cosine",
         ),
         "paper": Recipe(
             source="the paper, tab:hyperparameters_rounded, found by its authors for T = 5000",

@@ -1,5 +1,6 @@
 """Training, top to bottom: configuration, model, loop, evaluation."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
@@ -33,12 +34,16 @@ class Train:
     """Sequences a step."""
     steps: int | None = None
     """Training steps, at the most."""
-    until: float | None = 0.01
+    until: float = 0.008
     """Stop once the metric is below this; 0 trains for all steps."""
     evaluate_every: int = 100
     """Steps between evaluations."""
     learning_rate: float | None = None
     """Of Adam."""
+    schedule: Literal["constant", "cosine"] | None = None
+    """Whether the learning rate stays, or falls to 0 over all steps along a cosine."""
+    recurrent_rate: float | None = None
+    """The learning rate of the coupling W and W_z, as a share of that of the other weights."""
     beta2: float | None = None
     """Adam's second moment."""
     clip: float | None = None
@@ -170,7 +175,7 @@ def config_of(run: Run) -> Train:
 
 def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None, watch: Watch) -> Run:
     parameters = count_parameters(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, betas=(0.9, config.beta2))
+    optimizer = _optimizer(config, model)
     model, optimizer = fabric.setup(model, optimizer)
     random = generator(config.seed, "training", device=fabric.device)
     first, spent, metric = 1, 0.0, None
@@ -188,6 +193,9 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
         fabric.backward(loss)
         if config.clip:
             fabric.clip_gradients(model, optimizer, max_norm=config.clip, error_if_nonfinite=False)
+        share = 0.5 + 0.5 * math.cos(math.pi * step / config.steps) if config.schedule == "cosine" else 1.0
+        for group in optimizer.param_groups:
+            group["lr"] = group["base"] * share
         optimizer.step()
         optimizer.zero_grad()
 
@@ -221,7 +229,7 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
             "metric": task.metric,
             "test": _metric(task, model, task.test()),
             "trivial": task.trivial,
-            "until": config.until,
+            "solved": task.solved,
             "steps": step,
             "seconds": round(seconds, 3),
             "sequences_per_second": round((step - first + 1) * config.batch_size / (seconds - spent), 1),
@@ -232,6 +240,16 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
         }
     )
     return run
+
+
+def _optimizer(config: Train, model: SequenceModel) -> torch.optim.Adam:
+    coupling = [value for name, value in model.named_parameters() if name.endswith("weight_hh")]
+    others = [value for name, value in model.named_parameters() if not name.endswith("weight_hh")]
+    groups = [
+        {"params": others, "base": config.learning_rate},
+        {"params": coupling, "base": config.learning_rate * config.recurrent_rate},
+    ]
+    return torch.optim.Adam(groups, lr=config.learning_rate, betas=(0.9, config.beta2))
 
 
 @torch.no_grad()

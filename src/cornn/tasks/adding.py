@@ -40,6 +40,7 @@ class Adding:
             metric="MSE",
             trivial=ALWAYS_ONE,
             trivial_words="of always answering 1",
+            solved=0.01,
             evaluated_on=f"{TEST_SEQUENCES:,} fresh sequences",
             evaluation_size=TEST_SEQUENCES,
         )

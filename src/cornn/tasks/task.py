@@ -30,5 +30,6 @@ class Task:
     metric: str  # the name of what is reported; lower is better
     trivial: float  # the metric of the best constant answer
     trivial_words: str
+    solved: float  # below this the task counts as solved
     evaluated_on: str
     evaluation_size: int
