@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from cornn import engine
 from cornn.__main__ import main
 
 SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
@@ -78,6 +79,14 @@ def test_help_teaches(cornn):
     assert code == 0
     for word in ("--length", "--hidden-size", "--half-lives", "--seed", "--recipe", "{ours,paper}"):
         assert word in out
+
+
+def test_doctor_names_every_backend_and_says_why(cornn):
+    code, out, _ = cornn("doctor")
+    assert code == 0
+    for name in engine.BACKENDS:
+        assert name in out
+    assert "chosen" in out
 
 
 @pytest.mark.parametrize(

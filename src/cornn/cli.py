@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.table import Table
 
-from cornn import training
+from cornn import __version__, engine, training
 from cornn.paper import RECIPES
 from cornn.report import curve
-from cornn.runs import Run
+from cornn.runs import Run, machine
 from cornn.tasks import TASKS, Task
 from cornn.training import Train
 
@@ -56,6 +58,11 @@ class ResumeCommand:
     """Print the closing lines only."""
 
 
+@dataclass(frozen=True)
+class DoctorCommand:
+    """Say what can run the recurrence on this machine, and why the rest cannot."""
+
+
 TrainTask = tyro.extras.subcommand_type_from_defaults(
     {name: TrainCommand(Train(task=options())) for name, options in TASKS.items()},
     {name: f"{options.__doc__} Recipes: {', '.join(RECIPES[name])}." for name, options in TASKS.items()},
@@ -74,6 +81,7 @@ Command = (
     Annotated[TrainAny, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
+    | Annotated[DoctorCommand, tyro.conf.subcommand("doctor")]
 )
 
 
@@ -98,8 +106,10 @@ def run(arguments: Sequence[str]) -> None:
         console = Console()
         finished = _watched(console, command.quiet, lambda watch: training.resume(command.run, watch))
         _conclude(console, finished)
-    else:
+    elif isinstance(command, EvaluateCommand):
         _evaluate(command)
+    else:
+        _doctor()
 
 
 def _train(command: TrainCommand) -> None:
@@ -185,6 +195,24 @@ def _evaluate(command: EvaluateCommand) -> None:
         + (f"; {recorded:.6f} was recorded" if recorded is not None else ""),
         highlight=False,
         soft_wrap=True,
+    )
+
+
+def _doctor() -> None:
+    console = Console()
+    console.print(f"cornn {__version__}, " + ", ".join(f"{key} {value}" for key, value in machine().items() if value))
+    devices = ["cpu"] + [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    table = Table("device", "backend", "", "why", box=None, header_style="bold")
+    for device in devices:
+        problem = engine.Problem("cornn/explicit/tanh", torch.device(device), torch.float32, 1, 784, 120, 128, False)
+        chosen, _ = engine.choose(problem)
+        for name, backend in engine.BACKENDS.items():
+            usable, reason = backend.usable(problem)
+            word = "[green]chosen[/green]" if name == chosen else "usable" if usable else "[yellow]no[/yellow]"
+            table.add_row(device, name, word, reason)
+    console.print(table)
+    console.print(
+        "Asked for 784 steps of 120 sequences with 128 neurons in float32; other sizes may differ.", style="dim"
     )
 
 

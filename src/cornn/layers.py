@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine, functional
-from cornn.stacking import Stack, checked_input, checked_state
+from cornn.stacking import Stack, checked_input, checked_state, checked_timespans
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
 
@@ -91,8 +91,14 @@ def _constrained(name: str, free: Tensor) -> Tensor:
     """dt in (0, 1) by a sigmoid, gamma and epsilon above 0 by a softplus: open intervals also after rounding."""
     limits = torch.finfo(free.dtype)
     if name == "dt":
-        return limits.eps + (1 - 2 * limits.eps) * torch.sigmoid(free)
+        return limits.tiny + (1 - limits.eps) * torch.sigmoid(free)
     return nn.functional.softplus(free, threshold=40) + limits.tiny
+
+
+def _shown(value: Tensor) -> str:
+    if value.is_meta:
+        return "?"
+    return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"
 
 
 class CoRNNCell(nn.Module):
@@ -148,12 +154,15 @@ class CoRNNCell(nn.Module):
         self.activation = activation
         self.trainable = trainable
         self.init = init
-        where = {"device": device, "dtype": dtype or torch.get_default_dtype()}
+        where = {"device": device or torch.get_default_device(), "dtype": dtype or torch.get_default_dtype()}
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
-        for name, value in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon)):
-            value = _constant(name, value, hidden_size, per_neuron)
+        self.start = {
+            name: _constant(name, value, hidden_size, per_neuron)
+            for name, value in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon))
+        }
+        for name, value in self.start.items():
             if name in trainable:
                 self.register_parameter(f"free_{name}", nn.Parameter(_free(name, value).to(**where)))
             else:
@@ -161,7 +170,10 @@ class CoRNNCell(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw the weights anew, from `generator` or PyTorch's own. The same seed gives the same weights anywhere."""
+        """Draw the weights anew, from `generator` or PyTorch's own, and set the constants to where they started.
+
+        The same seed gives the same weights on any device.
+        """
         bounds = INITS[self.init](self.input_size, self.hidden_size)
         drawn = [(self.weight_ih, bounds.V), (self.weight_hh, bounds.W)]
         if self.bias is not None:
@@ -171,9 +183,16 @@ class CoRNNCell(nn.Module):
                 if parameter.device.type != "meta":
                     fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
                     parameter.copy_(fresh.uniform_(-bound, bound, generator=generator))
+            for name, value in self.start.items():
+                if name in self.trainable:
+                    getattr(self, f"free_{name}").copy_(_free(name, value))
+                else:
+                    getattr(self, name).copy_(value)
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
-        """Shift the bias such that an input equal to `mean`, the average of your data, drives no neuron."""
+        """Shift the bias by -V mean, so that an input acts as its deviation from `mean`, the average of your data."""
+        if mean.shape != (self.input_size,):
+            raise ValueError(f"mean has shape {tuple(mean.shape)}, expected one value a feature: ({self.input_size},)")
         if self.bias is None:
             raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
         V, _, _, b = self.matrices()
@@ -207,7 +226,12 @@ class CoRNNCell(nn.Module):
         y, z = checked_state(state, self.states, shape, input)
         dt, gamma, epsilon = self.oscillators()
         if timespans is not None:
-            dt = dt * (timespans.unsqueeze(-1) if isinstance(timespans, Tensor) else timespans)
+            timespans = checked_timespans(torch.as_tensor(timespans).to(input))
+            if timespans.shape not in ((), input.shape[:-1]):
+                raise ValueError(
+                    f"timespans have shape {tuple(timespans.shape)}, expected one number or {tuple(input.shape[:-1])}"
+                )
+            dt = dt * timespans.unsqueeze(-1)
         m = self.hidden_size
         with torch.autocast(input.device.type, enabled=False):
             return functional.step(
@@ -250,10 +274,7 @@ class CoRNNCell(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        constants = ", ".join(
-            f"{name}={value.item():.4g}" if value.dim() == 0 else f"{name}={value.min():.3g}..{value.max():.3g}"
-            for name, value in self.oscillators()._asdict().items()
-        )
+        constants = ", ".join(f"{name}={_shown(value)}" for name, value in self.oscillators()._asdict().items())
         options = [f"damping={self.damping!r}"] if self.damping != "explicit" else []
         options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
         options += [f"trainable={self.trainable}"] if self.trainable else []
@@ -346,7 +367,7 @@ class CoRNN(Stack):
         return self.cell(layer, reverse).matrices()
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
-        """Shift the first layer's bias such that an input equal to `mean` drives no neuron.
+        """Shift the first layer's bias by -V mean, so that an input acts as its deviation from `mean`. Call it once.
 
         Slow neurons add up what drives them: without this their state grows with the length of the sequence from the
         average input alone, which hides the rest and makes training hard.
@@ -360,11 +381,14 @@ class CoRNN(Stack):
         return self.cell(layer, reverse).oscillators()
 
     @classmethod
-    def from_original(cls, state_dict: Mapping[str, Tensor], **options) -> tuple["CoRNN", dict[str, Tensor]]:
+    def from_original(
+        cls, state_dict: Mapping[str, Tensor], *, dt: Values, gamma: Values, epsilon: Values, **options
+    ) -> tuple["CoRNN", dict[str, Tensor]]:
         """A layer with the weights of one of the authors' published models, and that model's readout.
 
         state_dict: with `cell.i2h.weight`, columns ordered u, z, y, and `cell.i2h.bias`.
-        options: of `CoRNN`; dt, gamma and epsilon are not in the file.
+        dt, gamma, epsilon: those the model was trained with; they are not in the file.
+        options: others of `CoRNN`.
 
         The readout comes back as a dictionary that `nn.Linear(hidden, outputs).load_state_dict` takes.
         """
@@ -373,19 +397,21 @@ class CoRNN(Stack):
                 f"no cell.i2h.weight in the state_dict (it has {', '.join(sorted(state_dict)) or 'nothing'}): "
                 "this is not one of the authors' coRNN models"
             )
-        weight = state_dict["cell.i2h.weight"]
-        hidden, columns = weight.shape
-        inputs = columns - 2 * hidden
-        if inputs < 1:
+        weight = state_dict["cell.i2h.weight"].detach()
+        if weight.dim() != 2 or weight.shape[1] <= 2 * weight.shape[0]:
             raise ValueError(f"cell.i2h.weight has shape {tuple(weight.shape)}, expected (m, inputs + 2m)")
+        hidden = weight.shape[0]
+        inputs = weight.shape[1] - 2 * hidden
         bias = state_dict.get("cell.i2h.bias")
+        if bias is not None and bias.shape != (hidden,):
+            raise ValueError(f"cell.i2h.bias has shape {tuple(bias.shape)}, expected ({hidden},)")
         options = {"dtype": weight.dtype, "device": weight.device, "bias": bias is not None} | options
-        layer = cls(inputs, hidden, **options)
+        layer = cls(inputs, hidden, dt=dt, gamma=gamma, epsilon=epsilon, **options)
         V, W, W_z, b = layer.matrices()
         V.copy_(weight[:, :inputs])
         W_z.copy_(weight[:, inputs : inputs + hidden])
         W.copy_(weight[:, inputs + hidden :])
         if b is not None and bias is not None:
-            b.copy_(bias)
+            b.copy_(bias.detach())
         prefix = "readout."
         return layer, {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cornn.engine import BACKENDS
 
-__all__ = ["Stack", "checked_input", "checked_state"]
+__all__ = ["Stack", "checked_input", "checked_state", "checked_timespans"]
 
 
 def checked_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
@@ -63,18 +63,26 @@ def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> T
     steps, batch = input.shape[:2]
     if timespans.shape == (steps,):
         timespans = timespans.unsqueeze(1).expand(steps, batch)
-    elif batch_first:
-        timespans = timespans.mT if timespans.dim() == 2 else timespans
-    if timespans.shape != (steps, batch):
+    else:
         layout = (batch, steps) if batch_first else (steps, batch)
-        raise ValueError(f"timespans have shape {tuple(timespans.shape)}, expected ({steps},) or {layout}")
-    timespans = timespans.to(input)
-    # Looking at the values would make a GPU wait.
-    if timespans.device.type == "cpu" and not torch.compiler.is_compiling():
+        if timespans.shape != layout:
+            raise ValueError(f"timespans have shape {tuple(timespans.shape)}, expected ({steps},) or {layout}")
+        timespans = timespans.mT if batch_first else timespans
+    return checked_timespans(timespans.to(input))
+
+
+def checked_timespans(timespans: Tensor) -> Tensor:
+    # Looking at the values would make a GPU wait, and cannot be done under a compiler or vmap.
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(timespans)
+    if timespans.device.type == "cpu" and not torch.compiler.is_compiling() and not wrapped:
         good = (timespans >= 0) & timespans.isfinite()
         if not good.all():
             raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
     return timespans
+
+
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
+    return one is other if one is None or other is None else torch.equal(one, other)
 
 
 def _reversed(sequence: Tensor, lengths: Tensor | None) -> Tensor:
@@ -114,7 +122,7 @@ class Stack(nn.Module):
             raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
             warnings.warn("dropout acts between layers, so it does nothing with num_layers=1", stacklevel=3)
-        if checkpoint_every is not None and checkpoint_every < 1:
+        if checkpoint_every is not None and (not isinstance(checkpoint_every, int) or checkpoint_every < 1):
             raise ValueError(f"checkpoint_every must be a whole number above 0, got {checkpoint_every!r}")
         if backend not in ("auto", "reference", *BACKENDS):
             raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
@@ -147,6 +155,12 @@ class Stack(nn.Module):
         for cell in self.cells.values():
             cell.reset_parameters(generator)
 
+    def extra_repr(self) -> str:
+        usual = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        usual |= {"checkpoint_every": None, "backend": "auto"}
+        changed = [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])
+
     def flatten_parameters(self) -> None:
         """There is nothing to flatten; code written for `nn.LSTM` calls this."""
 
@@ -178,13 +192,20 @@ class Stack(nn.Module):
             order, back = packed.sorted_indices, packed.unsorted_indices
             input, lengths = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
             if isinstance(timespans, PackedSequence):
+                if not torch.equal(timespans.batch_sizes, packed.batch_sizes) or not _same(
+                    timespans.sorted_indices, order
+                ):
+                    raise ValueError("timespans are packed with other lengths than the input: pack both alike")
                 timespans, batch_first = pad_packed_sequence(timespans)[0], False
+        elif isinstance(timespans, PackedSequence):
+            raise ValueError("timespans are packed and the input is not: pack both, or neither")
         elif unbatched:
             input, batch_first = input.unsqueeze(1), False
         elif batch_first and input.dim() == 3:
             input = input.transpose(0, 1)
         weight = next(iter(self.cells.values())).weight_ih
-        input = checked_input(input, weight, (3,), "(time, batch, features), or (time, features) unbatched")
+        layout = "(batch, time, features)" if self.batch_first else "(time, batch, features)"
+        input = checked_input(input, weight, (3,), f"{layout}, or (time, features) unbatched")
         if input.shape[0] == 0:
             raise ValueError("input has no time steps: a sequence needs at least one")
         if timespans is not None:
@@ -263,8 +284,9 @@ class Stack(nn.Module):
                 use_reentrant=False,
                 preserve_rng_state=False,
             )
-            outputs.append(output)
-        return torch.cat(outputs) if every else outputs[-1], state
+            if every:
+                outputs.append(output)
+        return torch.cat(outputs) if every else output, state
 
 
 def _name(layer: int, reverse: bool) -> str:

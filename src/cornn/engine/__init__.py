@@ -4,14 +4,18 @@ Backends share one contract (`problem.py`); `choose` picks one and can say why, 
 by name.
 """
 
+import contextlib
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from cornn.engine.operator import BACKENDS, recurrence, reference, wants_gradient
 from cornn.engine.problem import Problem
 from cornn.engine.updates import UPDATES
 
-__all__ = ["BACKENDS", "UPDATES", "choose", "run"]
+__all__ = ["BACKENDS", "UPDATES", "Problem", "choose", "run"]
 
 
 def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
@@ -68,10 +72,33 @@ def run(
         timespans=timespans is not None,
     )
     name, _ = choose(problem, backend)
+    if _transformed(arguments):
+        if backend not in ("auto", "reference"):
+            raise RuntimeError(
+                f"backend {backend!r} has no forward-mode derivatives and no torch.func.grad: use auto, or reference"
+            )
+        name = "reference"
     # The recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what autocast
     # is for.
-    with torch.autocast(input.device.type, enabled=False):
+    with _no_autocast(input.device.type):
         if name == "reference":
             return reference(*arguments, update)
         output, last, _ = recurrence(*arguments, update, name, every, wants_gradient(arguments))
     return output, last
+
+
+def _no_autocast(device: str):
+    available = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if available else contextlib.nullcontext()
+
+
+def _transformed(arguments: Sequence[Tensor | None]) -> bool:
+    """Whether torch.func.grad or forward mode is at work, which PyTorch does not take to a custom operator."""
+    if torch.compiler.is_compiling():
+        return False
+    kinds = (torch._C._functorch.TransformType.Grad, torch._C._functorch.TransformType.Jvp)
+    if any(level.key() in kinds for level in torch._C._functorch.get_interpreter_stack() or ()):
+        return True
+    if forward_ad._current_level < 0:
+        return False
+    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in arguments)
