@@ -414,7 +414,7 @@ def test_from_original_refuses_what_is_not_the_authors(weights, sentence):
         ("paper", 67**-0.5, 67**-0.5, 67**-0.5),
         ("separate", 3**-0.5, 32**-0.5, 3**-0.5),
         ("separate-pair", 3**-0.5, 64**-0.5, 3**-0.5),
-        ("memory", 3.0, 0.05 * 67**-0.5, 0.3),
+        ("memory", 3.0 * (2 / 3) ** 0.5, 0.05 * 67**-0.5, 0.3),
     ],
     ids=["paper", "separate", "separate-pair", "memory"],
 )

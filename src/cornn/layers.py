@@ -8,14 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine, functional
+from cornn.constants import CONSTANTS, Oscillators, Values, constant, constrained, free
 from cornn.stacking import Stack, checked_input, checked_state, checked_timespans
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
-
-Values = float | Sequence[float] | Tensor
-"""dt, gamma or epsilon: one number, or one a neuron."""
-
-CONSTANTS = ("dt", "gamma", "epsilon")
 
 
 class Matrices(NamedTuple):
@@ -25,14 +21,6 @@ class Matrices(NamedTuple):
     W: Tensor  # (hidden, hidden)
     W_z: Tensor  # (hidden, hidden)
     b: Tensor | None  # (hidden)
-
-
-class Oscillators(NamedTuple):
-    """The constants of the oscillators, each of shape () or (hidden)."""
-
-    dt: Tensor
-    gamma: Tensor
-    epsilon: Tensor
 
 
 class Bounds(NamedTuple):
@@ -51,48 +39,8 @@ INITS = {
     # Their two separate maps of u and of [z, y] (IMDB).
     "separate-pair": lambda d, m: Bounds(d**-0.5, (2 * m) ** -0.5, d**-0.5),
     # Ours for long memory: nearly uncoupled neurons that see their input clearly. See docs/adding.md.
-    "memory": lambda d, m: Bounds(3.0, 0.05 * (d + 2 * m) ** -0.5, 0.3),
+    "memory": lambda d, m: Bounds(3.0 * (2 / d) ** 0.5, 0.05 * (d + 2 * m) ** -0.5, 0.3),
 }
-
-
-def _constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Tensor:
-    """`value` as a checked tensor of shape () or (hidden), in double precision."""
-    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
-    if tensor.shape not in ((), (1,), (hidden_size,)):
-        raise ValueError(
-            f"{name} has shape {tuple(tensor.shape)}: give one number, or one for each of the {hidden_size} neurons"
-        )
-    if name == "dt" and not ((tensor > 0) & (tensor < 1)).all():
-        raise ValueError(f"dt must lie between 0 and 1, got {_worst(tensor, (tensor > 0) & (tensor < 1))}")
-    if name != "dt" and not ((tensor >= 0) & tensor.isfinite()).all():
-        raise ValueError(
-            f"{name} must be finite and not negative, got {_worst(tensor, (tensor >= 0) & tensor.isfinite())}"
-        )
-    if tensor.shape == (hidden_size,):
-        return tensor
-    tensor = tensor.reshape(())
-    return tensor.expand(hidden_size).clone() if per_neuron else tensor
-
-
-def _worst(tensor: Tensor, good: Tensor) -> float:
-    return tensor[~good].flatten()[0].item()
-
-
-def _free(name: str, value: Tensor) -> Tensor:
-    """The unconstrained number behind a trainable constant; `_constrained` is its inverse."""
-    if name == "dt":
-        return torch.logit(value)
-    if (value <= 0).any():
-        raise ValueError(f"a trainable {name} must start above 0, got {_worst(value, value > 0)}")
-    return value + torch.log(-torch.expm1(-value))
-
-
-def _constrained(name: str, free: Tensor) -> Tensor:
-    """dt in (0, 1) by a sigmoid, gamma and epsilon above 0 by a softplus: open intervals also after rounding."""
-    limits = torch.finfo(free.dtype)
-    if name == "dt":
-        return limits.tiny + (1 - limits.eps) * torch.sigmoid(free)
-    return nn.functional.softplus(free, threshold=40) + limits.tiny
 
 
 def _shown(value: Tensor) -> str:
@@ -159,12 +107,12 @@ class CoRNNCell(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
         self.start = {
-            name: _constant(name, value, hidden_size, per_neuron)
+            name: constant(name, value, hidden_size, per_neuron)
             for name, value in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon))
         }
         for name, value in self.start.items():
             if name in trainable:
-                self.register_parameter(f"free_{name}", nn.Parameter(_free(name, value).to(**where)))
+                self.register_parameter(f"free_{name}", nn.Parameter(free(name, value).to(**where)))
             else:
                 self.register_buffer(name, value.to(**where))
         self.reset_parameters()
@@ -185,7 +133,7 @@ class CoRNNCell(nn.Module):
                     parameter.copy_(fresh.uniform_(-bound, bound, generator=generator))
             for name, value in self.start.items():
                 if name in self.trainable:
-                    getattr(self, f"free_{name}").copy_(_free(name, value))
+                    getattr(self, f"free_{name}").copy_(free(name, value))
                 else:
                     getattr(self, name).copy_(value)
 
@@ -202,7 +150,7 @@ class CoRNNCell(nn.Module):
         """The constants as they are now; differentiable where they are trained."""
         return Oscillators(
             *(
-                _constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
+                constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
                 for name in CONSTANTS
             )
         )
@@ -233,7 +181,7 @@ class CoRNNCell(nn.Module):
                 )
             dt = dt * timespans.unsqueeze(-1)
         m = self.hidden_size
-        with torch.autocast(input.device.type, enabled=False):
+        with engine.no_autocast(input.device.type):
             return functional.step(
                 nn.functional.linear(input, self.weight_ih, self.bias),
                 y,

@@ -15,7 +15,7 @@ from cornn.engine.operator import BACKENDS, recurrence, reference, wants_gradien
 from cornn.engine.problem import Problem
 from cornn.engine.updates import UPDATES
 
-__all__ = ["BACKENDS", "UPDATES", "Problem", "choose", "run"]
+__all__ = ["BACKENDS", "UPDATES", "Problem", "choose", "no_autocast", "run"]
 
 
 def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
@@ -80,14 +80,15 @@ def run(
         name = "reference"
     # The recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what autocast
     # is for.
-    with _no_autocast(input.device.type):
+    with no_autocast(input.device.type):
         if name == "reference":
             return reference(*arguments, update)
         output, last, _ = recurrence(*arguments, update, name, every, wants_gradient(arguments))
     return output, last
 
 
-def _no_autocast(device: str):
+def no_autocast(device: str) -> contextlib.AbstractContextManager:
+    """Inside it, operations run in the types of their arguments."""
     available = torch.amp.is_autocast_available(device)
     return torch.autocast(device, enabled=False) if available else contextlib.nullcontext()
 

@@ -1,0 +1,62 @@
+"""dt, gamma and epsilon: checked, and kept where they belong while they are trained."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["CONSTANTS", "Oscillators", "Values", "constant", "constrained", "free"]
+
+Values = float | Sequence[float] | Tensor
+"""dt, gamma or epsilon: one number, or one a neuron."""
+
+CONSTANTS = ("dt", "gamma", "epsilon")
+
+
+class Oscillators(NamedTuple):
+    """The constants of the oscillators, each of shape () or (hidden)."""
+
+    dt: Tensor
+    gamma: Tensor
+    epsilon: Tensor
+
+
+def constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Tensor:
+    """`value` as a checked tensor of shape () or (hidden), in double precision."""
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
+    if tensor.shape not in ((), (1,), (hidden_size,)):
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}: give one number, or one for each of the {hidden_size} neurons"
+        )
+    if name == "dt" and not ((tensor > 0) & (tensor < 1)).all():
+        raise ValueError(f"dt must lie between 0 and 1, got {_worst(tensor, (tensor > 0) & (tensor < 1))}")
+    if name != "dt" and not ((tensor >= 0) & tensor.isfinite()).all():
+        raise ValueError(
+            f"{name} must be finite and not negative, got {_worst(tensor, (tensor >= 0) & tensor.isfinite())}"
+        )
+    if tensor.shape == (hidden_size,):
+        return tensor
+    tensor = tensor.reshape(())
+    return tensor.expand(hidden_size).clone() if per_neuron else tensor
+
+
+def _worst(tensor: Tensor, good: Tensor) -> float:
+    return tensor[~good].flatten()[0].item()
+
+
+def free(name: str, value: Tensor) -> Tensor:
+    """The unconstrained number behind a trainable constant; `constrained` is its inverse."""
+    if name == "dt":
+        return torch.logit(value)
+    if (value <= 0).any():
+        raise ValueError(f"a trainable {name} must start above 0, got {_worst(value, value > 0)}")
+    return value + torch.log(-torch.expm1(-value))
+
+
+def constrained(name: str, raw: Tensor) -> Tensor:
+    """dt in (0, 1) by a sigmoid, gamma and epsilon above 0 by a softplus: open intervals also after rounding."""
+    limits = torch.finfo(raw.dtype)
+    if name == "dt":
+        return limits.tiny + (1 - limits.eps) * torch.sigmoid(raw)
+    return torch.nn.functional.softplus(raw, threshold=40) + limits.tiny
