@@ -1,0 +1,292 @@
+"""The GPU backend on one device: is it right, and how long does a step take?
+
+    python benchmarks/cuda_device.py [--json PATH] [--only check|time] [--repeats 20]
+
+First a table of relative errors against float64, then times by device events, medians after warm-up, beside cuDNN's
+LSTM in exact fp32, then what several sequences in a block and several models in a launch cost.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from cornn import engine
+from cornn.engine import cuda, operator
+
+UPDATE = "cornn/explicit/tanh"
+NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
+# steps, batch, hidden, options
+CHECKS = [
+    *((60, 7, hidden, {}) for hidden in (1, 20, 33, 64, 96, 127, 128, 129, 200, 256, 257, 384, 511, 512)),
+    *((60, 7, hidden, {"ragged": True, "spans": True}) for hidden in (20, 64, 128, 200, 256, 512)),
+    *((60, 7, hidden, {"ragged": True, "update": "cornn/implicit/tanh"}) for hidden in (20, 64, 128, 256, 512)),
+    *((12, batch, 128, {"ragged": True}) for batch in (1, 133, 300, 1024)),
+    *((12, batch, 256, {}) for batch in (1, 133)),
+    *((steps, 3, 128, {}) for steps in (1, 2, 5000)),
+    (5000, 3, 256, {}),
+    (784, 120, 128, {}),
+    (784, 120, 256, {}),
+    (784, 120, 512, {}),
+]
+# steps, batch, hidden, features, most microseconds a step forward and backward, most ms with all gradients
+TIMES = [
+    (784, 120, 128, 1, 0.35, 0.38, 0.75),
+    (784, 120, 256, 1, 1.0, 1.1, 2.3),
+    (784, 120, 512, 1, 3.5, 4.0, 8.5),
+    (5000, 50, 128, 2, 0.33, 0.36, 4.0),
+    (128, 64, 64, 9, 0.25, 0.28, 0.15),
+    (784, 1024, 128, 1, 3.2, 3.5, 6.5),
+    (784, 1, 128, 1, None, None, None),
+    (784, 1, 256, 1, None, None, None),
+]
+
+
+def arguments(steps, batch, hidden, features, *, spans=False, ragged=False, groups=0):
+    random = torch.Generator().manual_seed(steps + batch + hidden)
+    group = (groups,) if groups else ()
+
+    def draw(*shape):
+        return torch.randn(*group, *shape, generator=random)
+
+    dt = torch.rand(*group, 1, hidden, generator=random) * 0.05 + 0.03
+    others = torch.rand(*group, 2, hidden, generator=random) * 2 + 1
+    given = {
+        "input": draw(steps, batch, features),
+        "state": draw(2, batch, hidden) * 0.3,
+        "input_weight": draw(hidden, features) / features**0.5,
+        "bias": draw(hidden) * 0.3,
+        "weight": draw(hidden, 2 * hidden) / (2 * hidden) ** 0.5,
+        "parameters": torch.cat((dt, others), -2),
+        "timespans": torch.rand(*group, steps, batch, generator=random) * 2 if spans else None,
+    }
+    lengths = torch.randint(0, steps + 1, (batch,), generator=random) if ragged else None
+    return {name: None if x is None else x.cuda() for name, x in given.items()}, lengths
+
+
+def results(given, lengths, dtype, backend, update):
+    given = {name: None if x is None else x.to(dtype).detach().requires_grad_() for name, x in given.items()}
+    output, last = engine.run(**given, lengths=lengths, update=update, backend=backend)
+    random = torch.Generator().manual_seed(1)
+    value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
+    wanted = {name: x for name, x in given.items() if x is not None}
+    gradients = torch.autograd.grad(value, list(wanted.values()))
+    return {"output": output, "last": last} | dict(zip(wanted, gradients, strict=True))
+
+
+def distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    return ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
+
+
+def check() -> list[dict]:
+    rows = []
+    for steps, batch, hidden, options in CHECKS:
+        update = options.get("update", UPDATE)
+        given, lengths = arguments(steps, batch, hidden, 3, **{k: v for k, v in options.items() if k != "update"})
+        row = {"steps": steps, "batch": batch, "hidden": hidden, **options}
+        began = time.perf_counter()
+        try:
+            want = results(given, lengths, torch.float64, "portable", update)
+            poison = torch.full((1 << 27,), torch.nan, device="cuda")
+            del poison
+            got = results(given, lengths, torch.float32, "cuda", update)
+            again = results(given, lengths, torch.float32, "cuda", update)
+            errors = {k: distance(got[k], want[k]) for k in want}
+            worst = max(v / (1e-5 if k in ("output", "last") else 5e-5) for k, v in errors.items())
+            same = all(torch.equal(got[k], again[k]) for k in got)
+            row |= {"errors": errors, "repeats": same, "good": same and worst <= max(1, steps / 1000)}
+            text = " ".join(f"{k} {v:.0e}" for k, v in errors.items())
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            row |= {"failed": text, "good": False}
+        mark = "ok  " if row["good"] else "FAIL"
+        print(
+            f"{mark} {steps:5} {batch:5} {hidden:4} {options} {text} [{time.perf_counter() - began:.1f} s]", flush=True
+        )
+        rows.append(row)
+    return rows
+
+
+def median(call: Callable[[], object], repeats: int) -> float:
+    """Milliseconds of one call, by device events."""
+    for _ in range(3):
+        call()
+    times = []
+    for _ in range(repeats):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def graphed(call: Callable[[], object]) -> Callable[[], None]:
+    """The same as a graph: what the device needs, without the time Python takes to ask for it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        call()
+        call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = call()
+
+    def replay(kept=kept):
+        graph.replay()
+
+    return replay
+
+
+def passes(steps, batch, hidden, groups=0) -> tuple[Callable, Callable]:
+    """One forward and one backward pass of the kernels alone."""
+    given, _ = arguments(steps, batch, hidden, 1, groups=groups)
+    place = (groups,) if groups else ()
+    trail = torch.randn(2, steps, *place, batch, hidden, device="cuda")
+    state, parameters = (given[k].movedim(0, 1).contiguous() if groups else given[k] for k in ("state", "parameters"))
+    fixed = (state, given["weight"], parameters, None, None)
+    gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
+
+    def forward():
+        return cuda.forward(trail, *fixed, update=UPDATE, every=True, keep=True)
+
+    output, last = forward()
+
+    def backward():
+        return cuda.backward(
+            gradient, last, output, trail, *fixed, update=UPDATE, need_parameters=False, need_timespans=False
+        )
+
+    return forward, backward
+
+
+def whole(steps, batch, hidden, features, parameters: bool) -> Callable:
+    """Forward and backward through the operator, with a gradient at every step; all gradients, or those of a layer."""
+    given, _ = arguments(steps, batch, hidden, features)
+    leaves = ["input_weight", "bias", "weight"] + (["input", "state", "parameters"] if parameters else [])
+    for name in leaves:
+        given[name].requires_grad_()
+    gradient = torch.randn(steps, batch, hidden, device="cuda")
+
+    def call():
+        output, _ = engine.run(**given, update=UPDATE, backend="cuda")
+        return torch.autograd.grad(output, [given[name] for name in leaves], gradient)
+
+    return call
+
+
+def lstm(steps, batch, hidden, features) -> tuple[Callable, Callable]:
+    layer = nn.LSTM(features, hidden, device="cuda")
+    input = torch.randn(steps, batch, features, device="cuda")
+    gradient = torch.randn(steps, batch, hidden, device="cuda")
+
+    def both():
+        return torch.autograd.grad(layer(input)[0], list(layer.parameters()), gradient)
+
+    return lambda: layer(input), both
+
+
+@contextmanager
+def rows_in_a_block(rows: int) -> Iterator[None]:
+    chosen, cuda.plan = cuda.plan, lambda hidden, *_: chosen(hidden, 1, 1, 1, (rows,))
+    try:
+        yield
+    finally:
+        cuda.plan = chosen
+
+
+def measure(repeats: int) -> list[dict]:
+    table = []
+    for steps, batch, hidden, features, most_forward, most_backward, most_both in TIMES:
+        forward, backward = passes(steps, batch, hidden)
+        row = {"steps": steps, "batch": batch, "hidden": hidden}
+        row["forward"] = median(graphed(forward), repeats) * 1e3 / steps
+        row["backward"] = median(graphed(backward), repeats) * 1e3 / steps
+        row["both"] = median(whole(steps, batch, hidden, features, False), repeats)
+        row["both_graph"] = median(graphed(whole(steps, batch, hidden, features, False)), repeats)
+        row["both_all"] = median(whole(steps, batch, hidden, features, True), repeats)
+        row["both_all_graph"] = median(graphed(whole(steps, batch, hidden, features, True)), repeats)
+        theirs, theirs_both = lstm(steps, batch, hidden, features)
+        row["lstm_forward"] = median(theirs, max(3, repeats // 4)) * 1e3 / steps
+        row["lstm_both"] = median(theirs_both, max(3, repeats // 4))
+        row["goals"] = [most_forward, most_backward, most_both]
+        print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+        table.append(row)
+    return table
+
+
+def measure_rows(repeats: int) -> list[dict]:
+    """Several sequences in a block, and several models in a launch: microseconds a step, forward and backward."""
+    table = []
+    for steps, batch, hidden, groups in [
+        (256, 120, 128, 0),
+        (256, 240, 128, 0),
+        (256, 1024, 128, 0),
+        (256, 50, 128, 10),
+        (128, 64, 64, 0),
+        (128, 64, 64, 10),
+        (128, 1024, 64, 0),
+        (128, 1024, 32, 0),
+    ]:
+        row = {"steps": steps, "batch": batch, "hidden": hidden, "groups": groups}
+        row["chosen"] = [median(graphed(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
+        for rows in cuda.ROWS:
+            with rows_in_a_block(rows):
+                times = [median(graphed(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
+            row[f"rows {rows}"] = times
+        print({k: [round(x, 3) for x in v] if isinstance(v, list) else v for k, v in row.items()}, flush=True)
+        table.append(row)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", choices=["check", "time"])
+    parser.add_argument("--repeats", type=int, default=20)
+    options = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    if "cuda" not in operator.BACKENDS:
+        others = dict(operator.BACKENDS)
+        operator.BACKENDS.clear()
+        operator.BACKENDS.update({"cuda": cuda, **others})
+
+    found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    checked = [] if options.only == "time" else check()
+    found["checks"] = checked
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+    if options.only != "check":
+        found["times"] = measure(options.repeats)
+        found["rows"] = measure_rows(options.repeats)
+        if options.json:
+            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+        print("\n    T     B    m | us a step: forward, backward | ms both (graph), all (graph) | LSTM us, ms, ratio")
+        for row in found["times"]:
+            forward, backward, both = (f"<{goal}" if goal else "" for goal in row["goals"])
+            print(
+                f"{row['steps']:5} {row['batch']:5} {row['hidden']:4} | {row['forward']:6.3f} {forward:5} "
+                f"{row['backward']:6.3f} {backward:5} | {row['both']:6.3f} ({row['both_graph']:6.3f}) "
+                f"{row['both_all']:6.3f} ({row['both_all_graph']:6.3f}) {both:5} | {row['lstm_forward']:6.2f} "
+                f"{row['lstm_both']:7.2f} {row['lstm_both'] / row['both_all']:5.1f}x"
+            )
+    bad = [row for row in checked if not row["good"]]
+    print(f"{len(checked) - len(bad)} of {len(checked)} checks good")
+    for row in bad:
+        print("FAIL", row)
+
+
+if __name__ == "__main__":
+    main()
