@@ -29,7 +29,7 @@ def main() -> None:
         content = record(path)
         config = content["config"]
         size = "-".join(f"{key}{value}" for key, value in config["task"].items())
-        name = f"{config['recipe']}-{size}-m{config['hidden_size']}-seed{config['seed']}.json"
+        name = f"{config['recipe']}-{size}-m{config['settings']['hidden_size']}-seed{config['seed']}.json"
         (options.to / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
         print(f"{options.to / name}: {content['result']['metric']} {content['result']['test']:.4f}")
 

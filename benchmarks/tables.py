@@ -22,8 +22,9 @@ def adding() -> str:
     for path in sorted((RESULTS / "adding").glob("ours-*.json")):
         record = json.loads(path.read_text(encoding="utf8"))
         config, result = record["config"], record["result"]
+        length, hidden = config["task"]["length"], config["settings"]["hidden_size"]
         rows.append(
-            f"| {config['task']['length']} | {config['hidden_size']} | {config['seed']} | {result['steps']:,} "
+            f"| {length} | {hidden} | {config['seed']} | {result['steps']:,} "
             f"| {result['seconds']:.0f} s | {result['test']:.4f} |"
         )
     return "\n".join(rows)

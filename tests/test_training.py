@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,52 +7,54 @@ import torch
 from cornn import training
 from cornn.paper import RECIPES
 from cornn.tasks import Adding
-from cornn.training import Train
+from cornn.training import Train, usual
 
-SHORT = Train(task=Adding(10), hidden_size=8, steps=40, evaluate_every=10, until=0, device="cpu")
+SHORT = usual(Adding(10), hidden_size=8, steps=40, evaluate_every=10, until=0, device="cpu")
 
 
-def test_resolve_fills_in_the_recipe_and_keeps_what_was_given():
+def changed(config, **changes):
+    """The configuration with some of its recipe's settings replaced."""
+    return replace(config, settings=replace(config.settings, **changes))
+
+
+def test_usual_is_the_recipe_but_for_the_changes():
     for name, recipe in RECIPES["adding"].items():
-        config = training.resolve(Train(task=Adding(), recipe=name, learning_rate=0.5))
-        assert config.learning_rate == 0.5
-        assert (config.hidden_size, config.dt, config.gamma, config.half_lives) == (
-            recipe.hidden_size,
-            recipe.dt,
-            recipe.gamma,
-            recipe.half_lives,
-        )
-    assert training.resolve(Train(task=Adding(), gamma=2.0)).half_lives is None
-    assert training.resolve(Train(task=Adding(), recipe="paper", half_lives=(0.1, 1.0))).gamma is None
+        assert usual(Adding(), name).settings == recipe
+        config = usual(Adding(), name, learning_rate=0.5, seed=3)
+        assert config == Train(Adding(), replace(recipe, learning_rate=0.5), name, seed=3)
+    assert usual(Adding(), gamma=2.0).settings.half_lives is None
+    assert usual(Adding(), "paper", half_lives=(0.1, 1.0)).settings.gamma is None
 
 
-def test_contradictory_or_senseless_settings():
+def test_contradictory_or_senseless_settings(tmp_path):
     with pytest.raises(ValueError, match="gamma and half_lives both set the stiffness: give one of them"):
-        training.resolve(Train(task=Adding(), gamma=1.0, half_lives=(0.1, 1.0)))
+        training.fit(usual(Adding(), gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
     for name in ("hidden_size", "batch_size", "steps", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
-            training.resolve(Train(task=Adding(), **{name: 0}))
+            training.fit(usual(Adding(), **{name: 0}), tmp_path)
 
 
 def test_the_neurons_memories_span_the_sequence():
-    config = training.resolve(Train(task=Adding(300)))
+    config = usual(Adding(300))
     layer = training.build(config, config.task.load(0)).layer
-    half_lives = training.theory.half_life(config.dt, layer.oscillators().gamma.double(), config.epsilon)
+    half_lives = training.theory.half_life(
+        config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon
+    )
     torch.testing.assert_close(half_lives[0].item(), 0.1 * 300, rtol=1e-3, atol=0)
     torch.testing.assert_close(half_lives[-1].item(), 2.0 * 300, rtol=1e-3, atol=0)
 
 
 def test_a_centred_layer_is_not_driven_by_the_average_input():
-    config = training.resolve(Train(task=Adding(300)))
+    config = usual(Adding(300))
     task = config.task.load(0)
     input, _ = task.draw(200, torch.Generator().manual_seed(0))
-    centred, plain = (training.build(training.replace(config, centre=c), task).layer for c in (True, False))
+    centred, plain = (training.build(changed(config, centre=c), task).layer for c in (True, False))
     drive = {layer: torch.tanh(input @ layer.matrices().V.T + layer.matrices().b) for layer in (centred, plain)}
     assert drive[centred].mean((0, 1)).abs().mean() < 0.5 * drive[plain].mean((0, 1)).abs().mean()
 
 
 def test_adding_is_learned_at_a_small_length(tmp_path):
-    run = training.fit(Train(task=Adding(20), hidden_size=32, steps=1000, device="cpu"), tmp_path)
+    run = training.fit(usual(Adding(20), hidden_size=32, steps=1000, device="cpu"), tmp_path)
     assert run.result["test"] < 0.01
     rows = run.metrics()
     assert rows[-1]["metric"] < 0.01
@@ -61,7 +64,7 @@ def test_adding_is_learned_at_a_small_length(tmp_path):
 
 def test_same_seed_same_run_other_seed_another(tmp_path):
     weights = [
-        training.fit(training.replace(SHORT, seed=seed), tmp_path / name).weights()
+        training.fit(replace(SHORT, seed=seed), tmp_path / name).weights()
         for seed, name in ((0, "a"), (0, "b"), (1, "c"))
     ]
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
@@ -95,7 +98,7 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(tmp_path):
 
 
 def test_evaluate_finds_the_recorded_figure(tmp_path):
-    run = training.fit(training.replace(SHORT, trainable=("dt", "gamma")), tmp_path)
+    run = training.fit(changed(SHORT, trainable=("dt", "gamma")), tmp_path)
     _, task, metric = training.evaluate(tmp_path)
     assert metric == pytest.approx(run.result["test"], rel=1e-6)
     assert task.trivial == pytest.approx(1 / 6)
@@ -114,20 +117,20 @@ def test_evaluate_of_an_unfinished_run(tmp_path):
 
 
 def test_a_diverged_run_stops_with_a_sentence_and_its_last_good_checkpoint(tmp_path):
-    config = training.replace(SHORT, learning_rate=1e30, clip=0)
+    config = changed(SHORT, learning_rate=1e30, clip=0)
     with pytest.raises(RuntimeError, match=r"the loss is .* at step 10: try a smaller learning_rate or dt"):
         training.fit(config, tmp_path)
     assert not (tmp_path / "result.json").exists()
 
 
 def test_nothing_is_written_for_a_configuration_that_cannot_be(tmp_path):
-    for changes in ({"dt": 2.0}, {"init": "none"}, {"task": Adding(1)}):
+    for config in (changed(SHORT, dt=2.0), changed(SHORT, init="none"), replace(SHORT, task=Adding(1))):
         with pytest.raises(ValueError):  # noqa: PT011 - the sentences are tested where they are made
-            training.fit(training.replace(SHORT, **changes), tmp_path / "run")
+            training.fit(config, tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="no CUDA device here: use --device cpu, or auto"):
-        training.fit(training.replace(SHORT, device="cuda"), tmp_path / "run")
+        training.fit(replace(SHORT, device="cuda"), tmp_path / "run")

@@ -3,9 +3,10 @@
 import logging
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -15,7 +16,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cornn import __version__, engine, training
-from cornn.paper import RECIPES
+from cornn.models import count_parameters
+from cornn.paper import RECIPES, SOURCES
 from cornn.report import curve
 from cornn.runs import Run, machine
 from cornn.tasks import TASKS, Task
@@ -63,31 +65,38 @@ class DoctorCommand:
     """Say what can run the recurrence on this machine, and why the rest cannot."""
 
 
-TrainTask = tyro.extras.subcommand_type_from_defaults(
-    {name: TrainCommand(Train(task=options())) for name, options in TASKS.items()},
-    {name: f"{options.__doc__} Recipes: {', '.join(RECIPES[name])}." for name, options in TASKS.items()},
-    prefix_names=False,
-)
+def _command_type(recipe: Literal["ours", "paper"]) -> Any:
+    """What the command line is parsed into; the defaults are those of a recipe, so that --help shows them."""
+    tasks = {name: TrainCommand(training.usual(options(), recipe)) for name, options in TASKS.items()}
+    about = {name: f"{TASKS[name].__doc__} Recipe {recipe}: {SOURCES[name][recipe]}." for name in tasks}
+    train = tyro.extras.subcommand_type_from_defaults(tasks, about, prefix_names=False)
+    return (
+        Annotated[train, tyro.conf.subcommand("train", description=TrainCommand.__doc__)]
+        | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
+        | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
+        | Annotated[DoctorCommand, tyro.conf.subcommand("doctor")]
+    )
 
 
-@dataclass(frozen=True)
-class TrainAny:
-    """Train a model on a task, and leave a run folder."""
+def _named_recipe(arguments: Sequence[str]) -> Literal["ours", "paper"]:
+    """The recipe that the command line names: the defaults of everything else depend on it."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    return "paper" if ("--recipe", "paper") in pairwise(words) else "ours"
 
-    command: TrainTask
 
-
-Command = (
-    Annotated[TrainAny, tyro.conf.subcommand("train")]
-    | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
-    | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
-    | Annotated[DoctorCommand, tyro.conf.subcommand("doctor")]
-)
+def _settled(config: Train) -> Train:
+    """gamma and the half-lives set the same thing: the one that was given drops the recipe's other one."""
+    base, given = RECIPES[training.task_name(config.task)][config.recipe], config.settings
+    if given.gamma != base.gamma and given.half_lives == base.half_lives:
+        given = replace(given, half_lives=None)
+    elif given.half_lives != base.half_lives and given.gamma == base.gamma:
+        given = replace(given, gamma=None)
+    return replace(config, settings=given)
 
 
 def run(arguments: Sequence[str]) -> None:
     command = tyro.cli(
-        Command,
+        _command_type(_named_recipe(arguments)),
         prog="cornn",
         description=DESCRIPTION,
         args=arguments,
@@ -96,12 +105,11 @@ def run(arguments: Sequence[str]) -> None:
             tyro.conf.OmitSubcommandPrefixes,
             tyro.conf.CascadeSubcommandArgs,
             tyro.conf.DisallowNone,
-            tyro.conf.FlagCreatePairsOff,
         ),
     )
     _hush()
-    if isinstance(command, TrainAny):
-        _train(command.command)
+    if isinstance(command, TrainCommand):
+        _train(command)
     elif isinstance(command, ResumeCommand):
         console = Console()
         finished = _watched(console, command.quiet, lambda watch: training.resume(command.run, watch))
@@ -114,18 +122,17 @@ def run(arguments: Sequence[str]) -> None:
 
 def _train(command: TrainCommand) -> None:
     console = Console()
-    config = training.resolve(command.config)
-    out = command.out or _new_folder(Path("runs"), next(n for n, t in TASKS.items() if isinstance(config.task, t)))
+    config = _settled(command.config)
+    out = command.out or _new_folder(Path("runs"), training.task_name(config.task))
     if not command.quiet:
         task = config.task.load(config.seed)
-        parameters = training.count_parameters(training.build(config, task))
-        recipe = RECIPES[task.name][config.recipe]
+        parameters = count_parameters(training.build(config, task))
         console.print(
-            f"[bold]{task.name}[/bold], {task.length} steps a sequence; coRNN with {config.hidden_size} neurons, "
-            f"{parameters:,} parameters; seed {config.seed}",
+            f"[bold]{task.name}[/bold], {task.length} steps a sequence; coRNN with "
+            f"{config.settings.hidden_size} neurons, {parameters:,} parameters; seed {config.seed}",
             highlight=False,
         )
-        console.print(f"recipe: {recipe.source}", style="dim", highlight=False)
+        console.print(f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", style="dim", highlight=False)
     finished = _watched(console, command.quiet, lambda watch: training.fit(config, out, watch))
     _conclude(console, finished)
 

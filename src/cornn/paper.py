@@ -4,44 +4,58 @@ The paper: T. K. Rusch and S. Mishra, Coupled Oscillatory Recurrent Neural Netwo
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["RECIPES", "Recipe"]
+__all__ = ["RECIPES", "SOURCES", "Recipe"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a task is trained. What is None is not used."""
+    """How a model is trained on a task. Either `gamma` or `half_lives` is given."""
 
-    source: str
     hidden_size: int
+    """Neurons."""
     batch_size: int
+    """Sequences a step."""
     steps: int
+    """Training steps, at the most."""
     learning_rate: float
+    """Of Adam."""
     dt: float
+    """Time step, between 0 and 1."""
     epsilon: float
+    """Damping."""
     gamma: float | None = None
+    """Stiffness, the same for all neurons; in place of half-lives."""
     half_lives: tuple[float, float] | None = None
-    """Of the neurons' memory, shortest and longest, as shares of the sequence; they set gamma neuron by neuron."""
-    init: str = "paper"
+    """Shortest and longest memory of a neuron, as shares of the sequence; they set gamma neuron by neuron."""
+    damping: Literal["explicit", "implicit"] = "explicit"
+    """Whether the damping acts on the old velocity or on the new one."""
+    trainable: tuple[Literal["dt", "gamma", "epsilon"], ...] = ()
+    """Constants that are trained, neuron by neuron."""
+    init: Literal["paper", "separate", "separate-pair", "memory"] = "paper"
+    """How the weights start."""
     centre: bool = False
-    """Whether the biases start such that the average input drives no neuron."""
-    clip: float | None = None
-    beta2: float = 0.999
+    """Start the biases such that an input acts as its deviation from the average."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Whether the learning rate stays, or falls to 0 over all steps along a cosine."""
     recurrent_rate: float = 1.0
-    """The learning rate of W and W_z, as a share of that of the other weights."""
-    schedule: str = "constant"
+    """The learning rate of the coupling W and W_z, as a share of that of the other weights."""
+    clip: float = 0.0
+    """Largest norm of the gradient; 0 does not clip."""
+    beta2: float = 0.999
+    """How slowly Adam's second moment follows."""
 
 
 RECIPES = {
     "adding": {
         "ours": Recipe(
-            source="ours: memories spread over the neurons, centred drive, small and slow coupling (docs/adding.md)",
             hidden_size=64,
             batch_size=50,
             steps=1500,
             learning_rate=1.2e-2,
             dt=0.3,
-            epsilon=7 / 3,
+            epsilon=2.33,
             half_lives=(0.1, 2.0),
             init="memory",
             centre=True,
@@ -51,7 +65,6 @@ RECIPES = {
             schedule="cosine",
         ),
         "paper": Recipe(
-            source="the paper, tab:hyperparameters_rounded, found by its authors for T = 5000",
             hidden_size=128,
             batch_size=50,
             steps=60_000,
@@ -62,4 +75,12 @@ RECIPES = {
         ),
     },
 }
-"""Task -> name of the recipe -> recipe; the first is the default."""
+"""Task -> name -> recipe."""
+
+SOURCES = {
+    "adding": {
+        "ours": "memories spread over the neurons, centred drive, small and slow coupling (docs/adding.md)",
+        "paper": "tab:hyperparameters_rounded of the paper, which its authors found for T = 5000",
+    },
+}
+"""Task -> name -> where the recipe's values come from."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,54 +18,23 @@ from cornn.runs import Run, create, machine, open_run
 from cornn.seeds import generator
 from cornn.tasks import TASKS, Adding, Batch, Task
 
-__all__ = ["Progress", "Train", "build", "config_of", "evaluate", "fit", "resolve", "resume"]
+__all__ = ["Progress", "Train", "build", "config_of", "evaluate", "fit", "resume", "task_name", "usual"]
 
 
 @dataclass(frozen=True)
 class Train:
-    """A training run. What is None is as the recipe says."""
+    """A training run. `usual` makes one from a task and the name of a recipe."""
 
     task: Adding
+    settings: Recipe
     recipe: Literal["ours", "paper"] = "ours"
-    """Whose settings to start from: ours, or the paper's."""
-    hidden_size: int | None = None
-    """Neurons."""
-    batch_size: int | None = None
-    """Sequences a step."""
-    steps: int | None = None
-    """Training steps, at the most."""
+    """Whose settings the others start from."""
     until: float = 0.008
     """Stop once the metric is below this; 0 trains for all steps."""
     evaluate_every: int = 100
     """Steps between evaluations."""
-    learning_rate: float | None = None
-    """Of Adam."""
-    schedule: Literal["constant", "cosine"] | None = None
-    """Whether the learning rate stays, or falls to 0 over all steps along a cosine."""
-    recurrent_rate: float | None = None
-    """The learning rate of the coupling W and W_z, as a share of that of the other weights."""
-    beta2: float | None = None
-    """Adam's second moment."""
-    clip: float | None = None
-    """Largest norm of the gradient; 0 does not clip."""
-    dt: float | None = None
-    """Time step, between 0 and 1."""
-    epsilon: float | None = None
-    """Damping."""
-    gamma: float | None = None
-    """Stiffness, the same for all neurons; in place of --half-lives."""
-    half_lives: tuple[float, float] | None = None
-    """Shortest and longest memory of a neuron, as shares of the sequence; in place of --gamma."""
-    damping: Literal["explicit", "implicit"] = "explicit"
-    """Whether the damping acts on the old velocity or on the new one."""
-    trainable: tuple[Literal["dt", "gamma", "epsilon"], ...] = ()
-    """Constants that are trained, neuron by neuron."""
-    init: Literal["paper", "separate", "separate-pair", "memory"] | None = None
-    """How the weights start."""
-    centre: bool | None = None
-    """Start the biases such that the average input drives no neuron."""
     backend: str = "auto"
-    """What runs the recurrence."""
+    """What runs the recurrence; `cornn doctor` lists what there is."""
     seed: int = 0
     """Same seed, same device, same version: same result."""
     device: str = "auto"
@@ -87,57 +56,72 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-def resolve(config: Train) -> Train:
-    """The configuration with the recipe's values filled in, and checked."""
-    recipe = RECIPES[_task_name(config)][config.recipe]
-    names = {field.name for field in fields(Recipe)} & {field.name for field in fields(Train)}
-    if config.gamma is not None and config.half_lives is not None:
-        raise ValueError("gamma and half_lives both set the stiffness: give one of them")
-    if config.gamma is not None or config.half_lives is not None:
-        names -= {"gamma", "half_lives"}
-    config = replace(config, **{name: getattr(recipe, name) for name in names if getattr(config, name) is None})
-    for name in ("hidden_size", "batch_size", "steps", "evaluate_every", "learning_rate"):
-        if not getattr(config, name) > 0:
-            raise ValueError(f"{name} must be above 0, got {getattr(config, name)}")
-    return config
+def usual(task: Adding, recipe: Literal["ours", "paper"] = "ours", **changes: Any) -> Train:
+    """A run with the settings of a recipe, and `changes` to any of them."""
+    base = RECIPES[task_name(task)][recipe]
+    if "gamma" in changes or "half_lives" in changes:
+        base = replace(base, gamma=None, half_lives=None)
+    settings = {field.name for field in fields(Recipe)}
+    return Train(
+        task,
+        replace(base, **{name: value for name, value in changes.items() if name in settings}),
+        recipe,
+        **{name: value for name, value in changes.items() if name not in settings},
+    )
+
+
+def task_name(task: Adding) -> str:
+    return next(name for name, options in TASKS.items() if isinstance(task, options))
+
+
+def _check(config: Train) -> None:
+    recipe = config.settings
+    if (recipe.gamma is None) == (recipe.half_lives is None):
+        raise ValueError("gamma and half_lives both set the stiffness: give one of them, not both and not none")
+    positive = {"evaluate_every": config.evaluate_every}
+    positive |= {name: getattr(recipe, name) for name in ("hidden_size", "batch_size", "steps", "learning_rate")}
+    for name, value in positive.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be above 0, got {value}")
 
 
 def build(config: Train, task: Task) -> SequenceModel:
-    """The model of a resolved configuration, with its first weights."""
-    if config.half_lives is None:
-        gamma = config.gamma
+    """The model of a configuration, with its first weights."""
+    recipe = config.settings
+    if recipe.half_lives is None:
+        gamma = recipe.gamma
     else:
-        least = theory.shortest_half_life(config.dt, config.epsilon, damping=config.damping)
-        shortest, longest = (max(share * task.length, least) for share in config.half_lives)
-        steps = theory.log_spaced(shortest, longest, config.hidden_size)
-        gamma = theory.stiffness(steps, config.dt, config.epsilon, damping=config.damping)
+        least = theory.shortest_half_life(recipe.dt, recipe.epsilon, damping=recipe.damping)
+        shortest, longest = (max(share * task.length, least) for share in recipe.half_lives)
+        steps = theory.log_spaced(shortest, longest, recipe.hidden_size)
+        gamma = theory.stiffness(steps, recipe.dt, recipe.epsilon, damping=recipe.damping)
     layer = CoRNN(
         task.inputs,
-        config.hidden_size,
-        dt=config.dt,
+        recipe.hidden_size,
+        dt=recipe.dt,
         gamma=gamma,
-        epsilon=config.epsilon,
-        damping=config.damping,
-        trainable=config.trainable,
-        per_neuron=bool(config.trainable),
-        init=config.init,
+        epsilon=recipe.epsilon,
+        damping=recipe.damping,
+        trainable=recipe.trainable,
+        per_neuron=bool(recipe.trainable),
+        init=recipe.init,
         backend=config.backend,
     )
     model = SequenceModel(layer, task.outputs)
     model.reset_parameters(generator(config.seed, "weights"))
-    if config.centre:
+    if recipe.centre:
         layer.centre_(torch.tensor(task.input_mean))
     return model
 
 
 def fit(config: Train, out: Path, watch: Watch = lambda progress: None) -> Run:
     """Train, and leave a run folder at `out`."""
-    config = resolve(config)
+    _check(config)
     task = config.task.load(config.seed)
     model = build(config, task)
     fabric = _fabric(config)
-    run = create(out, {"task_name": _task_name(config), **asdict(config), "version": __version__, "machine": machine()})
-    return _train(config, task, model, fabric, run, None, watch)
+    about = {"task_name": task_name(config.task), **asdict(config), "version": __version__, "machine": machine()}
+    return _train(config, task, model, fabric, create(out, about), None, watch)
 
 
 def resume(path: Path, watch: Watch = lambda progress: None) -> Run:
@@ -164,18 +148,20 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
 
 def config_of(run: Run) -> Train:
     """The configuration that a run folder holds."""
+
+    def tuples(content: dict) -> dict:
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+
     content = run.config
-    options = TASKS[content["task_name"]](**content["task"])
-    names = {field.name for field in fields(Train)} - {"task"}
-    values = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.items() if name in names
-    }
-    return Train(task=options, **values)
+    own = {name: content[name] for name in ("recipe", "until", "evaluate_every", "backend", "seed", "device")}
+    options = TASKS[content["task_name"]](**tuples(content["task"]))
+    return Train(options, Recipe(**tuples(content["settings"])), **own)
 
 
-def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None, watch: Watch) -> Run:
+def _train(config: Train, task: Task, model, fabric, run: Run, checkpoint: dict | None, watch: Watch) -> Run:
+    recipe = config.settings
     parameters = count_parameters(model)
-    optimizer = _optimizer(config, model)
+    optimizer = _optimizer(recipe, model)
     model, optimizer = fabric.setup(model, optimizer)
     random = generator(config.seed, "training", device=fabric.device)
     first, spent, metric = 1, 0.0, None
@@ -187,19 +173,19 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
     run.forget_after(first - 1)
 
     began = time.perf_counter()
-    for step in range(first, config.steps + 1):
-        batch = task.draw(config.batch_size, random)
+    for step in range(first, recipe.steps + 1):
+        batch = task.draw(recipe.batch_size, random)
         loss = task.loss(model(batch.input), batch.target)
         fabric.backward(loss)
-        if config.clip:
-            fabric.clip_gradients(model, optimizer, max_norm=config.clip, error_if_nonfinite=False)
-        share = 0.5 + 0.5 * math.cos(math.pi * step / config.steps) if config.schedule == "cosine" else 1.0
+        if recipe.clip:
+            fabric.clip_gradients(model, optimizer, max_norm=recipe.clip, error_if_nonfinite=False)
+        share = 0.5 + 0.5 * math.cos(math.pi * step / recipe.steps) if recipe.schedule == "cosine" else 1.0
         for group in optimizer.param_groups:
             group["lr"] = group["base"] * share
         optimizer.step()
         optimizer.zero_grad()
 
-        due = step % config.evaluate_every == 0 or step == config.steps
+        due = step % config.evaluate_every == 0 or step == recipe.steps
         if due:
             _refuse_nan(loss, step, run)
             fresh = task.draw(task.evaluation_size, generator(config.seed, "watching", step, device=fabric.device))
@@ -217,7 +203,7 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
                 }
             )
         watch(
-            Progress(step, config.steps, config.batch_size, loss.item() if due or step % 10 == 0 else None, metric, due)
+            Progress(step, recipe.steps, recipe.batch_size, loss.item() if due or step % 10 == 0 else None, metric, due)
         )
         if due and config.until and metric < config.until:
             break
@@ -232,7 +218,7 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
             "solved": task.solved,
             "steps": step,
             "seconds": round(seconds, 3),
-            "sequences_per_second": round((step - first + 1) * config.batch_size / (seconds - spent), 1),
+            "sequences_per_second": round((step - first + 1) * recipe.batch_size / (seconds - spent), 1),
             "parameters": parameters,
             "device": str(fabric.device),
             "machine": machine(),
@@ -242,14 +228,14 @@ def _train(config, task: Task, model, fabric, run: Run, checkpoint: dict | None,
     return run
 
 
-def _optimizer(config: Train, model: SequenceModel) -> torch.optim.Adam:
+def _optimizer(recipe: Recipe, model: SequenceModel) -> torch.optim.Adam:
     coupling = [value for name, value in model.named_parameters() if name.endswith("weight_hh")]
     others = [value for name, value in model.named_parameters() if not name.endswith("weight_hh")]
     groups = [
-        {"params": others, "base": config.learning_rate},
-        {"params": coupling, "base": config.learning_rate * config.recurrent_rate},
+        {"params": others, "base": recipe.learning_rate},
+        {"params": coupling, "base": recipe.learning_rate * recipe.recurrent_rate},
     ]
-    return torch.optim.Adam(groups, lr=config.learning_rate, betas=(0.9, config.beta2))
+    return torch.optim.Adam(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2))
 
 
 @torch.no_grad()
@@ -274,7 +260,3 @@ def _fabric(config: Train):
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here: use --device cpu, or auto")
     return Fabric(accelerator=config.device, devices=1)
-
-
-def _task_name(config: Train) -> str:
-    return next(name for name, options in TASKS.items() if isinstance(config.task, options))
