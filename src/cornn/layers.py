@@ -248,7 +248,7 @@ class CoRNN(Stack):
     init: how the weights start: "paper" (one affine map of input and state), "separate" and "separate-pair" (the
         authors' separate maps), or "memory" (ours: small coupling, large input weights, for long memory).
     checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
-        Training then needs little memory beyond the output itself, at about 1.4 times the time.
+        Training then needs little memory beyond the output itself, for the time of a second forward pass.
     backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
 
     input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
