@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cornn.engine import portable
+from cornn.engine import cuda, portable
 from cornn.engine.problem import Gradients, active
 from cornn.engine.updates import UPDATES
 from cornn.functional import unroll
 
 __all__ = ["BACKENDS", "recurrence", "reference", "wants_gradient"]
 
-BACKENDS = {"portable": portable}
+BACKENDS = {"cuda": cuda, "portable": portable}
 """Name -> module, the most preferred first."""
 
 ARGUMENTS = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")

@@ -2,28 +2,23 @@
 // for the drive) in shared memory, one barrier a step, what the forward pass kept fetched AHEAD steps early.
 //
 // Floor at 128 neurons and one sequence: 256 cycles of multiply-adds a step, as forward. The latencies are those of the
-// forward pass less the tanh (65 cycles), plus a second exchange, which hides (EARLY) as half of the product does.
+// forward pass less the tanh (65 cycles), plus a second exchange, which hides (EARLY) as half of the product does. The
+// assembler's schedule played through with these latencies gives some 480 cycles, 0.24 us; at 64 neurons 240.
 #include "tile.cuh"
 
-constexpr int THREADS = SIZE / TILE * LANES;
-constexpr int AHEAD = ROWS == 1 ? 4 : 2;  // even: buffers and slots turn together
+// Blocks that a multiprocessor should hold at once.
+constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 || ROWS * FOR_PARAMETERS > 1 ? 2 : 1);
 constexpr bool LOOKS_BACK = FOR_PARAMETERS || Update::LOOKS_BACK;
-
-__device__ __forceinline__ void fetch(float4 (&values)[QUADS], const float (&delta)[SIZE], const Place& place) {
-#pragma unroll
-    for (int q = 0; q < QUADS; ++q) values[q] = *reinterpret_cast<const float4*>(&delta[4 * place.quad(q)]);
-}
+enum Field { KEPT, GRAD, BEFORE_Z, BEFORE_Y, SPAN = LOOKS_BACK ? 4 : 2 };
+typedef Ahead<SPAN + SPANS> Inputs;
+constexpr int AHEAD = Inputs::AHEAD;  // even: buffers and slots turn together
+// Several sequences make both products of one fetch, where the registers allow it.
+constexpr bool TOGETHER = ROWS == 2;
 
 __device__ __forceinline__ void product(Sums& sums, const Weights& weights, const float4 (&values)[QUADS], int r) {
 #pragma unroll
     for (int q = 0; q < QUADS; ++q) accumulate(sums, weights, q, r, values[q]);
 }
-
-// What one step needs of the forward pass, for one neuron of one sequence.
-struct Fetched {
-    float kept, grad, span;
-    Update::Before before;
-};
 
 // grad_output: (steps, groups, batch, size), grad_last: (STATES, groups, batch, size), either may be null.
 // kept, trail_z, output: what the forward pass kept; state: as there. grad_drive, grad_state: results.
@@ -35,6 +30,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
          const long long* lengths, float* grad_drive, float* grad_state, float* grad_parameters, float* for_spans,
          long long steps, long long groups, long long batch, long long hidden) {
     __shared__ __align__(16) float delta[2][ROWS][SIZE];
+    __shared__ Inputs inputs;
     const Place place(0);
     const int size = (int)hidden;
     const long long blocks = (batch + ROWS - 1) / ROWS;
@@ -46,148 +42,204 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     load_backward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? parameters + group * hidden : nullptr,
                   size, place);
 
-    long long end = steps;
+    int end = steps;
     if (lengths) {
         end = 0;
         for (int r = 0; r < ROWS; ++r)
-            if (first + r < batch) end = max(end, min(steps, lengths[group * batch + first + r]));
+            if (first + r < batch) end = max((long long)end, min(steps, lengths[group * batch + first + r]));
     }
 
-    // With one sequence two lanes own the same neuron: the first of them writes.
+    // With one sequence two lanes own the same neuron: the first of them writes the results.
     const bool writes = ROWS > 1 || place.part == 0;
+    const float* zs = STATES == 2 ? trail_z : output;
     float grad_y[OWN], grad_z[OWN], z[OWN];
-    Fetched ahead[AHEAD][OWN];
+    float late_y[OWN], late_z[OWN];  // of the step before, whose gradient for y is complete one step later
     Update::Step sum[OWN];
     float totals[OWN][Update::PARAMETERS];
-    long long at[OWN], row[OWN], length[OWN];
-    bool valid[OWN];
+    int length[OWN];
+    bool valid[OWN] = {};
+    bool stores[OWN];
+    const bool given = grad_output != nullptr;
 
-    const float* zs = STATES == 2 ? trail_z : output;
+    // Where the next values of the first sequence are read and written: pointers that move, as in the forward pass.
+    const long long first_row = group * batch + first + place.sequence(0);
+    const long long first_own = first_row * hidden + place.neuron, last_at = first_own + (end - 1) * stride;
+    const float *next_kept = kept + last_at, *next_grad = grad_output + last_at;
+    const float *next_y = output + last_at - stride, *next_z = zs + last_at - stride;
+    const float* next_span = timespans + first_row + (end - 1) * rows;
+    float *to_drive = grad_drive + last_at, *to_span = for_spans + last_at;
 
-    // What belongs to step n at `position`; the state before it is that after step n - 1.
-    auto look = [&](bool valid, long long row, long long n, long long position) {
-        Fetched f = {0.f, 0.f, 1.f, {0.f, 0.f}};
-        if (n < 0 || !valid) return f;
-        f.kept = kept[position];
-        if (grad_output) f.grad = grad_output[position];
-        if (SPANS) f.span = timespans[row + n * rows];
-        if (LOOKS_BACK) {
-            const long long own = row * hidden + place.neuron;
-            if (STATES == 2) f.before.y = n ? output[position - stride] : state[own];
-            f.before.z = n ? zs[position - stride] : state[(STATES - 1) * stride + own];
+    // What belongs to step n; the state before it is that after step n - 1. The pointers are those of step n.
+    auto ask = [&](int slot, int n) {
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            const bool wanted = n >= 0 && valid[i];
+            inputs.ask(slot, KEPT, i, next_kept + i * hidden, wanted);
+            inputs.ask(slot, GRAD, i, next_grad + i * hidden, wanted && given);
+            if (SPANS) inputs.ask(slot, SPAN, i, next_span + i, wanted);
+            if (LOOKS_BACK) {
+                const float* origin = state + first_own + i * hidden;
+                if (STATES == 2) inputs.ask(slot, BEFORE_Y, i, n > 0 ? next_y + i * hidden : origin, wanted);
+                const float* from = n > 0 ? next_z + i * hidden : origin + (STATES - 1) * stride;
+                inputs.ask(slot, BEFORE_Z, i, from, wanted);
+            }
         }
-        return f;
+        inputs.asked();
+        next_kept -= stride;
+        next_grad -= stride;
+        next_span -= rows;
+        next_y -= stride;
+        next_z -= stride;
     };
 
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        const long long sequence = first + place.sequence(i);
-        row[i] = group * batch + sequence;
-        const long long own = row[i] * hidden + place.neuron;
-        valid[i] = sequence < batch && place.neuron < size;
-        length[i] = lengths && sequence < batch ? lengths[row[i]] : steps;
+        const bool inside = first + place.sequence(i) < batch;
+        const long long own = first_own + i * hidden;
+        valid[i] = inside && place.neuron < size;
+        length[i] = min(steps, lengths && inside ? lengths[first_row + i] : steps);
         grad_y[i] = valid[i] && grad_last && STATES == 2 ? grad_last[own] : 0.f;
         grad_z[i] = valid[i] && grad_last ? grad_last[(STATES - 1) * stride + own] : 0.f;
         sum[i] = Update::Step{};
 #pragma unroll
         for (int p = 0; p < Update::PARAMETERS; ++p) totals[i][p] = 0.f;
-        z[i] = 0.f;
+        z[i] = late_y[i] = late_z[i] = 0.f;
         if (valid[i]) {
             // Past the end of all sequences of this block the state stands still.
-            for (long long n = steps - 1; n >= end; --n) {
-                if (grad_output) (STATES == 2 ? grad_y[i] : grad_z[i]) += grad_output[own + n * stride];
+            for (int n = (int)steps - 1; n >= end; --n) {
+                if (given) (STATES == 2 ? grad_y[i] : grad_z[i]) += grad_output[own + n * stride];
                 if (writes) grad_drive[own + n * stride] = 0.f;
                 if (writes && for_spans) for_spans[own + n * stride] = 0.f;
             }
             if (LOOKS_BACK && end > 0) z[i] = zs[own + (end - 1) * stride];
         }
-        at[i] = own + (end - 1) * stride;
+        stores[i] = valid[i] && writes;
         if (writes) delta[0][place.sequence(i)][place.neuron] = 0.f;
-#pragma unroll
-        for (int k = 0; k < AHEAD; ++k) ahead[k][i] = look(valid[i], row[i], end - 1 - k, at[i] - k * stride);
     }
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k) ask(k, end - 1 - k);
+    inputs.wait();
     const Update::Step fixed = update.at(1.f);
+    const unsigned nothing = (unsigned)((unsigned long long)steps >> 40);
     __syncthreads();
 
     Sums sums_y, sums_z;
+    clear(sums_y);
     float for_y[OWN], for_z[OWN];
-    for (long long start = 0; start < end; start += AHEAD) {
+
+    // The gradient for y gets its product, W' delta. One sequence waits for that in the next step, where the exchange
+    // hides behind the multiply-adds; several hide each other's.
+    auto complete = [&] {
+        reduce(for_y, sums_y);
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            grad_y[i] += for_y[i];
+            if (FOR_PARAMETERS) Update::add_late(sum[i], late_z[i], late_y[i] + for_y[i]);
+        }
+        clear(sums_y);
+    };
+
+    for (int start = 0; start < end; start += AHEAD) {
 #pragma unroll
         for (int k = 0; k < AHEAD; ++k) {
-            const long long n = end - 1 - start - k;
+            const int n = end - 1 - start - k;
             if (n < 0) break;
-            Fetched now[OWN];
+            float kept_now[OWN], grad_now[OWN], span_now[OWN];
+            Update::Before before[OWN];
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
-                now[i] = ahead[k][i];
-                ahead[k][i] = look(valid[i], row[i], n - AHEAD, at[i] - AHEAD * stride);
+                kept_now[i] = inputs.get(k, KEPT, i);
+                grad_now[i] = inputs.get(k, GRAD, i);
+                span_now[i] = SPANS ? inputs.get(k, SPAN, i) : 1.f;
+                before[i] = {0.f, 0.f};
+                if (LOOKS_BACK && STATES == 2) before[i].y = inputs.get(k, BEFORE_Y, i);
+                if (LOOKS_BACK) before[i].z = inputs.get(k, BEFORE_Z, i);
             }
-            clear(sums_y);
             clear(sums_z);
             float4 values[QUADS];
+            if (ROWS == 1) {
+                load_values(values, delta[k % 2][0], place);
+                product(sums_z, w_z, values, 0);
+                if (EARLY) {
+                    complete();
+                    reduce_over(for_z, sums_z, sums_y, w_y, values, nothing);
+                }
+            } else {
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) {
-                fetch(values, delta[k % 2][place.sequence(r)], place);
-                product(sums_z, w_z, values, r);
-                // Several sequences keep the units busy by themselves: one fetch then serves both products.
-                if (STATES == 2 && (!EARLY || ROWS > 1)) product(sums_y, w_y, values, r);
+                for (int r = 0; r < ROWS; ++r) {
+                    load_values(values, delta[k % 2][place.sequence(r)], place);
+                    product(sums_z, w_z, values, r);
+                    if (EARLY && TOGETHER) product(sums_y, w_y, values, r);
+                }
+                if (EARLY) reduce(for_z, sums_z);
             }
-            reduce(for_z, sums_z);
-            if (STATES == 2 && EARLY && ROWS == 1) product(sums_y, w_y, values, 0);
-            if (STATES == 2 && !EARLY) reduce(for_y, sums_y);
+            if (!EARLY) {
+                clear(sums_y);
+#pragma unroll
+                for (int r = 0; r < ROWS && STATES == 2; ++r) {
+                    if (ROWS > 1) load_values(values, delta[k % 2][place.sequence(r)], place);
+                    product(sums_y, w_y, values, r);
+                }
+                reduce(for_z, sums_z);
+                reduce(for_y, sums_y);
+            }
 
-            float found[OWN], total_y[OWN], total_z[OWN];
-            bool live[OWN];
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
-                const Update::Step step = SPANS ? update.at(now[i].span) : fixed;
-                live[i] = ROWS == 1 || n < length[i];
-                total_y[i] = STATES == 2 ? grad_y[i] + now[i].grad + (EARLY ? 0.f : for_y[i]) : 0.f;
-                total_z[i] = STATES == 2 ? grad_z[i] : grad_z[i] + now[i].grad;
-                found[i] = Update::adjoint(step, now[i].kept, now[i].before, for_z[i], total_y[i], total_z[i]);
-                if (!live[i]) found[i] = 0.f;
-                if (writes) delta[(k + 1) % 2][place.sequence(i)][place.neuron] = found[i];
-                if (writes && valid[i]) grad_drive[at[i]] = found[i];
-            }
-            if (STATES == 2 && EARLY) reduce(for_y, sums_y);
-#pragma unroll
-            for (int i = 0; i < OWN; ++i) {
-                const Update::Step step = SPANS ? update.at(now[i].span) : fixed;
-                if (STATES == 2 && EARLY) total_y[i] += for_y[i];
-                float for_span = 0.f;
-                if (live[i]) {
-                    if (FOR_PARAMETERS && !SPANS)
-                        Update::add(sum[i], now[i].kept, now[i].before, z[i], total_y[i], total_z[i]);
+                const Update::Step step = SPANS ? update.at(span_now[i]) : fixed;
+                const bool live = ROWS == 1 || n < length[i];
+                (STATES == 2 ? grad_y[i] : grad_z[i]) += grad_now[i];
+                if (!EARLY && STATES == 2) grad_y[i] += for_y[i];
+                float total_z = grad_z[i], for_span = 0.f;
+                float found = Update::adjoint(step, kept_now[i], before[i], for_z[i], grad_y[i], total_z);
+                if (!live) found = 0.f;
+                if (writes) delta[(k + 1) % 2][place.sequence(i)][place.neuron] = found;
+                if (stores[i]) to_drive[i * hidden] = found;
+                if (FOR_PARAMETERS && EARLY) late_y[i] = live ? grad_y[i] : 0.f, late_z[i] = live ? z[i] : 0.f;
+                if (live) {
+                    if (FOR_PARAMETERS && !SPANS) {
+                        Update::add(sum[i], kept_now[i], before[i], total_z);
+                        if (!EARLY) Update::add_late(sum[i], z[i], grad_y[i]);
+                    }
                     if (FOR_PARAMETERS && SPANS) {
                         Update::Step one{};
                         float terms[Update::PARAMETERS];
-                        Update::add(one, now[i].kept, now[i].before, z[i], total_y[i], total_z[i]);
-                        update.gradients(one, now[i].span, terms, for_span);
+                        Update::add(one, kept_now[i], before[i], total_z);
+                        Update::add_late(one, z[i], grad_y[i]);
+                        update.gradients(one, span_now[i], terms, for_span);
 #pragma unroll
                         for (int p = 0; p < Update::PARAMETERS; ++p) totals[i][p] += terms[p];
                     }
-                    grad_y[i] = total_y[i], grad_z[i] = total_z[i];
+                    grad_z[i] = total_z;
                     Update::carry(step, grad_y[i], grad_z[i]);
-                } else if (STATES == 2) {
-                    grad_y[i] = total_y[i];
-                } else {
-                    grad_z[i] += now[i].grad;
                 }
-                if (FOR_PARAMETERS && SPANS && for_spans && writes && valid[i]) for_spans[at[i]] = for_span;
-                z[i] = now[i].before.z;
-                at[i] -= stride;
+                if (FOR_PARAMETERS && SPANS && for_spans && stores[i]) to_span[i * hidden] = for_span;
+                z[i] = before[i].z;
             }
+            if (EARLY && ROWS > 1) {
+#pragma unroll
+                for (int r = 0; r < ROWS && !TOGETHER; ++r) {
+                    load_values(values, delta[k % 2][place.sequence(r)], place);
+                    product(sums_y, w_y, values, r);
+                }
+                complete();
+            }
+            to_drive -= stride;
+            to_span -= stride;
+            ask(k, n - AHEAD);
+            inputs.wait();
             __syncthreads();
         }
     }
 
     // The products of the first step's delta, for the gradient of the initial state.
+    if (EARLY && ROWS == 1) complete();
     clear(sums_y);
     clear(sums_z);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         float4 values[QUADS];
-        fetch(values, delta[end % 2][place.sequence(r)], place);
+        load_values(values, delta[end % 2][place.sequence(r)], place);
         product(sums_z, w_z, values, r);
         if (STATES == 2) product(sums_y, w_y, values, r);
     }
@@ -196,7 +248,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         if (!valid[i] || !writes) continue;
-        const long long own = row[i] * hidden + place.neuron;
+        const long long own = first_own + i * hidden;
         if (STATES == 2) grad_state[own] = grad_y[i] + for_y[i];
         grad_state[(STATES - 1) * stride + own] =
             grad_z[i] + (EARLY ? fmaf(-fixed.h, for_y[i], for_z[i]) : for_z[i]);

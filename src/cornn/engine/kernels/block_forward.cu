@@ -4,11 +4,15 @@
 // Floor at 128 neurons and one sequence: 2 * 128 * 128 multiply-adds over 128 a clock are 256 cycles, 0.13 us at
 // 1.98 GHz. Where the rest goes, by count of latencies: shared load 30, half of the product 128 issue cycles (EARLY),
 // exchange 3 x 28, tanh 65, update and store 30, barrier 30: some 370 cycles; the other half of the product hides under
-// the exchange and the tanh.
+// the exchange and the tanh. Two warps of 200 instructions a scheduler are 400 issue cycles, of which 256 are
+// multiply-adds; the assembler's schedule played through with these latencies gives some 480 cycles, 0.24 us. At 64
+// neurons, where one warp a scheduler waits for itself, 330.
 #include "tile.cuh"
 
-constexpr int THREADS = SIZE / TILE * LANES;
-constexpr int AHEAD = ROWS == 1 ? 4 : 2;  // even: buffers and slots turn together
+// Blocks that a multiprocessor should hold at once.
+constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 ? 2 : 1);
+typedef Ahead<SPANS ? 2 : 1> Inputs;  // the drive, and the span
+constexpr int AHEAD = Inputs::AHEAD;  // even: buffers and slots turn together
 
 struct Published {
     float z[ROWS][SIZE];
@@ -21,17 +25,19 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
     for (int q = 0; q < QUADS; ++q)
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            accumulate(sums, weights, q, r, *reinterpret_cast<const float4*>(&state[place.sequence(r)][4 * place.quad(q)]));
+            accumulate(sums, weights, q, r,
+                       *reinterpret_cast<const float4*>(&state[place.sequence(r)][4 * place.quad(q)]));
 }
 
 // drive: (steps, groups, batch, size), overwritten by what is kept of the activation if `keep_trail`.
-// trail_z, output: the same shape, or null (trail_z too if there is one state). last, state: (STATES, groups, batch, size).
+// trail_z, output: the same shape, or null (trail_z with one state, too). last, state: (STATES, groups, batch, size).
 // timespans: (steps, groups, batch) if SPANS. lengths: (groups, batch) or null.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 forward(float* drive, float* trail_z, float* output, float* last, const float* state, const float* weight,
-        const float* parameters, const float* timespans, const long long* lengths, long long keep_trail, long long steps,
-        long long groups, long long batch, long long hidden) {
+        const float* parameters, const float* timespans, const long long* lengths, long long keep_trail,
+        long long steps, long long groups, long long batch, long long hidden) {
     __shared__ __align__(16) Published published[2];
+    __shared__ Inputs inputs;
     const Place place(0);
     const int size = (int)hidden;
     const long long blocks = (batch + ROWS - 1) / ROWS;
@@ -40,44 +46,65 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 
     const Update update(parameters + group * hidden, groups * hidden, place.neuron, size);
     Weights w_y, w_z;
-    load_forward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? parameters + group * hidden : nullptr, size,
-                 place);
+    load_forward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? parameters + group * hidden : nullptr,
+                 size, place);
 
-    long long end = steps;
+    int end = steps;
     if (lengths) {
         end = 0;
         for (int r = 0; r < ROWS; ++r)
-            if (first + r < batch) end = max(end, min(steps, lengths[group * batch + first + r]));
+            if (first + r < batch) end = max((long long)end, min(steps, lengths[group * batch + first + r]));
     }
 
-    // What a lane owns: one neuron of OWN sequences. With one sequence two lanes own the same: one of them writes y, the
-    // other z and the activation.
+    // What a lane owns: one neuron of OWN sequences. With one sequence two lanes own the same: one of them writes y,
+    // the other z and the activation; to_y and stores_y are then those of z in the other.
+    constexpr bool PAIR = ROWS == 1 && STATES == 2;
     const bool writes_y = ROWS > 1 || place.part == 1, writes_z = ROWS > 1 || place.part == 0;
-    float y[OWN], z[OWN], ahead[AHEAD][OWN], spans[AHEAD][OWN];
-    long long at[OWN], row[OWN], length[OWN];
+    float y[OWN], z[OWN];
+    int length[OWN];
     bool valid[OWN];
+    // Where the next values of the first sequence are read and written: pointers that move, since a sum with an
+    // argument of the kernel would wait for constant memory in every step.
+    const long long first_row = group * batch + first + place.sequence(0);
+    const long long first_own = first_row * hidden + place.neuron;
+    const float *next_drive = drive + first_own, *next_span = timespans + first_row;
+    float *to_kept = drive + first_own, *to_z = trail_z + first_own, *to_y = output + first_own;
+    if (PAIR && place.part == 0) to_y = to_z;
+    bool stores_y[OWN], stores_z[OWN], stores_kept[OWN];
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        const long long sequence = first + place.sequence(i);
-        row[i] = group * batch + sequence;
-        at[i] = row[i] * hidden + place.neuron;
-        valid[i] = sequence < batch && place.neuron < size;
-        length[i] = lengths && sequence < batch ? lengths[row[i]] : steps;
-        y[i] = valid[i] && STATES == 2 ? state[at[i]] : 0.f;
-        z[i] = valid[i] ? state[(STATES - 1) * stride + at[i]] : 0.f;
+        const bool inside = first + place.sequence(i) < batch;
+        const long long own = first_own + i * hidden;
+        valid[i] = inside && place.neuron < size;
+        length[i] = min(steps, lengths && inside ? lengths[first_row + i] : steps);
+        y[i] = valid[i] && STATES == 2 ? state[own] : 0.f;
+        z[i] = valid[i] ? state[(STATES - 1) * stride + own] : 0.f;
         const int r = place.sequence(i);
         if (writes_y && STATES == 2) {
             published[0].y[r][place.neuron] = y[i];
             published[1].y[r][place.neuron] = update.earlier(y[i], z[i]);
         }
         if (writes_z) published[0].z[r][place.neuron] = z[i];
-#pragma unroll
-        for (int k = 0; k < AHEAD; ++k) {
-            ahead[k][i] = valid[i] && k < end ? drive[at[i] + k * stride] : 0.f;
-            spans[k][i] = SPANS && valid[i] && k < end ? timespans[row[i] + k * rows] : 1.f;
-        }
+        stores_y[i] = valid[i] && output && writes_y;
+        stores_z[i] = valid[i] && trail_z && writes_z;
+        stores_kept[i] = valid[i] && keep_trail && writes_z;
+        if (PAIR && place.part == 0) stores_y[i] = stores_z[i];
     }
-    Update::Step fixed = update.at(1.f);
+    const Update::Step fixed = update.at(1.f);
+
+    auto ask = [&](int slot, int n) {
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            inputs.ask(slot, 0, i, next_drive + i * hidden, n < end && valid[i]);
+            if (SPANS) inputs.ask(slot, 1, i, next_span + i, n < end && valid[i]);
+        }
+        inputs.asked();
+        next_drive += stride;
+        next_span += rows;
+    };
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k) ask(k, k);
+    inputs.wait();
     __syncthreads();
 
     Sums sums;
@@ -85,50 +112,56 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     if (EARLY) product(sums, w_y, published[1].y, place);
     __syncthreads();
 
-    for (long long start = 0; start < end; start += AHEAD) {
+    const unsigned nothing = (unsigned)((unsigned long long)steps >> 40);
+    for (int start = 0; start < end; start += AHEAD) {
 #pragma unroll
         for (int k = 0; k < AHEAD; ++k) {
-            const long long n = start + k;
+            const int n = start + k;
             if (n >= end) break;
             const Published& before = published[k % 2];
             Published& after = published[(k + 1) % 2];
-            float now[OWN], span[OWN];
+            float now[OWN];
 #pragma unroll
-            for (int i = 0; i < OWN; ++i) {
-                now[i] = ahead[k][i];
-                span[i] = spans[k][i];
-                if (n + AHEAD < end && valid[i]) {
-                    ahead[k][i] = drive[at[i] + AHEAD * stride];
-                    if (SPANS) spans[k][i] = timespans[row[i] + (n + AHEAD) * rows];
-                }
-            }
+            for (int i = 0; i < OWN; ++i) now[i] = inputs.get(k, 0, i);
             product(sums, w_z, before.z, place);
             if (!EARLY && STATES == 2) product(sums, w_y, before.y, place);
             float pre[OWN];
-            reduce(pre, sums);
-            clear(sums);
-            if (EARLY) product(sums, w_y, before.y, place);
+            if (EARLY && ROWS == 1) {
+                float4 values[QUADS];
+                load_values(values, before.y[0], place);
+                Sums early;
+                clear(early);
+                reduce_over(pre, sums, early, w_y, values, nothing);
+                copy(sums, early);
+            } else {
+                reduce(pre, sums);
+                clear(sums);
+                if (EARLY) product(sums, w_y, before.y, place);
+            }
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
                 float next_y = y[i], next_z = z[i];
-                const float kept =
-                    Update::forward(SPANS ? update.at(span[i]) : fixed, pre[i] + now[i], next_y, next_z);
+                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS, i)) : fixed;
+                const float kept = Update::forward(step, pre[i] + now[i], next_y, next_z);
                 if (ROWS == 1 || n < length[i]) y[i] = next_y, z[i] = next_z;
                 const int r = place.sequence(i);
-                if (ROWS == 1 && STATES == 2) {
-                    // One store serves both: y from one lane of the pair, z from the other.
-                    (place.part == 1 ? after.y : after.z)[r][place.neuron] = place.part == 1 ? y[i] : z[i];
-                    float* kept_state = place.part == 1 ? output : trail_z;
-                    if (valid[i] && kept_state) kept_state[at[i]] = place.part == 1 ? y[i] : z[i];
+                if (PAIR) {
+                    const float written = place.part == 1 ? y[i] : z[i];
+                    (place.part == 1 ? after.y : after.z)[r][place.neuron] = written;
+                    if (stores_y[i]) to_y[i * hidden] = written;
                 } else {
                     if (STATES == 2) after.y[r][place.neuron] = y[i];
                     after.z[r][place.neuron] = z[i];
-                    if (valid[i] && output) output[at[i]] = STATES == 2 ? y[i] : z[i];
-                    if (valid[i] && trail_z && STATES == 2) trail_z[at[i]] = z[i];
+                    if (stores_y[i]) to_y[i * hidden] = STATES == 2 ? y[i] : z[i];
+                    if (stores_z[i]) to_z[i * hidden] = z[i];
                 }
-                if (valid[i] && writes_z && keep_trail) drive[at[i]] = kept;
-                at[i] += stride;
+                if (stores_kept[i]) to_kept[i * hidden] = kept;
             }
+            to_y += stride;
+            to_z += stride;
+            to_kept += stride;
+            ask(k, n + AHEAD);
+            inputs.wait();
             __syncthreads();
         }
     }
@@ -136,11 +169,11 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         if (!valid[i]) continue;
-        for (long long n = end; n < steps; ++n, at[i] += stride) {
-            if (output && writes_y) output[at[i]] = STATES == 2 ? y[i] : z[i];
-            if (trail_z && writes_z && STATES == 2) trail_z[at[i]] = z[i];
+        const long long own = first_own + i * hidden;
+        for (int n = end; n < steps; ++n) {
+            if (output && writes_y) output[own + n * stride] = STATES == 2 ? y[i] : z[i];
+            if (trail_z && writes_z && STATES == 2) trail_z[own + n * stride] = z[i];
         }
-        const long long own = row[i] * hidden + place.neuron;
         if (STATES == 2 && writes_y) last[own] = y[i];
         if (writes_z) last[(STATES - 1) * stride + own] = z[i];
     }

@@ -1,14 +1,12 @@
-// A cluster of CLUSTER blocks shares the rows of R: each block holds BAND of them and needs all neurons' values, so that
-// what a block finds in a step goes to every block of the cluster through distributed shared memory.
+// A cluster of CLUSTER blocks shares the rows of R: each block holds BAND of them and needs all neurons' values, so
+// that what a block finds in a step goes to every block of the cluster through distributed shared memory.
 //
-// A value lies at [quad of neurons][sequence, swizzled][4]: what a warp finds, 32 values, is then 128 bytes in a row, and
-// a lane's 16-byte load of one sequence meets no bank conflict. A message is a store that counts its own bytes on the
-// receiver's barrier, so that receiving needs no acknowledgement and one wait a step is all the synchronisation.
+// A value lies at [quad of neurons][sequence, swizzled][4]: what a warp finds, 32 values, is then 128 bytes in a row,
+// and a lane's 16-byte load of one sequence meets no bank conflict. A message is a store that counts its own bytes on
+// the receiver's barrier, so that receiving needs no acknowledgement and one wait a step is all the synchronisation.
 #pragma once
 #include "tile.cuh"
 
-constexpr int BAND = SIZE / CLUSTER;
-constexpr int THREADS = BAND / TILE * LANES;
 constexpr int ALL_QUADS = SIZE / 4;
 constexpr int SLOTS = ALL_QUADS * ROWS / THREADS;  // 16-byte slots of a buffer that a thread may call its own
 constexpr int REMOTE = CLUSTER / 4;                // blocks that a lane sends to
@@ -61,15 +59,15 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
         "{\n"
         ".reg .pred done;\n"
         "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
         "@!done bra again;\n"
         "}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
 __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned barrier) {
     asm volatile(
-        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
-        "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+        ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
 }
 
 // What a warp sends: each of its 8 pieces of 16 bytes goes to every block, four blocks at a time.

@@ -1,5 +1,5 @@
-// The backward pass, one cluster of blocks for ROWS sequences, up to 512 neurons: the transposes in the registers of the
-// cluster, delta (the gradient for the drive) travelling as z does forward.
+// The backward pass, one cluster of blocks for ROWS sequences, up to 512 neurons: the transposes in the registers of
+// the cluster, delta (the gradient for the drive) travelling as z does forward.
 //
 // Floor and estimate as in cluster_forward.cu, less the tanh and plus a second exchange between lanes. A block may
 // still read delta of the step before last when the next one comes in, hence more than two buffers.
@@ -8,17 +8,16 @@
 constexpr int BUFFERS = 4;
 constexpr bool LOOKS_BACK = FOR_PARAMETERS || Update::LOOKS_BACK;
 
+enum Field { KEPT, GRAD, BEFORE_Z, BEFORE_Y, SPAN = LOOKS_BACK ? 4 : 2 };
+typedef Ahead<SPAN + SPANS> Inputs;
+
 struct Memory {
     Buffer delta[BUFFERS];
     unsigned long long arrived[BUFFERS];
+    Inputs inputs;
 };
 constexpr unsigned ARRIVED = BUFFERS * BYTES;
 extern __shared__ __align__(128) unsigned char memory[];
-
-struct Fetched {
-    float kept, grad, span;
-    Update::Before before;
-};
 
 // Arguments as in block_backward.cu.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -50,7 +49,8 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         }
         barrier_publish();
     }
-    for (int i = threadIdx.x; i < ALL_QUADS * ROWS; i += THREADS) shared.delta[0][0][i] = make_float4(0.f, 0.f, 0.f, 0.f);
+    for (int i = threadIdx.x; i < ALL_QUADS * ROWS; i += THREADS)
+        shared.delta[0][0][i] = make_float4(0.f, 0.f, 0.f, 0.f);
 
     const long long sequence = first + place.sequence(0), row = group * batch + sequence;
     const long long own = row * hidden + place.neuron;
@@ -69,21 +69,29 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         if (LOOKS_BACK && end > 0) z = trail_z[own + (end - 1) * stride];
     }
 
-    // What belongs to step n at `position`; the state before it is that after step n - 1.
-    auto look = [&](int n, long long position) {
-        Fetched f = {0.f, 0.f, 1.f, {0.f, 0.f}};
-        if (n < 0 || !valid) return f;
-        f.kept = kept[position];
-        if (grad_output) f.grad = grad_output[position];
-        if (SPANS) f.span = timespans[row + n * rows];
+    // What belongs to step n, the s-th from the end; the state before it is that after step n - 1.
+    const long long last_at = own + (end - 1) * stride;
+    const float *next_kept = kept + last_at, *next_grad = grad_output + last_at;
+    const float *next_y = output + last_at - stride, *next_z = trail_z + last_at - stride;
+    float *to_drive = grad_drive + last_at, *to_span = for_spans + last_at;
+    const bool given = grad_output != nullptr;
+    auto ask = [&](int s) {
+        const int n = end - 1 - s, slot = s % Inputs::AHEAD;
+        const bool wanted = n >= 0 && valid;
+        shared.inputs.ask(slot, KEPT, 0, next_kept, wanted);
+        shared.inputs.ask(slot, GRAD, 0, next_grad, wanted && given);
+        if (SPANS) shared.inputs.ask(slot, SPAN, 0, timespans + row + n * rows, wanted);
         if (LOOKS_BACK) {
-            f.before.y = n ? output[position - stride] : state[own];
-            f.before.z = n ? trail_z[position - stride] : state[stride + own];
+            shared.inputs.ask(slot, BEFORE_Y, 0, n > 0 ? next_y : state + own, wanted);
+            shared.inputs.ask(slot, BEFORE_Z, 0, n > 0 ? next_z : state + stride + own, wanted);
         }
-        return f;
+        shared.inputs.asked();
+        next_kept -= stride;
+        next_grad -= stride;
+        next_y -= stride;
+        next_z -= stride;
     };
-    long long at = own + (end - 1) * stride;
-    Fetched ahead = look(end - 1, at);
+    for (int s = 0; s < Inputs::AHEAD; ++s) ask(s);
     const Update::Step fixed = update.at(1.f);
     Update::Step sum{};
     float totals[Update::PARAMETERS] = {};
@@ -93,8 +101,6 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     float for_y[OWN], for_z[OWN];
     for (int s = 0; s < end; ++s) {
         const int n = end - 1 - s, b = s % BUFFERS, next = (s + 1) % BUFFERS;
-        const Fetched now = ahead;
-        ahead = look(n - 1, at - stride);
         if (s > 0) {
             barrier_wait(base + ARRIVED + 8 * b, (s - 1) / BUFFERS % 2);
             if (threadIdx.x == 0) barrier_expect(base + ARRIVED + 8 * b);
@@ -107,13 +113,19 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             product(sums, w_y, shared.delta[b], place);
             reduce(for_y, sums);
         }
-        const Update::Step step = SPANS ? update.at(now.span) : fixed;
+        shared.inputs.wait();
+        const int turn = s % Inputs::AHEAD;
+        const float kept_now = shared.inputs.get(turn, KEPT, 0), grad_now = shared.inputs.get(turn, GRAD, 0);
+        const float span = SPANS ? shared.inputs.get(turn, SPAN, 0) : 1.f;
+        Update::Before before = {0.f, 0.f};
+        if (LOOKS_BACK) before = {shared.inputs.get(turn, BEFORE_Y, 0), shared.inputs.get(turn, BEFORE_Z, 0)};
+        const Update::Step step = SPANS ? update.at(span) : fixed;
         const bool live = n < length;
-        float total_y = grad_y + now.grad + (EARLY ? 0.f : for_y[0]), total_z = grad_z;
-        float found = Update::adjoint(step, now.kept, now.before, for_z[0], total_y, total_z);
+        float total_y = grad_y + grad_now + (EARLY ? 0.f : for_y[0]), total_z = grad_z;
+        float found = Update::adjoint(step, kept_now, before, for_z[0], total_y, total_z);
         if (!live) found = 0.f;
         messenger(found, next * BYTES, ARRIVED + 8 * next);
-        if (valid) grad_drive[at] = found;
+        if (valid) *to_drive = found;
         if (EARLY) {
             clear(sums);
             product(sums, w_y, shared.delta[b], place);
@@ -123,21 +135,27 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         float for_span = 0.f;
         grad_y = total_y;
         if (live) {
-            if (FOR_PARAMETERS && !SPANS) Update::add(sum, now.kept, now.before, z, total_y, total_z);
+            if (FOR_PARAMETERS && !SPANS) {
+                Update::add(sum, kept_now, before, total_z);
+                Update::add_late(sum, z, total_y);
+            }
             if (FOR_PARAMETERS && SPANS) {
                 Update::Step one{};
                 float terms[Update::PARAMETERS];
-                Update::add(one, now.kept, now.before, z, total_y, total_z);
-                update.gradients(one, now.span, terms, for_span);
+                Update::add(one, kept_now, before, total_z);
+                Update::add_late(one, z, total_y);
+                update.gradients(one, span, terms, for_span);
 #pragma unroll
                 for (int p = 0; p < Update::PARAMETERS; ++p) totals[p] += terms[p];
             }
             grad_z = total_z;
             Update::carry(step, grad_y, grad_z);
         }
-        if (FOR_PARAMETERS && SPANS && for_spans && valid) for_spans[at] = for_span;
-        z = now.before.z;
-        at -= stride;
+        if (FOR_PARAMETERS && SPANS && for_spans && valid) *to_span = for_span;
+        z = before.z;
+        to_drive -= stride;
+        to_span -= stride;
+        ask(s + Inputs::AHEAD);
     }
 
     // The products of the first step's delta, for the gradient of the initial state.

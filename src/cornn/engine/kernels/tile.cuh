@@ -18,6 +18,8 @@ constexpr int TILE_BITS = TILE == 4 ? 2 : TILE == 2 ? 1 : 0;
 constexpr int COLUMNS = SIZE / LANES;
 constexpr int QUADS = COLUMNS / 4;
 constexpr int GROUPS = 32 / LANES;    // groups of TILE rows in a warp
+constexpr int BAND = SIZE / CLUSTER;  // rows of each block of R that a thread block holds
+constexpr int THREADS = BAND / TILE * LANES;
 constexpr int SHARE = LANES / TILE;   // lanes that end up with the same row
 constexpr int OWN = ROWS > SHARE ? ROWS / SHARE : 1;  // sequences whose neuron a lane updates
 
@@ -45,6 +47,31 @@ struct Place {
 
 typedef float Weights[TILE][COLUMNS];
 typedef float Sums[TILE][ROWS];
+
+// What a step needs of device memory is asked for AHEAD steps before and waits in shared memory, each thread's own.
+// Loads into registers would not do: the assembler gives all of them one scoreboard, and to wait for the oldest would
+// be to wait for the newest.
+template <int FIELDS>
+struct Ahead {
+    static constexpr int AHEAD = 4;
+    float values[AHEAD][FIELDS][OWN][THREADS];
+
+    __device__ __forceinline__ float get(int slot, int field, int i) const {
+        return values[slot][field][i][threadIdx.x];
+    }
+    // What is not wanted becomes 0, and its address is not touched.
+    __device__ __forceinline__ void ask(int slot, int field, int i, const float* from, bool wanted) {
+        const unsigned to = (unsigned)__cvta_generic_to_shared(&values[slot][field][i][threadIdx.x]);
+        const int bytes = wanted ? 4 : 0;
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    }
+    // To be called once after the asking of each step.
+    __device__ static __forceinline__ void asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    // What was asked for AHEAD steps ago is there.
+    __device__ static __forceinline__ void wait() {
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
+    }
+};
 
 // Four neighbours of a row, zero past its end.
 __device__ __forceinline__ void load4(float (&out)[4], const float* row, int column, int size, bool aligned) {
@@ -137,6 +164,21 @@ __device__ __forceinline__ void clear(Sums& sums) {
         for (int r = 0; r < ROWS; ++r) sums[j][r] = 0.f;
 }
 
+__device__ __forceinline__ void copy(Sums& to, const Sums& from) {
+#pragma unroll
+    for (int j = 0; j < TILE; ++j)
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) to[j][r] = from[j][r];
+}
+
+// Keeps the compiler from moving the making of `sums` past this point, where it would wait for something else first.
+__device__ __forceinline__ void settle(Sums& sums) {
+#pragma unroll
+    for (int j = 0; j < TILE; ++j)
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) asm volatile("" : "+f"(sums[j][r]));
+}
+
 __device__ __forceinline__ void accumulate(Sums& sums, const Weights& weights, int q, int r, const float4& v) {
 #pragma unroll
     for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q], v.x, sums[j][r]);
@@ -146,6 +188,11 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Weights& weights, i
     for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q + 2], v.z, sums[j][r]);
 #pragma unroll
     for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights[j][4 * q + 3], v.w, sums[j][r]);
+}
+
+__device__ __forceinline__ void load_values(float4 (&values)[QUADS], const float* state, const Place& place) {
+#pragma unroll
+    for (int q = 0; q < QUADS; ++q) values[q] = *reinterpret_cast<const float4*>(state + 4 * place.quad(q));
 }
 
 // Adds up over the lanes of a row. Lane by lane, out[i] is then that of place.neuron and place.sequence(i).
@@ -165,4 +212,27 @@ __device__ __forceinline__ void reduce(float (&out)[OWN], Sums& sums) {
     }
 #pragma unroll
     for (int i = 0; i < OWN; ++i) out[i] = sums[0][i];
+}
+
+// For one sequence: as above, and in the time that the exchanges take, others += weights * values.
+//
+// The assembler would put the multiply-adds after the exchanges, which then idle. So each exchange ends in a
+// multiplication by a 1 that is known only once some of them are done: `nothing` is 0, which only the caller knows.
+__device__ __forceinline__ void reduce_over(float (&out)[OWN], Sums& sums, Sums& others, const Weights& weights,
+                                            const float4 (&values)[QUADS], unsigned nothing) {
+    int q = 0;
+#pragma unroll
+    for (int mask = 16, half = TILE / 2; mask >= GROUPS; mask /= 2, half /= 2) {
+        float got[TILE];
+#pragma unroll
+        for (int j = 0; j < (half ? half : 1); ++j) got[j] = __shfl_xor_sync(ALL, sums[j + half][0], mask);
+        if (q < QUADS) accumulate(others, weights, q, 0, values[q]);
+        ++q;
+        const float one = __uint_as_float((__float_as_uint(others[TILE - 1][0]) & nothing) | 0x3f800000u);
+#pragma unroll
+        for (int j = 0; j < (half ? half : 1); ++j) sums[j][0] = fmaf(got[j], one, sums[j][0]);
+    }
+#pragma unroll
+    for (; q < QUADS; ++q) accumulate(others, weights, q, 0, values[q]);
+    out[0] = sums[0][0];
 }

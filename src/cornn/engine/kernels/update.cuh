@@ -93,8 +93,8 @@ struct Oscillator {
         return kept;
     }
 
-    // grad_y and grad_z come in without the products of this step. EARLY: for_z = U' delta, for_y = W' delta, which may
-    // come after the delta that this returns. Otherwise for_z = W_z' delta, and grad_y already has W' delta in it.
+    // delta of this step; grad_z comes out complete. EARLY: for_z = U' delta of the step after, and grad_y comes in
+    // without W' delta of the step after, which it may get later. Otherwise for_z = W_z' delta, and grad_y is complete.
     __device__ static __forceinline__ float adjoint(
         const Step& step, float kept, const Before&, float for_z, float grad_y, float& grad_z) {
         const float rest = fmaf(step.h, grad_y, grad_z);
@@ -108,17 +108,20 @@ struct Oscillator {
         grad_z *= step.a;
     }
 
-    // Adds what one step gives to the gradients for a, c, g, h. `z` is that after the step.
-    __device__ static __forceinline__ void add(
-        Step& sum, float kept, const Before& before, float z, float grad_y, float grad_z) {
+    // Add what one step gives to the gradients for a, c, g, h: what needs grad_z, and what needs grad_y, which may come
+    // later. `z` is that after the step.
+    __device__ static __forceinline__ void add(Step& sum, float kept, const Before& before, float grad_z) {
         sum.a = fmaf(grad_z, before.z, sum.a);
         sum.c = fmaf(grad_z, value(kept), sum.c);
         sum.g = fmaf(-grad_z, before.y, sum.g);
+    }
+    __device__ static __forceinline__ void add_late(Step& sum, float z, float grad_y) {
         sum.h = fmaf(grad_y, z, sum.h);
     }
 
     // From gradients for a, c, g, h to gradients for dt, gamma, epsilon and the span.
-    __device__ __forceinline__ void gradients(const Step& gradient, float span, float (&out)[3], float& for_span) const {
+    __device__ __forceinline__ void gradients(
+        const Step& gradient, float span, float (&out)[PARAMETERS], float& for_span) const {
         const float h = dt * span;
         float for_h, w = 1.f;
         if (!IMPLICIT) {

@@ -1,0 +1,93 @@
+"""Every kernel compiles for every architecture, without a GPU, and keeps to its registers."""
+
+import struct
+
+import pytest
+
+from cornn.engine import nvrtc
+from cornn.engine.cuda import BLOCK_SIZES, CLUSTERS, ROWS, ROWS_WITH_PARAMETERS, Plan, _macros
+
+pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
+
+BLOCKS = [Plan(size, rows, 1) for size in BLOCK_SIZES for rows in ROWS]
+CLUSTERED = [Plan(size, rows, cluster) for size, (cluster, rows) in CLUSTERS.items()]
+CASES = [(arch, layout) for arch in ("sm_80", "sm_90", "sm_100") for layout in BLOCKS]
+CASES += [(arch, layout) for arch in ("sm_90", "sm_100") for layout in CLUSTERED]
+# The largest: every gradient, and the damping and activation that need most.
+UPDATE = {"UPDATE": "Oscillator", "IMPLICIT": 1, "ACTIVATION": "TANH"}
+
+# Of the cubin's section .nv.info, by NVIDIA's names EIATTR_REGCOUNT and EIATTR_FRAME_SIZE.
+REGISTERS, FRAME = 0x2F, 0x11
+
+
+def resources(cubin: bytes) -> dict[int, int]:
+    """Registers and bytes of stack of a cubin's one kernel, read from its ELF sections."""
+    (offset,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, _ = struct.unpack_from("<HHH", cubin, 0x3A)
+    found = {}
+    for i in range(count):
+        _, kind, _, _, start, length = struct.unpack_from("<IIQQQQ", cubin, offset + i * size)
+        if kind != 0x70000000:  # SHT_CUDA_INFO
+            continue
+        at = start
+        while at < start + length:
+            layout, attribute, value = struct.unpack_from("<BBH", cubin, at)
+            at += 4
+            if layout == 4:  # what follows has `value` bytes; otherwise the value is all there is
+                if attribute in (REGISTERS, FRAME):
+                    found[attribute] = struct.unpack_from("<II", cubin, at)[1]
+                at += value
+    return found
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "kernels"))
+    return tmp_path / "kernels"
+
+
+@pytest.mark.parametrize("spans", [0, 1])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize(("arch", "layout"), CASES, ids=lambda x: x if isinstance(x, str) else "x".join(map(str, x)))
+def test_it_compiles_without_spills(arch, layout, direction, spans):
+    both = direction == "backward" and (layout.cluster > 1 or layout.rows in ROWS_WITH_PARAMETERS)
+    for for_parameters in (0, 1) if both else (0,):
+        macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
+        cubin = nvrtc.compiled(f"{layout.kind}_{direction}.cu", _macros(layout, macros), arch)
+        used = resources(cubin)
+        assert 0 < used[REGISTERS] <= 65536 // layout.threads
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+SMALLEST = ("block_forward.cu", _macros(BLOCKS[0], {**UPDATE, "SPANS": 0}), "sm_80")
+
+
+def test_a_compiled_kernel_is_kept(cache, monkeypatch):
+    first = nvrtc.compiled(*SMALLEST)
+    monkeypatch.setattr("cuda.core.Program", None)
+    assert nvrtc.compiled(*SMALLEST) == first
+    assert len(list(cache.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?", lambda data: b""])
+def test_a_damaged_file_is_compiled_again(cache, damage):
+    first = nvrtc.compiled(*SMALLEST)
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert nvrtc.compiled(*SMALLEST) == first
+    assert file.read_bytes() == whole
+
+
+def test_options_and_architecture_make_other_files(cache):
+    name, macros, _ = SMALLEST
+    for arch, implicit in (("sm_80", 0), ("sm_80", 1), ("sm_90", 1)):
+        nvrtc.compiled(name, {**macros, "IMPLICIT": implicit}, arch)
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "file" / "kernels"))
+    assert nvrtc.compiled(*SMALLEST)
