@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,30 +19,28 @@ from torch import Tensor
 
 from cornn.engine.problem import Gradients, Problem
 
-__all__ = ["backward", "forward", "instruction_set", "usable"]
+__all__ = ["backward", "forward", "instruction_set", "large_pages", "usable", "weight_gradient"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 """The most preferred first."""
 
-INTERFACE = 1
+INTERFACE = 2
 LIBRARY = Path(__file__).with_name("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
-HUGE = 1 << 23
-"""Bytes from which new memory is asked for in large pages: page faults cost more than the arithmetic otherwise."""
+LARGE = 1 << 23
+"""Bytes from which fresh memory is asked for in large pages."""
+
+
+NUMBERS = ("groups", "steps", "batch", "hidden", "threads", "keep")
+POINTERS = (
+    *("trail", "output", "state", "weight", "parameters", "timespans", "lengths", "order", "last"),
+    *("grad_output", "grad_last", "grad_drive", "grad_state", "grad_timespans", "grad_weight", "sums", "workspace"),
+)
 
 
 class Call(ctypes.Structure):
-    """`Problem` of csrc/cornn.h."""
+    """`Call` of csrc/cornn.h."""
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("groups", "steps", "batch", "hidden", "threads", "keep")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("trail", "output", "state", "weight", "parameters", "timespans", "lengths", "order", "last"),
-                *("grad_output", "grad_last", "grad_drive", "grad_state", "grad_timespans", "sums", "workspace"),
-            )
-        ),
-    )
+    _fields_ = (*((name, ctypes.c_int64) for name in NUMBERS), *((name, ctypes.c_void_p) for name in POINTERS))
 
 
 class Kernel(ctypes.Structure):
@@ -54,6 +53,7 @@ class Kernel(ctypes.Structure):
         ("workspace", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(Call))),
         ("forward", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
         ("backward", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
+        ("weight_gradient", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
     )
 
 
@@ -73,7 +73,20 @@ def _library() -> ctypes.CDLL:
     if found != INTERFACE:
         raise Unusable(f"{LIBRARY.name} is left over from another version of cornn: install cornn again")
     library.cornn_kernel.restype = ctypes.POINTER(Kernel)
+    team = _team()
+    if team is not None:
+        library.cornn_use_team(team)
+        # OpenMP's threads do not survive a fork; a child makes its own.
+        os.register_at_fork(after_in_child=lambda: library.cornn_use_team(None))
     return library
+
+
+def _team() -> Callable | None:
+    """What PyTorch itself starts its threads with, where that is an OpenMP runtime that speaks GNU's dialect."""
+    try:
+        return ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so")).GOMP_parallel
+    except (OSError, AttributeError):
+        return None
 
 
 def instruction_set() -> str:
@@ -104,21 +117,25 @@ def _find(isa: str, dtype: torch.dtype, update: str) -> Kernel:
 def usable(problem: Problem) -> tuple[bool, str]:
     if problem.device.type != "cpu":
         return False, f"it is for CPUs, the input is on {problem.device}"
+    return _usable_here(problem.dtype, problem.update)
+
+
+# For torch.compile: an answer about this machine, not something to trace.
+@torch.compiler.assume_constant_result
+def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
     try:
         isa = instruction_set()
-        _find(isa, problem.dtype, problem.update)
+        _find(isa, dtype, update)
     except Unusable as reason:
         return False, str(reason)
     return True, f"C kernels ({isa})"
 
 
-def _empty(shape: tuple[int, ...] | torch.Size, like: Tensor) -> Tensor:
-    return _in_large_pages(torch.empty(shape, dtype=like.dtype))
-
-
-def _in_large_pages(fresh: Tensor) -> Tensor:
+def large_pages(fresh: Tensor) -> Tensor:
+    """The tensor, its memory in large pages if it is large and was not touched yet: faults take up to a third of the
+    time otherwise. Only speed depends on it."""
     size = fresh.numel() * fresh.element_size()
-    if size >= HUGE and fresh.is_contiguous():
+    if size >= LARGE and fresh.is_contiguous():
         _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(size))
     return fresh
 
@@ -167,8 +184,8 @@ def forward(
     drive = trail[-1]
     given = trail.contiguous()
     if keep:
-        _in_large_pages(given[:-1])
-    output = _empty(drive.shape, drive) if keep or every else drive.new_empty(0)
+        large_pages(given[:-1])
+    output = large_pages(torch.empty_like(given[-1])) if keep or every else drive.new_empty(0)
     last = torch.empty_like(state, memory_format=torch.contiguous_format)
     kernel, call, _tensors = _prepare(
         drive, weight, update, keep, state=state, parameters=parameters, timespans=timespans, lengths=lengths
@@ -210,13 +227,14 @@ def backward(
         timespans=timespans,
         lengths=lengths,
     )
-    grad_drive = _empty(output.shape, output)
+    grad_drive = large_pages(torch.empty_like(output, memory_format=torch.contiguous_format))
     grad_state = torch.empty_like(state, memory_format=torch.contiguous_format)
     call.grad_drive, call.grad_state = grad_drive.data_ptr(), grad_state.data_ptr()
     if need_parameters or need_timespans:
         sums = torch.zeros(kernel.coefficients, *state.shape[1:], dtype=state.dtype)
         call.sums = sums.data_ptr()
     if need_timespans:
+        assert timespans is not None
         grad_timespans = torch.empty(timespans.shape, dtype=output.dtype)
         call.grad_timespans = grad_timespans.data_ptr()
     kernel.backward(call)
@@ -226,3 +244,16 @@ def backward(
         parameters=sums[: kernel.parameters].sum(-2) if need_parameters else None,
         timespans=grad_timespans if need_timespans else None,
     )
+
+
+def weight_gradient(
+    drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, weight: Tensor, *, update: str
+) -> Tensor:
+    """The gradient of R from `Gradients.drive`, one product over all steps. BLAS is slower at matrices this tall."""
+    kernel, call, _tensors = _prepare(
+        output, weight, update, True, grad_drive=drive, output=output, trail=trail, state=state, lengths=None
+    )
+    gradient = torch.empty_like(weight, memory_format=torch.contiguous_format)
+    call.grad_weight = gradient.data_ptr()
+    kernel.weight_gradient(call)
+    return gradient

@@ -99,6 +99,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
     return _usable_there(problem.device.index, problem.hidden)
 
 
+# For torch.compile: an answer about this machine, not something to trace.
+@torch.compiler.assume_constant_result
 def _usable_there(index: int | None, hidden: int) -> tuple[bool, str]:
     if reason := nvrtc.missing():
         return False, reason
@@ -110,10 +112,6 @@ def _usable_there(index: int | None, hidden: int) -> tuple[bool, str]:
     if hidden > BLOCK_SIZES[-1] and not _clusters_fit(torch.cuda.current_device() if index is None else index, hidden):
         return False, f"{hidden} neurons need clusters of blocks that are larger than this device runs"
     return True, "one fused kernel forward and one backward, in exact fp32"
-
-
-# For torch.compile: an answer about this machine, not something to trace.
-_usable_there._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def _clusters_fit(device: int, hidden: int) -> bool:

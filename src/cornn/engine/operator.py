@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cornn.engine import cuda, portable
+from cornn.engine import c, cuda, portable
 from cornn.engine.problem import Gradients, active
 from cornn.engine.updates import UPDATES
 from cornn.functional import unroll
 
 __all__ = ["BACKENDS", "recurrence", "reference", "wants_gradient"]
 
-BACKENDS = {"cuda": cuda, "portable": portable}
+BACKENDS = {"cuda": cuda, "c": c, "portable": portable}
 """Name -> module, the most preferred first."""
 
 ARGUMENTS = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -123,6 +123,9 @@ def recurrence_backward(
         return drive.clone() if input_weight is None else drive @ input_weight
 
     def for_weight() -> Tensor:
+        own = getattr(BACKENDS[backend], "weight_gradient", None)
+        if own is not None:
+            return own(drive, output, trail, state, weight, update=update)
         # y and z of the step before: the initial state, then all but the last of what was kept.
         later = _flat(drive[1:]).mT
         sequences = (output, *trail[: len(state) - 1])

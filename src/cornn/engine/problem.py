@@ -1,11 +1,15 @@
 """What a backend is asked, and what it answers.
 
-A backend is a module with three functions:
+A backend is a module with three functions
 
     usable(problem) -> (bool, reason)
     forward(trail, state, weight, parameters, timespans, lengths, *, update, every, keep) -> (output, last)
     backward(grad_output, grad_last, output, trail, state, weight, parameters, timespans, lengths, *, update,
              need_parameters, need_timespans) -> Gradients
+
+and, where it beats PyTorch's own product, a fourth:
+
+    weight_gradient(drive, output, trail, state, weight, *, update) -> gradient of R, from `Gradients.drive`
 
 Everything is time-major. One model has the shapes below; a group of models, each with its own weights and its own
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* To be raised with every change of Problem or of the exported functions: a library left over from before is refused. */
-#define CORNN_INTERFACE 1
+/* To be raised with every change of Call or of the exported functions: a library left over from before is refused. */
+#define CORNN_INTERFACE 2
 
 /* Shapes are those of engine/problem.py, everything is contiguous, and what there is none of is NULL. Numbers are float
    or double, as the precision says. */
@@ -17,22 +17,31 @@ typedef struct {
     void *trail, *output;
     const void *state, *weight, *parameters, *timespans;
     const int64_t *lengths; /* (group, batch) */
-    const int64_t *order;   /* (group, batch): each group's rows, the longest first; present if and only if lengths is */
+    const int64_t *order;   /* (group, batch): each group's rows, the longest first; there if lengths is */
     void *last;
     const void *grad_output, *grad_last;
     void *grad_drive, *grad_state, *grad_timespans;
+    void *grad_weight;
     void *sums; /* (coefficients, group, batch, hidden) of zeros; holds each row's parameter gradients afterwards */
     void *workspace;
-} Problem;
+} Call;
 
 /* One update in one precision for one instruction set. */
 typedef struct {
     const char *update;
     int64_t parameters, coefficients;
-    int64_t (*workspace)(const Problem *); /* bytes */
-    void (*forward)(const Problem *);
-    void (*backward)(const Problem *);
+    int64_t (*workspace)(const Call *); /* bytes, enough for any of the three */
+    void (*forward)(const Call *);
+    void (*backward)(const Call *);
+    void (*weight_gradient)(const Call *); /* from grad_drive, output, trail and state */
 } Kernel;
+
+/* Calls function(data) on as many threads, or on fewer, and returns when all are done: GOMP_parallel of OpenMP's
+   runtimes. */
+typedef void Team(void (*function)(void *), void *data, unsigned threads, unsigned flags);
+
+/* The threads to use from now on; NULL for threads of our own. */
+void cornn_set_team(Team *team);
 
 /* Calls body(context, unit, worker) for every unit, on at most `threads` threads. Units are handed out in order. */
 void cornn_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t units, int64_t threads);

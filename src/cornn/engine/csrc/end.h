@@ -13,3 +13,8 @@
 #undef SCRATCH_SIZE
 #undef CONSTANTS_SIZE
 #undef WEIGHTS
+#undef CHUNK
+#undef PANELS
+#undef ROW_TILES
+#undef LEFT_SIZE
+#undef GRADIENT_SIZE

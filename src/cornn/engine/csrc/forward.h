@@ -1,95 +1,94 @@
-/* Part of sequence.h. */
+/* Part of sequence.h: the forward pass. */
 
 typedef struct {
-    real *state, *pre;               /* scratch, a row after the other */
+    real *state, *product; /* scratch, row after row */
     const real *constants;
-    const real *drive[DRIVES];       /* these are blocks of (time, group, batch, hidden) */
-    real *sequence[STATES];          /* where a state goes at every step, or NULL */
-    real *kept[KEPT];
+    int past_caches;
+    /* Blocks of (time, group, batch, hidden); NULL where nothing is to be written. */
+    const real *drive[DRIVES];
+    real *sequence[STATES], *kept[KEPT];
 } NAME(Forward);
 
-/* The update of up to LANES neurons of all active rows, from neuron j on. */
-INLINE void NAME(forward_neurons)(const Problem *p, const NAME(Forward) *f, const Rows *rows, int64_t n, ptrdiff_t j,
+/* The update of `count` neurons from j on, of all active rows. */
+INLINE void NAME(forward_neurons)(const Call *call, const NAME(Forward) *f, const Rows *rows, int64_t n, ptrdiff_t j,
                                   ptrdiff_t count, const int spans)
 {
-    const ptrdiff_t m = p->hidden, state_stride = STATE_STRIDE(p), product_stride = PRODUCT_STRIDE(p);
-    const real *timespans = p->timespans;
+    const ptrdiff_t m = call->hidden, state_stride = STATE_STRIDE(call), product_stride = PRODUCT_STRIDE(call);
+    const real *spans_of_step = spans ? (const real *)call->timespans + n * call->groups * call->batch : NULL;
     vec k[COEFFICIENTS];
     NAME(at_span)(f->constants + j, round_up(m, LANES), NULL, k);
     for (int64_t row = 0; row < rows->active; row++) {
-        const ptrdiff_t at = place(p, rows, n, row) + j;
+        const ptrdiff_t at = rows->place[row] + j;
+        const real *product = f->product + row * product_stride + j;
         real *scratch = f->state + row * state_stride + j;
         vec state[STATES], pre[DRIVES], kept[KEPT];
-        if (spans) {
-            const real *span = timespans + n * p->groups * p->batch + rows->number[row];
-            NAME(at_span)(f->constants + j, round_up(m, LANES), span, k);
-        }
+        if (spans) NAME(at_span)(f->constants + j, round_up(m, LANES), spans_of_step + rows->number[row], k);
         for (int i = 0; i < STATES; i++) state[i] = get(scratch + i * m, count);
         for (int i = 0; i < DRIVES; i++)
-            pre[i] = get(f->pre + row * product_stride + i % PRODUCTS * m + j, count) + get(f->drive[i] + at, count);
+            pre[i] = get(product + i % PRODUCTS * m, count) + get(f->drive[i] + at, count);
         NAME(step)(k, pre, state, kept);
         for (int i = 0; i < STATES; i++) {
             put(scratch + i * m, state[i], count);
-            if (f->sequence[i]) put(f->sequence[i] + at, state[i], count);
+            if (f->sequence[i]) put_past(f->sequence[i] + at, state[i], count, f->past_caches);
         }
         for (int i = 0; i < KEPT; i++)
             if (f->kept[i]) put(f->kept[i] + at, kept[i], count);
     }
 }
 
-static void NAME(forward_step)(const Problem *p, const NAME(Forward) *f, const Rows *rows, int64_t n)
+static void NAME(forward_step)(const Call *call, const NAME(Forward) *f, const Rows *rows, int64_t n)
 {
-    const ptrdiff_t m = p->hidden;
-    ptrdiff_t j = 0;
-    if (p->timespans) {
-        for (; j + LANES <= m; j += LANES) NAME(forward_neurons)(p, f, rows, n, j, LANES, 1);
-        if (j < m) NAME(forward_neurons)(p, f, rows, n, j, m - j, 1);
-    } else {
-        for (; j + LANES <= m; j += LANES) NAME(forward_neurons)(p, f, rows, n, j, LANES, 0);
-        if (j < m) NAME(forward_neurons)(p, f, rows, n, j, m - j, 0);
-    }
+    if (call->timespans)
+        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 1);
+    else
+        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 0);
 }
 
 static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
 {
     const Plan *plan = context;
-    const Problem *p = plan->problem;
-    const ptrdiff_t m = p->hidden, state_stride = STATE_STRIDE(p), row_bytes = m * sizeof(real);
-    const ptrdiff_t state_size = p->groups * p->batch * m;
+    const Call *call = plan->call;
+    const ptrdiff_t m = call->hidden, all = call->groups * call->batch * m, stride = STATE_STRIDE(call);
+    const real *initial = call->state, *packed;
+    real *trail = call->trail, *last = call->last;
     Rows rows = rows_of(plan, unit);
-    real *trail = p->trail;
-    NAME(Forward) f = {.state = plan->scratch + worker * SCRATCH_SIZE(p)};
-    f.pre = f.state + UNIT_ROWS * state_stride;
-    f.constants = plan->constants + rows.group * CONSTANTS_SIZE(p);
-    const int64_t blocks = p->keep ? STATES - 1 + KEPT : DRIVES;
+    NAME(Forward) f = {.past_caches = 1};
+    f.state = plan->scratch + worker * SCRATCH_SIZE(call);
+    f.product = f.state + UNIT_ROWS * stride;
+    f.constants = plan->constants + rows.group * CONSTANTS_SIZE(call);
+    packed = plan->packed + rows.group * plan->packed_size;
+    const int64_t blocks = call->keep ? STATES - 1 + KEPT : DRIVES;
     for (int i = 0; i < DRIVES; i++) f.drive[i] = trail + (blocks - DRIVES + i) * plan->block;
-    for (int i = 0; i < STATES; i++)
-        f.sequence[i] = i == 0 ? p->output : p->keep ? trail + (i - 1) * plan->block : NULL;
-    for (int i = 0; i < KEPT; i++) f.kept[i] = p->keep ? trail + (STATES - 1 + i) * plan->block : NULL;
+    f.sequence[0] = call->output;
+    if (call->keep) {
+        for (int i = 1; i < STATES; i++) f.sequence[i] = trail + (i - 1) * plan->block;
+        for (int i = 0; i < KEPT; i++) f.kept[i] = trail + (STATES - 1 + i) * plan->block;
+    }
+    for (int i = 0; i < STATES; i++) f.past_caches &= goes_past_caches(plan, f.sequence[i]);
 
     for (int64_t row = 0; row < rows.count; row++)
         for (int i = 0; i < STATES; i++)
-            memcpy(f.state + row * state_stride + i * m,
-                   (const real *)p->state + i * state_size + rows.number[row] * m, row_bytes);
-    const real *packed = plan->packed + rows.group * plan->packed_size;
+            copy(f.state + row * stride + i * m, initial + i * all + rows.number[row] * m, m);
     rows.active = rows.count;
-    for (int64_t n = 0; n < p->steps; n++) {
+    for (int64_t n = 0; n < call->steps; n++) {
         while (rows.active > 0 && rows.length[rows.active - 1] <= n) rows.active--;
-        product(rows.active, f.state, state_stride, packed, STATES * m, PRODUCTS * m, f.pre, PRODUCT_STRIDE(p), 0);
-        NAME(forward_step)(p, &f, &rows, n);
+        at_step(call, &rows, n);
+        if (n + 1 < call->steps)
+            for (int i = 0; i < DRIVES; i++) prefetch(&rows, f.drive[i], all, m);
+        product(rows.active, f.state, stride, packed, STATES * m, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0);
+        NAME(forward_step)(call, &f, &rows, n);
         for (int64_t row = rows.active; row < rows.count; row++)
             for (int i = 0; i < STATES; i++)
-                if (f.sequence[i])
-                    memcpy(f.sequence[i] + place(p, &rows, n, row), f.state + row * state_stride + i * m, row_bytes);
+                if (f.sequence[i]) copy(f.sequence[i] + rows.place[row], f.state + row * stride + i * m, m);
     }
+    drain();
     for (int64_t row = 0; row < rows.count; row++)
         for (int i = 0; i < STATES; i++)
-            memcpy((real *)p->last + i * state_size + rows.number[row] * m, f.state + row * state_stride + i * m,
-                   row_bytes);
+            copy(last + i * all + rows.number[row] * m, f.state + row * stride + i * m, m);
 }
 
-static void NAME(forward)(const Problem *p)
+static void NAME(forward)(const Call *call)
 {
-    Plan plan = NAME(plan)(p, 0);
-    cornn_parallel(NAME(forward_unit), &plan, plan.units * p->groups, plan.threads);
+    Plan plan = NAME(plan)(call, 0);
+    cornn_parallel(NAME(forward_unit), &plan, plan.units * call->groups, plan.threads);
 }

@@ -4,6 +4,9 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "cornn.h"
 
@@ -21,6 +24,22 @@ extern const Kernel *const cornn_float_avx2[], *const cornn_double_avx2[];
 
 enum { NOT_BUILT = -1, NOT_HERE = 0, HERE = 1 };
 
+#if defined(__x86_64__)
+/* Asked of the processor itself: the compilers' own test needs a runtime library that not all of them bring. Registers
+   count only if the operating system saves them. */
+static int has(int avx512)
+{
+    unsigned eax, ebx, ecx, edx, saved, high;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return 0;
+    const unsigned fma = 1u << 12, xsave = 1u << 27;
+    if (!(ecx & fma) || !(ecx & xsave)) return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    const unsigned wanted = avx512 ? 0xe6 : 0x06;
+    if ((saved & wanted) != wanted || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return 0;
+    return ebx >> (avx512 ? 16 : 5) & 1;
+}
+#endif
+
 EXPORT int64_t cornn_interface(void) { return CORNN_INTERFACE; }
 
 /* Whether this processor has an instruction set, and the library kernels for it. */
@@ -28,9 +47,8 @@ EXPORT int cornn_supports(const char *isa)
 {
     if (!strcmp(isa, "generic")) return HERE;
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (!strcmp(isa, "avx512")) return __builtin_cpu_supports("avx512f") ? HERE : NOT_HERE;
-    if (!strcmp(isa, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? HERE : NOT_HERE;
+    if (!strcmp(isa, "avx512")) return has(1) ? HERE : NOT_HERE;
+    if (!strcmp(isa, "avx2")) return has(0) ? HERE : NOT_HERE;
 #endif
     return NOT_BUILT;
 }
@@ -49,6 +67,8 @@ EXPORT const Kernel *cornn_kernel(const char *isa, int is_double, const char *up
         if (!strcmp((*table)->update, update)) return *table;
     return NULL;
 }
+
+EXPORT void cornn_use_team(Team *team) { cornn_set_team(team); }
 
 /* Asks for large pages under memory that was not touched yet. Only speed depends on the answer. */
 EXPORT void cornn_large_pages(void *start, int64_t bytes)

@@ -1,13 +1,13 @@
 /* coRNN's update:  z = a z + c tanh(pre) - g y;  y = y + h z,  with a, c, g, h made of dt, gamma, epsilon and the span.
 
-   An update for sequence.h is this file's macros and its four functions, on vectors of neurons; IMPLICIT is given. */
+   An update, as sequence.h takes it, is six numbers and five functions of vectors of neurons. IMPLICIT is given. */
 
-#define STATES 2         /* y and z */
-#define DRIVES 1         /* values that the update takes: products of R with the state, plus a drive */
-#define PRODUCTS 1       /* blocks of R's rows: one for each drive, or a single one that all drives share */
-#define KEPT 1           /* what the backward pass is given of a step besides the states, in the drive's place */
-#define PARAMETERS 3     /* dt, gamma, epsilon */
-#define COEFFICIENTS 4   /* a, c, g, h */
+#define STATES 2       /* y and z */
+#define DRIVES 1       /* what the update takes: sums of a product and a drive */
+#define PRODUCTS 1     /* blocks of R's rows: one for each drive, or a single one that all drives share */
+#define KEPT 1         /* what a step leaves for the backward pass besides the states; as many as drives, or more */
+#define PARAMETERS 3   /* dt, gamma, epsilon */
+#define COEFFICIENTS 4 /* a, c, g, h */
 
 INLINE void NAME(coefficients)(const vec *parameter, vec span, vec *k)
 {
@@ -19,7 +19,7 @@ INLINE void NAME(coefficients)(const vec *parameter, vec span, vec *k)
     k[3] = h;
 }
 
-/* The state in place. */
+/* The new state in place of the old one. */
 INLINE void NAME(step)(const vec *k, const vec *pre, vec *state, vec *kept)
 {
     kept[0] = vector_tanh(pre[0]);
@@ -36,7 +36,7 @@ INLINE void NAME(adjoint)(const vec *k, const vec *kept, vec *gradient, vec *for
     gradient[1] = for_z * k[0];
 }
 
-/* `gradient` as adjoint() gets it. */
+/* `gradient` as adjoint gets it; the states before and after the step. */
 INLINE void NAME(for_coefficients)(const vec *k, const vec *kept, const vec *gradient, const vec *before,
                                    const vec *after, vec *for_k)
 {
@@ -47,6 +47,7 @@ INLINE void NAME(for_coefficients)(const vec *k, const vec *kept, const vec *gra
     for_k[3] = gradient[0] * after[1];
 }
 
+/* From gradients for the coefficients to gradients for the parameters and the span. */
 INLINE void NAME(for_parameters)(const vec *parameter, vec span, const vec *for_k, vec *for_parameter, vec *for_span)
 {
     const vec dt = parameter[0], gamma = parameter[1], epsilon = parameter[2], h = dt * span;

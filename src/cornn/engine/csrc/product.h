@@ -36,9 +36,10 @@ static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stri
     }
 }
 
-/* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. */
-INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t left_stride,
-                 const real *packed, ptrdiff_t depth, real *out, ptrdiff_t out_stride, int add)
+/* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. Element (row, k) of `left` is at
+   left[row * row_stride + k * depth_stride]. */
+INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t row_stride,
+                 ptrdiff_t depth_stride, const real *packed, ptrdiff_t depth, real *out, ptrdiff_t out_stride, int add)
 {
     const int vectors = panels * width;
     const ptrdiff_t panel = depth * width * LANES;
@@ -51,7 +52,7 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
             weight[v] = load(packed + (v / width) * panel + (v % width) * LANES);
         packed += width * LANES;
         UNROLL for (int row = 0; row < rows; row++) {
-            const vec x = splat(left[row * left_stride + k]);
+            const vec x = splat(left[row * row_stride + k * depth_stride]);
             UNROLL for (int v = 0; v < vectors; v++) sum[row][v] += x * weight[v];
         }
     }
@@ -63,26 +64,33 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
         }
 }
 
-typedef void Tile(const real *, ptrdiff_t, const real *, ptrdiff_t, real *, ptrdiff_t, int);
+/* Left-hand rows are a stride apart, as states are; or TILE_ROWS of them lie side by side, as pack_row leaves them. */
+typedef void Tile(const real *left, ptrdiff_t stride, const real *packed, ptrdiff_t depth, real *out,
+                  ptrdiff_t out_stride, int add);
 
-#define TILE(name, rows, panels, width)                                                                               \
-    static void name(const real *left, ptrdiff_t left_stride, const real *packed, ptrdiff_t depth, real *out,         \
-                     ptrdiff_t out_stride, int add)                                                                   \
-    {                                                                                                                 \
-        tile(rows, panels, width, left, left_stride, packed, depth, out, out_stride, add);                            \
+#define TILE(name, rows, panels, width, row_stride, depth_stride)                                                    \
+    static void name(const real *left, ptrdiff_t stride, const real *packed, ptrdiff_t depth, real *out,             \
+                     ptrdiff_t out_stride, int add)                                                                  \
+    {                                                                                                                \
+        (void)stride;                                                                                                \
+        tile(rows, panels, width, left, row_stride, depth_stride, packed, depth, out, out_stride, add);              \
     }
-#define TILES(rows)               \
-    TILE(single_##rows, rows, 1, 1) \
-    TILE(pair_##rows, rows, 1, 2)   \
-    TILE(wide_##rows, rows, PANELS_AT_ONCE(rows), 2)
-#define ENTRY(rows) {single_##rows, pair_##rows, wide_##rows}
+#define TILES(rows)                                              \
+    TILE(single_##rows, rows, 1, 1, stride, 1)                   \
+    TILE(pair_##rows, rows, 1, 2, stride, 1)                     \
+    TILE(wide_##rows, rows, PANELS_AT_ONCE(rows), 2, stride, 1)  \
+    TILE(single_packed_##rows, rows, 1, 1, 1, TILE_ROWS)         \
+    TILE(pair_packed_##rows, rows, 1, 2, 1, TILE_ROWS)
+#define ENTRY(rows) {single_##rows, pair_##rows, wide_##rows, single_packed_##rows, pair_packed_##rows}
+
+enum { SINGLE, PAIR, WIDE, SINGLE_PACKED, PAIR_PACKED, KINDS };
 
 TILES(1) TILES(2) TILES(3) TILES(4) TILES(5) TILES(6)
 #if TILE_ROWS > 6
 TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
 #endif
 
-static Tile *const tiles[TILE_ROWS][3] = {
+static Tile *const tiles[TILE_ROWS][KINDS] = {
     ENTRY(1), ENTRY(2), ENTRY(3), ENTRY(4), ENTRY(5), ENTRY(6),
 #if TILE_ROWS > 6
     ENTRY(7), ENTRY(8), ENTRY(9), ENTRY(10), ENTRY(11), ENTRY(12),
@@ -94,13 +102,12 @@ static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, con
                     ptrdiff_t columns, real *out, ptrdiff_t out_stride, int add)
 {
     if (rows == 0) return;
-    const ptrdiff_t count = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    const ptrdiff_t height = (rows + count - 1) / count;
+    const ptrdiff_t count = (rows + TILE_ROWS - 1) / TILE_ROWS, height = (rows + count - 1) / count;
     const ptrdiff_t wide = 2 * PANELS_AT_ONCE(height);
     ptrdiff_t vectors = round_up(columns, LANES) / LANES;
     while (vectors > 0) {
         const ptrdiff_t taken = vectors >= wide ? wide : vectors >= 2 ? 2 : 1;
-        const int kind = taken == wide ? 2 : taken - 1;
+        const int kind = taken == wide ? WIDE : taken == 2 ? PAIR : SINGLE;
         for (ptrdiff_t row = 0; row < rows; row += height) {
             const ptrdiff_t there = rows - row < height ? rows - row : height;
             tiles[there - 1][kind](left + row * left_stride, left_stride, packed, depth, out + row * out_stride,

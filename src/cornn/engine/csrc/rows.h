@@ -4,16 +4,17 @@
 
 #include "product.h"
 
-#define UNIT_ROWS 48
+/* At most: two tiles of the widest registers, which share each pass over the weights. */
+#define UNIT_ROWS 24
 
-/* Above this the packed weights do not stay in a core's own cache: more rows are to share each pass over them. */
-#define LARGE_WEIGHTS (1 << 20)
+/* Bytes of a block of (time, group, batch, hidden) from which it is not found in a cache later on. */
+#define LARGE_BLOCK (16 << 20)
 
 /* Fewer multiply-adds than this a thread are done before a thread has started. */
 #define SMALL_SHARE 2000000
 
 typedef struct {
-    const Problem *problem;
+    const Call *call;
     int64_t threads;
     int64_t units;         /* of each group */
     ptrdiff_t block;       /* elements of (time, group, batch, hidden) */
@@ -28,44 +29,76 @@ typedef struct {
     int64_t active;            /* the rows that are not past their end: a prefix, since the longest come first */
     int64_t number[UNIT_ROWS]; /* among the rows of all groups */
     int64_t length[UNIT_ROWS];
+    ptrdiff_t place[UNIT_ROWS]; /* in a block, for the step at hand */
 } Rows;
 
 /* Rows of scratch are an odd number of vectors apart, so that a column of them is spread over the cache. */
 INLINE ptrdiff_t row_stride(ptrdiff_t columns) { return (round_up(columns, LANES) / LANES | 1) * LANES; }
 
-static int64_t threads_of(const Problem *p, int64_t weights)
+static int64_t threads_of(const Call *call, int64_t weights)
 {
-    const int64_t work = p->groups * p->batch * p->steps * weights, useful = work / SMALL_SHARE + 1;
-    return p->threads < useful ? p->threads : useful;
+    const int64_t work = call->groups * call->batch * call->steps * weights, useful = work / SMALL_SHARE + 1;
+    return call->threads < useful ? call->threads : useful;
 }
 
-/* Units of a group: as few as tiles allow, then more until the threads have equal shares. */
-static int64_t units_of(const Problem *p, int64_t threads, int64_t weights)
+/* Units of a group: as few as possible, then more until the threads have equal shares. */
+static int64_t units_of(const Call *call, int64_t threads)
 {
-    const int64_t most = weights * (int64_t)sizeof(real) > LARGE_WEIGHTS ? UNIT_ROWS : 12;
-    int64_t units = (p->batch + most - 1) / most;
-    while (units * p->groups % threads && p->batch / (units + 1) >= 2) units++;
+    int64_t units = (call->batch + UNIT_ROWS - 1) / UNIT_ROWS;
+    while (units * call->groups % threads && call->batch / (units + 1) >= 2) units++;
     return units;
 }
 
 static Rows rows_of(const Plan *plan, int64_t unit)
 {
-    const Problem *p = plan->problem;
+    const Call *call = plan->call;
     Rows rows = {.group = unit / plan->units};
-    const int64_t part = unit % plan->units, first = p->batch * part / plan->units;
-    rows.count = p->batch * (part + 1) / plan->units - first;
+    const int64_t part = unit % plan->units, first = call->batch * part / plan->units;
+    rows.count = call->batch * (part + 1) / plan->units - first;
     for (int64_t row = 0; row < rows.count; row++) {
-        const int64_t place = rows.group * p->batch + first + row;
-        rows.number[row] = p->order ? rows.group * p->batch + p->order[place] : place;
-        rows.length[row] = p->lengths ? p->lengths[rows.number[row]] : p->steps;
+        const int64_t place = rows.group * call->batch + first + row;
+        rows.number[row] = call->order ? rows.group * call->batch + call->order[place] : place;
+        rows.length[row] = call->lengths ? call->lengths[rows.number[row]] : call->steps;
     }
     return rows;
 }
 
-/* Where a row of a step begins in a (time, group, batch, hidden) block. */
-INLINE ptrdiff_t place(const Problem *p, const Rows *rows, int64_t n, int64_t row)
+/* Moves on to step n. */
+INLINE void at_step(const Call *call, Rows *rows, int64_t n)
 {
-    return (n * p->groups * p->batch + rows->number[row]) * p->hidden;
+    for (int64_t row = 0; row < rows->count; row++)
+        rows->place[row] = (n * call->groups * call->batch + rows->number[row]) * call->hidden;
+}
+
+/* Brings the active rows of a block nearer while the product keeps the arithmetic units busy. The steps of a row are
+   too far apart in memory for the processor to foresee. */
+INLINE void prefetch(const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t hidden)
+{
+    for (int64_t row = 0; row < rows->active; row++)
+        for (ptrdiff_t j = 0; j < hidden; j += 64 / sizeof(real))
+            __builtin_prefetch(block + (rows->place[row] + distance + j), 0, 2);
+}
+
+/* Calls a function for every vector of a row, with j and count among its arguments. The count is a constant but for the
+   last vector. */
+#define EACH_VECTOR(columns, function, ...)                \
+    do {                                                   \
+        ptrdiff_t j = 0;                                   \
+        for (; j + LANES <= (columns); j += LANES) {       \
+            const ptrdiff_t count = LANES;                 \
+            function(__VA_ARGS__);                         \
+        }                                                  \
+        if (j < (columns)) {                               \
+            const ptrdiff_t count = (columns) - j;         \
+            function(__VA_ARGS__);                         \
+        }                                                  \
+    } while (0)
+
+/* Whether a block is to be written past the caches. */
+INLINE int goes_past_caches(const Plan *plan, const real *block)
+{
+    return plan->block * (ptrdiff_t)sizeof(real) >= LARGE_BLOCK && plan->call->hidden % LANES == 0 &&
+           (uintptr_t)block % VECTOR_BYTES == 0;
 }
 
 #endif

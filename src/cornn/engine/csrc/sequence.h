@@ -1,49 +1,41 @@
 /* The recurrence with one update: included once for each, after the update's macros and functions. */
 
-#define STATE_STRIDE(p) row_stride(STATES * (p)->hidden)
-#define PRODUCT_STRIDE(p) row_stride(PRODUCTS * (p)->hidden)
-#define SCRATCH_SIZE(p) (UNIT_ROWS * (STATE_STRIDE(p) + PRODUCT_STRIDE(p) + LANES))
-#define CONSTANTS_SIZE(p) ((PARAMETERS + COEFFICIENTS) * round_up((p)->hidden, LANES))
-#define WEIGHTS(p) (PRODUCTS * STATES * (p)->hidden * (p)->hidden)
+#define STATE_STRIDE(call) row_stride(STATES * (call)->hidden)
+#define PRODUCT_STRIDE(call) row_stride(PRODUCTS * (call)->hidden)
+#define SCRATCH_SIZE(call) (UNIT_ROWS * (STATE_STRIDE(call) + PRODUCT_STRIDE(call) + LANES))
+#define CONSTANTS_SIZE(call) ((PARAMETERS + COEFFICIENTS) * round_up((call)->hidden, LANES))
+#define WEIGHTS(call) (PRODUCTS * STATES * (call)->hidden * (call)->hidden)
 
-static Plan NAME(plan)(const Problem *p, int backward)
+static Plan NAME(plan)(const Call *call, int backward)
 {
-    const ptrdiff_t m = p->hidden, padded = round_up(m, LANES);
+    const ptrdiff_t m = call->hidden, padded = round_up(m, LANES);
     const ptrdiff_t depth = (backward ? PRODUCTS : STATES) * m, columns = (backward ? STATES : PRODUCTS) * m;
-    Plan plan = {.problem = p, .threads = threads_of(p, WEIGHTS(p))};
-    plan.units = units_of(p, plan.threads, WEIGHTS(p));
-    plan.block = p->steps * p->groups * p->batch * m;
+    Plan plan = {.call = call, .threads = threads_of(call, WEIGHTS(call))};
+    plan.units = units_of(call, plan.threads);
+    plan.block = call->steps * call->groups * call->batch * m;
     plan.packed_size = packed_size(depth, columns);
-    real *packed = p->workspace, *constants = packed + p->groups * plan.packed_size;
+    real *packed = call->workspace, *constants = packed + call->groups * plan.packed_size;
     plan.packed = packed;
     plan.constants = constants;
-    plan.scratch = constants + p->groups * CONSTANTS_SIZE(p);
-    for (int64_t group = 0; group < p->groups; group++) {
+    plan.scratch = constants + call->groups * CONSTANTS_SIZE(call);
+    for (int64_t group = 0; group < call->groups; group++) {
         /* The forward pass multiplies by R transposed, the backward pass by R. */
-        const real *weight = (const real *)p->weight + group * WEIGHTS(p);
+        const real *weight = (const real *)call->weight + group * WEIGHTS(call);
         pack(weight, backward ? STATES * m : 1, backward ? 1 : STATES * m, depth, columns, packed);
         packed += plan.packed_size;
         for (ptrdiff_t j = 0; j < padded; j += LANES) {
             vec parameter[PARAMETERS], k[COEFFICIENTS];
             for (int i = 0; i < PARAMETERS; i++) {
-                const real *from = (const real *)p->parameters + (i * p->groups + group) * m + j;
+                const real *from = (const real *)call->parameters + (i * call->groups + group) * m + j;
                 parameter[i] = load_part(from, m - j < LANES ? m - j : LANES);
                 store(constants + i * padded + j, parameter[i]);
             }
             NAME(coefficients)(parameter, splat(1), k);
             for (int i = 0; i < COEFFICIENTS; i++) store(constants + (PARAMETERS + i) * padded + j, k[i]);
         }
-        constants += CONSTANTS_SIZE(p);
+        constants += CONSTANTS_SIZE(call);
     }
     return plan;
-}
-
-static int64_t NAME(workspace)(const Problem *p)
-{
-    const ptrdiff_t m = p->hidden;
-    const ptrdiff_t forward = packed_size(STATES * m, PRODUCTS * m), backward = packed_size(PRODUCTS * m, STATES * m);
-    const ptrdiff_t packed = forward > backward ? forward : backward;
-    return (p->groups * (packed + CONSTANTS_SIZE(p)) + p->threads * SCRATCH_SIZE(p)) * (int64_t)sizeof(real);
 }
 
 /* The coefficients of LANES neurons for one span. */
@@ -59,7 +51,23 @@ INLINE void NAME(at_span)(const real *constants, ptrdiff_t padded, const real *s
 
 #include "forward.h"
 #include "backward.h"
+#include "gradient.h"
+
+static int64_t NAME(workspace)(const Call *call)
+{
+    const ptrdiff_t m = call->hidden, gradient = NAME(gradient_workspace)(call);
+    const ptrdiff_t forward = packed_size(STATES * m, PRODUCTS * m), backward = packed_size(PRODUCTS * m, STATES * m);
+    const ptrdiff_t packed = forward > backward ? forward : backward;
+    const ptrdiff_t passes = call->groups * (packed + CONSTANTS_SIZE(call)) + call->threads * SCRATCH_SIZE(call);
+    return (passes > gradient ? passes : gradient) * (int64_t)sizeof(real);
+}
 
 static const Kernel NAME(kernel) = {
-    UPDATE_NAME, PARAMETERS, COEFFICIENTS, NAME(workspace), NAME(forward), NAME(backward),
+    .update = UPDATE_NAME,
+    .parameters = PARAMETERS,
+    .coefficients = COEFFICIENTS,
+    .workspace = NAME(workspace),
+    .forward = NAME(forward),
+    .backward = NAME(backward),
+    .weight_gradient = NAME(weight_gradient),
 };

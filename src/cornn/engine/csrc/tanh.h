@@ -4,8 +4,8 @@
 
 #include "vector.h"
 
-/* SERIES is (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, highest power first: a minimax fit with relative error 1e-8 for
-   float, Taylor's terms for double. From BOUND on tanh rounds to 1. */
+/* SERIES is (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, highest power first: a minimax fit with relative error 1e-8
+   for float, Taylor's terms for double. From BOUND on tanh rounds to 1. */
 #ifdef DOUBLE
 #define LN2_HIGH 0x1.62e42feep-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
@@ -26,8 +26,8 @@
 #define SERIES 0x1.6d99bep-10f, 0x1.12288p-7f, 0x1.555486p-5f, 0x1.5554aep-3f, 0.5f
 #endif
 
-/* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e hardly shows, which matters for
-   the slope 1 - tanh^2. exp(2 |x|) is cut into 2^n exp(r). */
+/* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e hardly shows, which matters
+   for the slope 1 - tanh^2. exp(2 |x|) is cut into 2^n exp(r). */
 INLINE vec vector_tanh(vec x)
 {
     static const real series[] = {SERIES};

@@ -1,7 +1,8 @@
 /* Vectors of the widest registers that the compiler was told to use.
 
    GNU vector extensions carry the arithmetic, so that gcc and clang make AVX-512, AVX2, SSE or NEON from one text.
-   Intrinsics are left for what the extensions cannot say: a load of part of a vector, and minima that keep a NaN. */
+   Intrinsics are left for what the extensions cannot say: loads and stores of part of a vector, stores past the caches,
+   and a minimum that keeps a NaN. */
 #ifndef VECTOR_H
 #define VECTOR_H
 
@@ -47,11 +48,30 @@ typedef int32_t integer;
 
 typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef integer mask __attribute__((vector_size(VECTOR_BYTES)));
-typedef real loose __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+typedef real loose __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real))));
 
 INLINE vec load(const real *from) { return *(const loose *)from; }
 
 INLINE void store(real *to, vec x) { *(loose *)to = x; }
+
+/* Past the caches, to an address that is a multiple of VECTOR_BYTES; drain() before anybody else may read it. */
+#if defined(__AVX512F__) && defined(DOUBLE)
+INLINE void stream(real *to, vec x) { _mm512_stream_pd(to, x); }
+#elif defined(__AVX512F__)
+INLINE void stream(real *to, vec x) { _mm512_stream_ps(to, x); }
+#elif defined(__AVX2__) && defined(DOUBLE)
+INLINE void stream(real *to, vec x) { _mm256_stream_pd(to, x); }
+#elif defined(__AVX2__)
+INLINE void stream(real *to, vec x) { _mm256_stream_ps(to, x); }
+#else
+INLINE void stream(real *to, vec x) { store(to, x); }
+#endif
+
+#if defined(__AVX2__)
+INLINE void drain(void) { _mm_sfence(); }
+#else
+INLINE void drain(void) {}
+#endif
 
 INLINE vec splat(real x) { return x - (vec){0}; }
 
@@ -60,13 +80,11 @@ INLINE vec splat(real x) { return x - (vec){0}; }
 INLINE vec load_part(const real *from, ptrdiff_t count) { return _mm512_maskz_loadu_pd(KEEP(count), from); }
 INLINE void store_part(real *to, vec x, ptrdiff_t count) { _mm512_mask_storeu_pd(to, KEEP(count), x); }
 INLINE vec at_most(vec bound, vec x) { return _mm512_min_pd(bound, x); }
-INLINE vec at_least(vec bound, vec x) { return _mm512_max_pd(bound, x); }
 #elif defined(__AVX512F__)
 #define KEEP(count) ((__mmask16)((1u << (count)) - 1))
 INLINE vec load_part(const real *from, ptrdiff_t count) { return _mm512_maskz_loadu_ps(KEEP(count), from); }
 INLINE void store_part(real *to, vec x, ptrdiff_t count) { _mm512_mask_storeu_ps(to, KEEP(count), x); }
 INLINE vec at_most(vec bound, vec x) { return _mm512_min_ps(bound, x); }
-INLINE vec at_least(vec bound, vec x) { return _mm512_max_ps(bound, x); }
 #else
 #if defined(__AVX2__)
 INLINE __m256i lanes_below(ptrdiff_t count)
@@ -99,7 +117,6 @@ INLINE void store_part(real *to, vec x, ptrdiff_t count)
 
 INLINE vec choose(mask where, vec yes, vec no) { return (vec)((where & (mask)yes) | (~where & (mask)no)); }
 INLINE vec at_most(vec bound, vec x) { return choose(bound < x, bound, x); }
-INLINE vec at_least(vec bound, vec x) { return choose(bound > x, bound, x); }
 #endif
 
 /* The count is LANES and known as such when compiling, except for the last vector of a row. */
@@ -112,6 +129,16 @@ INLINE void put(real *to, vec x, ptrdiff_t count)
     else
         store_part(to, x, count);
 }
+
+INLINE void put_past(real *to, vec x, ptrdiff_t count, int past_caches)
+{
+    if (past_caches)
+        stream(to, x);
+    else
+        put(to, x, count);
+}
+
+INLINE void copy(real *to, const real *from, ptrdiff_t count) { memcpy(to, from, count * sizeof(real)); }
 
 INLINE real sum_of(vec x)
 {
