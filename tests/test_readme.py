@@ -1,6 +1,8 @@
 """The README's Python examples are run, and its commands exist."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,10 @@ def test_commands_are_targets_of_the_makefile():
     makefile = (README.parent / "Makefile").read_text(encoding="utf8")
     for target in re.findall(r"^make (\w+)", README.read_text(encoding="utf8"), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_tables_are_those_of_the_records():
+    """README and docs are generated from results/: `python benchmarks/tables.py` writes them anew."""
+    tables = README.parent / "benchmarks" / "tables.py"
+    done = subprocess.run([sys.executable, str(tables), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
