@@ -16,7 +16,7 @@ RESULTS = ROOT / "results"
 def adding() -> str:
     """Our recipe, seed by seed."""
     rows = [
-        "| sequence | neurons | seed | steps until MSE < 0.01 | time | test MSE |",
+        "| sequence | neurons | seed | training steps | time | test MSE |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for path in sorted((RESULTS / "adding").glob("ours-*.json")):

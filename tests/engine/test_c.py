@@ -163,7 +163,7 @@ def test_past_its_end_a_state_stays_as_it_is():
 
 def test_equal_to_the_bit_for_any_number_of_threads():
     """And so are repeated runs, and a row alone or among others."""
-    given, lengths = arguments(60, 61, 72, ragged=True, spans=True)
+    given, lengths = arguments(400, 61, 72, ragged=True, spans=True)
     found = []
     for number in (1, 2, 3, 2):
         torch.set_num_threads(number)
