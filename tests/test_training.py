@@ -54,7 +54,7 @@ def test_a_centred_layer_is_not_driven_by_the_average_input():
 
 
 def test_adding_is_learned_at_a_small_length(tmp_path):
-    run = training.fit(usual(Adding(20), hidden_size=32, steps=1000, device="cpu"), tmp_path)
+    run = training.fit(usual(Adding(30), hidden_size=32, steps=1000, evaluate_every=20, device="cpu"), tmp_path)
     assert run.result["test"] < 0.01
     rows = run.metrics()
     assert rows[-1]["metric"] < 0.01
