@@ -57,7 +57,7 @@ def speed_cuda() -> str:
     """The kernels beside cuDNN's LSTM."""
     content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
     lines = [
-        "| steps, batch, neurons | forward, µs a step | backward, µs a step | launched, ms | graph, ms | cuDNN LSTM, ms |",
+        "| steps, batch, neurons | forward, µs a step | backward, µs a step | launched, ms | graph, ms | LSTM, ms |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in content["times"]:
