@@ -91,7 +91,12 @@ def _team() -> Callable | None:
 
 def instruction_set() -> str:
     """The one that will be used: what CORNN_ISA says, else the best that this processor has."""
-    asked = os.environ.get("CORNN_ISA")
+    return _instruction_set(os.environ.get("CORNN_ISA"))
+
+
+# Cached, since virtual machines take long to say what their processor has.
+@functools.cache
+def _instruction_set(asked: str | None) -> str:
     library = _library()
     if not asked:
         return next(isa for isa in INSTRUCTION_SETS if library.cornn_supports(isa.encode()) == 1)

@@ -133,6 +133,7 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
         if (n > 0) {
             for (int i = 0; i < KEPT; i++) prefetch(&rows, b.kept[i], -all, m);
             if (grad_output) prefetch(&rows, grad_output, -all, m);
+            for (int i = 0; i < DRIVES && !b.past_caches; i++) prefetch(&rows, b.grad_drive[i], -all, m);
         }
         product(rows.active, b.delta, PRODUCT_STRIDE(call), packed, PRODUCTS * m, STATES * m, b.adjoint, stride, 1);
         for (int64_t row = rows.active; row < rows.count; row++) NAME(backward_past_end)(call, &b, &rows, row);

@@ -75,6 +75,8 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
         at_step(call, &rows, n);
         if (n + 1 < call->steps)
             for (int i = 0; i < DRIVES; i++) prefetch(&rows, f.drive[i], all, m);
+        for (int i = 0; i < STATES && !f.past_caches; i++)
+            if (f.sequence[i]) prefetch(&rows, f.sequence[i], 0, m);
         product(rows.active, f.state, stride, packed, STATES * m, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0);
         NAME(forward_step)(call, &f, &rows, n);
         for (int64_t row = rows.active; row < rows.count; row++)

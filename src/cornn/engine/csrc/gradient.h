@@ -17,7 +17,10 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
     const real *from = (const real *)plan->call->grad_drive + product * plan->block + at;
     for (ptrdiff_t first = 0; first < m; first += TILE_ROWS, left += tile_size) {
         const ptrdiff_t there = m - first < TILE_ROWS ? m - first : TILE_ROWS;
-        for (ptrdiff_t i = 0; i < there; i++) left[i] = from[first + i];
+        if (there == TILE_ROWS)
+            copy(left, from + first, TILE_ROWS);
+        else
+            copy(left, from + first, there);
         for (int drive = product + PRODUCTS; drive < DRIVES; drive += PRODUCTS)
             for (ptrdiff_t i = 0; i < there; i++) left[i] += from[(drive - product) * plan->block + first + i];
     }

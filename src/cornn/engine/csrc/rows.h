@@ -70,8 +70,8 @@ INLINE void at_step(const Call *call, Rows *rows, int64_t n)
         rows->place[row] = (n * call->groups * call->batch + rows->number[row]) * call->hidden;
 }
 
-/* Brings the active rows of a block nearer while the product keeps the arithmetic units busy. The steps of a row are
-   too far apart in memory for the processor to foresee. */
+/* Brings the active rows of a block nearer, to be read or written, while the product keeps the arithmetic units busy.
+   The steps of a row are too far apart in memory for the processor to foresee. */
 INLINE void prefetch(const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t hidden)
 {
     for (int64_t row = 0; row < rows->active; row++)
