@@ -6,6 +6,7 @@ result depends neither on their number nor on the rows beside it, so runs are eq
 The environment variable CORNN_ISA forces an instruction set: avx512, avx2 or generic.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -137,11 +138,12 @@ def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
 
 
 def large_pages(fresh: Tensor) -> Tensor:
-    """The tensor, its memory in large pages if it is large and was not touched yet: faults take up to a third of the
-    time otherwise. Only speed depends on it."""
+    """The tensor, its memory in large pages if it is large, new and on a CPU, which saves page faults. Only speed depends
+    on it."""
     size = fresh.numel() * fresh.element_size()
-    if size >= LARGE and fresh.is_contiguous():
-        _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(size))
+    if size >= LARGE and fresh.device.type == "cpu" and fresh.is_contiguous():
+        with contextlib.suppress(Unusable):
+            _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(size))
     return fresh
 
 
