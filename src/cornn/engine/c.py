@@ -138,8 +138,8 @@ def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
 
 
 def large_pages(fresh: Tensor) -> Tensor:
-    """The tensor, its memory in large pages if it is large, new and on a CPU, which saves page faults. Only speed depends
-    on it."""
+    """The tensor, its memory in large pages if it is large, new and on a CPU, which saves page faults. Only speed
+    depends on it."""
     size = fresh.numel() * fresh.element_size()
     if size >= LARGE and fresh.device.type == "cpu" and fresh.is_contiguous():
         with contextlib.suppress(Unusable):
