@@ -190,7 +190,8 @@ class Stack(nn.Module):
         unbatched = packed is None and input.dim() == 2
         if packed is not None:
             order, back = packed.sorted_indices, packed.unsorted_indices
-            input, lengths = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
+            input, ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
+            lengths = ends.to(input.device)
             if isinstance(timespans, PackedSequence):
                 if not torch.equal(timespans.batch_sizes, packed.batch_sizes) or not _same(
                     timespans.sorted_indices, order
@@ -221,8 +222,6 @@ class Stack(nn.Module):
         if order is not None:
             first = first.index_select(2, order)
             timespans = None if timespans is None else timespans.index_select(1, order)
-        if lengths is not None:
-            lengths = lengths.to(input.device)
 
         output, last = self._layers(input, first, timespans, lengths, every)
 
@@ -233,7 +232,6 @@ class Stack(nn.Module):
         if not every:
             return output, state
         if packed is not None:
-            ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))[1]
             data = pack_padded_sequence(output, ends).data
             return PackedSequence(data, packed.batch_sizes, order, back), state
         if unbatched:

@@ -5,6 +5,7 @@ short or changed does not match the checksum it begins with, and is compiled aga
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import os
@@ -20,6 +21,7 @@ KERNELS = Path(__file__).parent / "kernels"
 _DIGEST = hashlib.sha256().digest_size
 
 
+@functools.cache
 def missing() -> str | None:
     """Why nothing can be compiled here, or None if it can."""
     for module in ("cuda.core", "cuda.bindings"):
