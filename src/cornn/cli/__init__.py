@@ -1,0 +1,46 @@
+"""The command line: parse, call, print. One module a command."""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Annotated
+
+import tyro
+
+from cornn.cli import train
+from cornn.cli.doctor import DoctorCommand
+from cornn.cli.evaluate import EvaluateCommand
+from cornn.cli.resume import ResumeCommand
+from cornn.cli.shared import hush
+
+__all__ = ["COMMANDS", "run"]
+
+DESCRIPTION = """Recurrent networks of coupled oscillators.
+
+Try `cornn train adding`: it trains a network on the CPU to add two marked numbers of a sequence of 500, and needs no
+data."""
+
+COMMANDS = {
+    "evaluate": EvaluateCommand,
+    "resume": ResumeCommand,
+    "doctor": DoctorCommand,
+}
+"""Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it; `train` comes before them."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    commands = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items()]
+    command = tyro.cli(
+        reduce(or_, commands, train.command_type(train.named_recipe(arguments))),
+        prog="cornn",
+        description=DESCRIPTION,
+        args=arguments,
+        config=(
+            tyro.conf.OmitArgPrefixes,
+            tyro.conf.OmitSubcommandPrefixes,
+            tyro.conf.CascadeSubcommandArgs,
+            tyro.conf.DisallowNone,
+        ),
+    )
+    hush()
+    command.run()

@@ -1,0 +1,32 @@
+"""cornn evaluate"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from cornn import training
+
+__all__ = ["EvaluateCommand"]
+
+
+@dataclass(frozen=True)
+class EvaluateCommand:
+    """Compute the test metric of a finished run anew, from its weights."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
+    """The run folder."""
+
+    def run(self) -> None:
+        console = Console()
+        finished, task, metric = training.evaluate(self.folder)
+        recorded = (finished.result or {}).get("test")
+        console.print(
+            f"{self.folder}: test {task.metric} [bold]{metric:.6f}[/bold], "
+            f"against {task.trivial:.4f} {task.trivial_words}"
+            + (f"; {recorded:.6f} was recorded" if recorded is not None else ""),
+            highlight=False,
+            soft_wrap=True,
+        )
