@@ -517,6 +517,16 @@ def test_without_gradients_nothing_is_kept():
     assert not output.requires_grad
 
 
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.vmap])
+def test_checkpoints_and_function_transforms_exclude_each_other(transform):
+    layer, input = make(checkpoint_every=5), data()
+    for_one = input if transform is torch.func.grad else torch.stack((input, input))
+    with pytest.raises(NotImplementedError, match="set the layer's checkpoint_every to None"):
+        transform(lambda input: layer(input)[0].sum())(for_one)
+    with torch.no_grad():
+        torch.vmap(layer)(torch.stack((input, input)))
+
+
 @pytest.mark.parametrize("net", [{}, {"num_layers": 2}, {"num_layers": 2, "bidirectional": True}])
 @pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
 def test_last_state_is_that_of_forward(net, uneven):

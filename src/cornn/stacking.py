@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from cornn.engine import BACKENDS
+from cornn.engine import check_backend
 
 __all__ = ["Stack", "checked_input", "checked_state", "checked_timespans"]
 
@@ -124,8 +124,7 @@ class Stack(nn.Module):
             warnings.warn("dropout acts between layers, so it does nothing with num_layers=1", stacklevel=3)
         if checkpoint_every is not None and (not isinstance(checkpoint_every, int) or checkpoint_every < 1):
             raise ValueError(f"checkpoint_every must be a whole number above 0, got {checkpoint_every!r}")
-        if backend not in ("auto", "reference", *BACKENDS):
-            raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
+        check_backend(backend)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -180,13 +179,17 @@ class Stack(nn.Module):
         state: Tensor | tuple[Tensor, ...] | None = None,
         *,
         timespans: Tensor | PackedSequence | None = None,
+        lengths: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
-        """The state that `forward` ends in, without making the output of every step."""
-        return self._run(input, state, timespans, every=False)[1]
+        """The state that `forward` ends in, without making the output of every step.
 
-    def _run(self, input, state, timespans, every: bool):
+        lengths: (batch), the steps of each sequence of a padded input, in place of packing it.
+        """
+        return self._run(input, state, timespans, every=False, lengths=lengths)[1]
+
+    def _run(self, input, state, timespans, every: bool, lengths: Tensor | None = None):
         packed = input if isinstance(input, PackedSequence) else None
-        batch_first, lengths, order, back = self.batch_first, None, None, None
+        batch_first, order, back = self.batch_first, None, None
         unbatched = packed is None and input.dim() == 2
         if packed is not None:
             order, back = packed.sorted_indices, packed.unsorted_indices
@@ -218,7 +221,10 @@ class Stack(nn.Module):
             parts = (state,) if isinstance(state, Tensor) else tuple(state)
             checked_state(parts, names, (shape[0], shape[2]), input)
             state = tuple(part.unsqueeze(1) for part in parts)
-        first = torch.stack(checked_state(state, names, shape, input))
+        if state is None:
+            first = input.new_zeros(len(names), *shape)
+        else:
+            first = torch.stack(checked_state(state, names, shape, input))
         if order is not None:
             first = first.index_select(2, order)
             timespans = None if timespans is None else timespans.index_select(1, order)
@@ -258,13 +264,19 @@ class Stack(nn.Module):
             output = forwards
             if layer < self.num_layers - 1:
                 output = nn.functional.dropout(output, self.dropout, self.training)
-        return output, torch.stack(last, 1)
+        return output, torch.stack(last, 1) if len(last) > 1 else last[0].unsqueeze(1)
 
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
         """One cell over the sequence; in segments of which only the ends are kept, where that is asked for."""
         sequence, size = self.cells[name].sequence, self.checkpoint_every
         if size is None or input.shape[0] <= size:
             return sequence(input, state, timespans=timespans, lengths=lengths, every=every, backend=self.backend)
+        # PyTorch's own checkpoint fails there too, later, and speaks of something else.
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and torch._C._functorch.maybe_current_level():
+            raise NotImplementedError(
+                "checkpoint_every does not work with gradients under torch.vmap and torch.func: "
+                "set the layer's checkpoint_every to None"
+            )
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
         parts = input.split(size)

@@ -13,7 +13,8 @@ from cornn.engine.problem import Problem
 
 UPDATES = ("cornn/explicit/tanh", "cornn/implicit/tanh")
 TYPES = (torch.float32, torch.float64)
-USABLE, REASON = c.usable(Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False))
+PROBLEM = Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False)
+USABLE, REASON = c.usable(PROBLEM)
 pytestmark = pytest.mark.skipif(not USABLE, reason=f"backend c: {REASON}")
 
 # Relative errors in norm. A step rounds some ten times at 6e-8; up to 50 steps add up to 2e-7 for outputs and 2e-6 for
@@ -36,6 +37,8 @@ def _poisoned(monkeypatch):
     yield
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(before)
+    for settled in (c.instruction_set, c._find):
+        settled.cache_clear()
 
 
 def arguments(steps, batch, hidden, *, groups=0, spans=False, ragged=False, features=2, seed=0):
@@ -98,15 +101,23 @@ def test_odd_sizes(steps, batch, hidden):
         check(*arguments(steps, batch, hidden), update, dtype)
 
 
+def use(isa, monkeypatch):
+    """Has one test run with an instruction set; what the process has settled on is forgotten before and after."""
+    for settled in (c.instruction_set, c._find):
+        settled.cache_clear()
+    monkeypatch.setenv("CORNN_ISA", isa)
+    usable, reason = c.usable(PROBLEM)
+    if not usable:
+        pytest.skip(reason)
+    assert c.instruction_set() == isa
+
+
 @pytest.mark.parametrize("isa", c.INSTRUCTION_SETS)
 @pytest.mark.parametrize("groups", [0, 3])
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("spans", [False, True])
 def test_lengths_timespans_and_groups(spans, ragged, groups, isa, monkeypatch):
-    monkeypatch.setenv("CORNN_ISA", isa)
-    usable, reason = c.usable(Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False))
-    if not usable:
-        pytest.skip(reason)
+    use(isa, monkeypatch)
     for hidden, batch in ((21, 5), (32, 14), (70, 1), (70, 3)):
         given, lengths = arguments(9, batch, hidden, groups=groups, spans=spans, ragged=ragged)
         for update in UPDATES:
@@ -161,62 +172,50 @@ def test_past_its_end_a_state_stays_as_it_is():
         assert torch.equal(got["last"][0, row], got["output"][-1, row])
 
 
-def test_equal_to_the_bit_for_any_number_of_threads():
-    """And so are repeated runs, and a row alone or among others."""
-    given, lengths = arguments(400, 61, 72, ragged=True, spans=True)
+@pytest.mark.parametrize("hidden", [24, 72])
+def test_equal_to_the_bit_for_any_number_of_threads(hidden):
+    """Output, last state and every gradient. And so are repeated runs, and a row alone or among others."""
+    given, lengths = arguments(400, 61, hidden, ragged=True, spans=True)
     found = []
     for number in (1, 2, 3, 2):
         torch.set_num_threads(number)
-        with torch.no_grad():
-            found.append(backend_results(given, lengths))
+        found.append(results(given, lengths, UPDATES[0], "c", torch.float32))
     for other in found[1:]:
-        assert all(torch.equal(x, y) for x, y in zip(found[0], other, strict=True))
+        assert all(torch.equal(found[0][name], other[name]) for name in found[0])
     alone = {name: x[:, :1] if name in ("input", "state", "timespans") else x for name, x in given.items()}
     with torch.no_grad():
-        output, last, *_ = backend_results(alone, lengths[:1])
-    assert torch.equal(output, found[0][0][:, :1])
-    assert torch.equal(last, found[0][1][:, :1])
-
-
-def backend_results(given, lengths):
-    """What the backend itself returns, without the operator's own products, whose bits are BLAS's affair."""
-    given = {name: x.float() for name, x in given.items()}
-    trail = torch.empty(2, *given["input"].shape[:-1], given["bias"].shape[-1])
-    trail[-1] = given["input"] @ given["input_weight"].mT + given["bias"]
-    rest = (given["state"], given["weight"], given["parameters"], given["timespans"], lengths)
-    output, last = c.forward(trail, *rest, update=UPDATES[0], every=True, keep=True)
-    gradients = c.backward(
-        torch.ones_like(output),
-        last,
-        output,
-        trail,
-        *rest,
-        update=UPDATES[0],
-        need_parameters=True,
-        need_timespans=True,
-    )
-    weight = c.weight_gradient(gradients.drive, output, trail, given["state"], given["weight"], update=UPDATES[0])
-    return output, last, *gradients, weight
+        alone = {name: x.float() for name, x in alone.items()}
+        output, last = engine.run(**alone, lengths=lengths[:1], update=UPDATES[0], backend="c")
+    assert torch.equal(output, found[0]["output"][:, :1])
+    assert torch.equal(last, found[0]["last"][:, :1])
 
 
 @pytest.mark.parametrize("groups", [0, 2])
-@pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 1), (3, 50, 20), (40, 7, 33), (2, 3, 129)])
-def test_weight_gradient(steps, batch, hidden, groups):
-    random = torch.Generator().manual_seed(0)
-    group = (groups,) if groups else ()
-
-    def draw(*shape):
-        return torch.randn(*shape, generator=random, dtype=torch.float64)
-
-    drive, output = draw(steps, *group, batch, hidden), draw(steps, *group, batch, hidden)
-    trail, state = draw(2, steps, *group, batch, hidden), draw(2, *group, batch, hidden)
-    pairs = zip(state, (output, trail[0]), strict=True)
-    before = torch.cat([torch.cat((first[None], later[:-1])) for first, later in pairs], dim=-1)
-    want = torch.einsum("t...bi,t...bk->...ik", drive, before)
+@pytest.mark.parametrize(
+    ("steps", "batch", "hidden", "features"), [(1, 1, 1, 1), (3, 50, 20, 15), (40, 7, 33, 16), (2, 3, 129, 100)]
+)
+@pytest.mark.parametrize("left_out", [(), ("bias",), ("input_weight",), ("bias", "input_weight")])
+def test_input_map(steps, batch, hidden, features, groups, left_out):
+    """Panels that end with the input's columns, one before them, and one after them, where the bias is."""
+    given, lengths = arguments(
+        steps, batch, hidden, groups=groups, features=hidden if "input_weight" in left_out else features, ragged=True
+    )
     for dtype in TYPES:
-        given = [x.to(dtype) for x in (drive, output, trail, state)]
-        got = c.weight_gradient(*given, torch.empty_like(want, dtype=dtype), update=UPDATES[0])
-        assert (got.double() - want).norm() / want.norm() <= OUTPUT[dtype]
+        check(given | dict.fromkeys(left_out), lengths, UPDATES[0], dtype)
+
+
+@pytest.mark.parametrize("wanted", [("weight",), ("input_weight",), ("bias",), ("input",), ("state", "bias")])
+def test_only_the_gradients_that_are_wanted(wanted):
+    given, _ = arguments(5, 7, 40, features=3)
+    given = {name: x if x is None else x.float() for name, x in given.items()}
+    every = {name: x if x is None else x.clone().requires_grad_() for name, x in given.items()}
+    some = {name: every[name] if name in wanted else x for name, x in given.items()}
+    leaves = [every[name] for name in wanted]
+    found = []
+    for chosen in (every, some):
+        output, last = engine.run(**chosen, update=UPDATES[0], backend="c")
+        found.append(torch.autograd.grad(output.square().sum() + last.sum(), leaves))
+    assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
 
 
 def test_arguments_that_are_not_contiguous():
@@ -226,14 +225,6 @@ def test_arguments_that_are_not_contiguous():
     assert not turned["weight"].is_contiguous()
     got = results(turned, None, UPDATES[0], "c", torch.float32)
     assert_near(got, {name: x.double() for name, x in want.items()}, OUTPUT[torch.float32], GRADIENT[torch.float32])
-    # The trail is written to wherever it lies.
-    trail = torch.zeros(5, 6, 18, 2).permute(3, 1, 0, 2)
-    plain = trail.contiguous()
-    rest = [given[name].float() for name in ("state", "weight", "parameters")]
-    for x in (trail, plain):
-        c.forward(x, *rest, None, None, update=UPDATES[0], every=True, keep=True)
-    assert torch.equal(trail, plain)
-    assert plain.all()
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -251,15 +242,13 @@ def test_without_gradients(every):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_tanh(dtype, isa, monkeypatch):
     """One step from rest with dt = 1 gives the bare tanh of the drive, to three units in the last place."""
-    monkeypatch.setenv("CORNN_ISA", isa)
-    if not c.usable(Problem(UPDATES[0], torch.device("cpu"), dtype, 1, 1, 1, 1, False))[0]:
-        pytest.skip(f"no {isa} here")
+    use(isa, monkeypatch)
     x = torch.cat((torch.linspace(-22, 22, 4001), torch.logspace(-30, 1.4, 4001), torch.tensor([0.0, -0.0]))).to(dtype)
     x = torch.cat((x, torch.tensor([torch.inf, -torch.inf, torch.nan], dtype=dtype)))
-    trail, state = x.clone().view(1, 1, -1, 1), torch.zeros(2, len(x), 1, dtype=dtype)
+    drive, state = x.view(1, -1, 1), torch.zeros(2, len(x), 1, dtype=dtype)
     parameters = torch.tensor([[1.0], [0], [0]], dtype=dtype)
     weight = torch.zeros(1, 2, dtype=dtype)
-    _, last = c.forward(trail, state, weight, parameters, None, None, update=UPDATES[0], every=False, keep=False)
+    _, last = engine.run(drive, state, None, None, weight, parameters, update=UPDATES[0], every=False, backend="c")
     got, want = last[1].flatten(), torch.tanh(x.double())
     assert got[-1].isnan()
     assert got.abs()[:-1].max() == 1
@@ -272,13 +261,13 @@ def test_tanh(dtype, isa, monkeypatch):
 def test_several_threads_call_at_once():
     torch.set_num_threads(2)
     given, lengths = arguments(60, 30, 64, ragged=True, spans=True)
-    want = backend_results(given, lengths)
+    want = results(given, lengths, UPDATES[0], "c", torch.float32)
     equal = []
 
     def work():
         for _ in range(5):
-            got = backend_results(given, lengths)
-            equal.append(all(torch.equal(x, y) for x, y in zip(got, want, strict=True)))
+            got = results(given, lengths, UPDATES[0], "c", torch.float32)
+            equal.append(all(torch.equal(got[name], want[name]) for name in want))
 
     workers = [threading.Thread(target=work) for _ in range(3)]
     for worker in workers:
@@ -292,15 +281,14 @@ def test_several_threads_call_at_once():
 def test_after_a_fork():
     torch.set_num_threads(2)
     given, _ = arguments(60, 30, 64)
-    given = [given[name].float() for name in ("state", "weight", "parameters")]
-    trail = torch.ones(1, 60, 30, 64)
-    options = {"update": UPDATES[0], "every": False, "keep": False}
-    want = c.forward(trail, *given, None, None, **options)[1]
+    given = {name: x if x is None else x.float() for name, x in given.items()}
+    options = {"update": UPDATES[0], "every": False, "backend": "c"}
+    want = engine.run(**given, **options)[1]
     # Poisoning may go over PyTorch's own threads, which do not survive a fork.
     torch.use_deterministic_algorithms(False)
     child = os.fork()
     if child == 0:
-        got = c.forward(trail, *given, None, None, **options)[1]
+        got = engine.run(**given, **options)[1]
         os._exit(0 if torch.equal(got, want) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -314,13 +302,13 @@ def test_after_a_fork():
     ],
 )
 def test_says_why_it_cannot_serve(change, reason):
-    problem = Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False)
-    usable, found = c.usable(problem._replace(**change))
+    usable, found = c.usable(PROBLEM._replace(**change))
     assert not usable
     assert reason in found
 
 
 def test_an_instruction_set_that_is_not_there(monkeypatch):
-    problem = Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False)
+    for settled in (c.instruction_set, c._find):
+        settled.cache_clear()
     monkeypatch.setenv("CORNN_ISA", "sse9")
-    assert c.usable(problem) == (False, "CORNN_ISA is 'sse9': choose one of avx512, avx2, generic")
+    assert c.usable(PROBLEM) == (False, "CORNN_ISA is 'sse9': choose one of avx512, avx2, generic")

@@ -5,13 +5,14 @@ import struct
 import pytest
 
 from cornn.engine import nvrtc
-from cornn.engine.cuda import BLOCK_SIZES, CLUSTERS, ROWS, ROWS_WITH_PARAMETERS, Plan, _macros
+from cornn.engine.cuda import _macros
+from cornn.engine.layout import BLOCK_SIZES, CLUSTERS, ROWS, ROWS_WITH_PARAMETERS, Plan
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
 
 BLOCKS = [Plan(size, rows, 1) for size in BLOCK_SIZES for rows in ROWS]
-CLUSTERED = [Plan(size, rows, cluster) for size, (cluster, rows) in CLUSTERS.items()]
+CLUSTERED = [Plan(size, 4, cluster, sets) for size, (cluster, sets) in CLUSTERS.items()]
 CASES = [(arch, layout) for arch in ("sm_80", "sm_90", "sm_100") for layout in BLOCKS]
 CASES += [(arch, layout) for arch in ("sm_90", "sm_100") for layout in CLUSTERED]
 # The largest: every gradient, and the damping and activation that need most.
@@ -22,7 +23,7 @@ REGISTERS, FRAME = 0x2F, 0x11
 
 
 def resources(cubin: bytes) -> dict[int, int]:
-    """Registers and bytes of stack of a cubin's one kernel, read from its ELF sections."""
+    """The most registers and bytes of stack of a cubin's kernels, read from its ELF sections."""
     (offset,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, _ = struct.unpack_from("<HHH", cubin, 0x3A)
     found = {}
@@ -36,7 +37,7 @@ def resources(cubin: bytes) -> dict[int, int]:
             at += 4
             if layout == 4:  # what follows has `value` bytes; otherwise the value is all there is
                 if attribute in (REGISTERS, FRAME):
-                    found[attribute] = struct.unpack_from("<II", cubin, at)[1]
+                    found[attribute] = max(found.get(attribute, 0), struct.unpack_from("<II", cubin, at)[1])
                 at += value
     return found
 

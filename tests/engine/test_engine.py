@@ -4,14 +4,15 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
+from tolerances import FLOAT64
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 
 from cornn import engine
 from cornn.engine.operator import recurrence, recurrence_backward
 from cornn.engine.problem import Problem
 
-# Both sides compute in float64, in another order of operations: a few hundred roundings of 1e-16.
-SAME_IN_DOUBLE = {"rtol": 1e-9, "atol": 1e-10}
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
 
 
@@ -65,7 +66,7 @@ def assert_same(got, want, **tolerance):
 def test_portable_agrees_with_the_reference(update, steps, batch, hidden, features, spans, ragged, seed):
     given_, lengths = arguments(steps, batch, hidden, features, spans=spans, ragged=ragged, seed=seed)
     want = results(given_, lengths, update, "reference")
-    assert_same(results(given_, lengths, update, "portable"), want, **SAME_IN_DOUBLE)
+    assert_same(results(given_, lengths, update, "portable"), want, **FLOAT64)
 
 
 @pytest.mark.parametrize("spans", [False, True])
@@ -96,12 +97,55 @@ def test_operators_keep_pytorchs_rules(ragged, spans):
         opcheck(recurrence_backward, (*grads, output, trail, *tensors, update, "portable", needs))
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_the_operator_is_bypassed_without_a_trace(grad):
+    """Plain tensors go past PyTorch's dispatcher; the registered operator gives the same to the bit."""
+    given_, lengths = arguments(5, 3, 4, 2, spans=True, ragged=True)
+    update = "cornn/explicit/tanh"
+    with torch.set_grad_enabled(grad):
+        direct = engine.run(**given_, lengths=lengths, update=update, backend="portable")
+        tensors = [*given_.values(), lengths]
+        registered = recurrence(*tensors, update, "portable", True, grad)[:2]
+    assert all(torch.equal(x, y) for x, y in zip(direct, registered, strict=True))
+    if grad:
+        pairs = [torch.autograd.grad(x.square().sum(), list(given_.values())) for x in (direct[0], registered[0])]
+        assert all(torch.equal(x, y) for x, y in zip(*pairs, strict=True))
+
+
+def test_whoever_looks_on_sees_the_operator():
+    given_, _ = arguments(5, 3, 4, 2)
+
+    def f(input):
+        output, _ = engine.run(**given_ | {"input": input}, update="cornn/explicit/tanh")
+        return torch.autograd.grad(output.sum(), given_["weight"])
+
+    nodes = [str(node.target) for node in make_fx(f)(given_["input"].detach()).graph.nodes]
+    assert "cornn.recurrence.default" in nodes
+    assert "cornn.recurrence_backward.default" in nodes
+    mode = FakeTensorMode()
+    fake = {name: x if x is None else mode.from_tensor(x.detach()) for name, x in given_.items()}
+    with mode:
+        output, last = engine.run(**fake, update="cornn/explicit/tanh")
+    assert (output.shape, last.shape) == ((5, 3, 4), (2, 3, 4))
+
+
+def test_autocast_reaches_neither_pass():
+    given_, _ = arguments(5, 3, 4, 2, dtype=torch.float32)
+    leaves = [x for x in given_.values() if x is not None]
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            output, _ = engine.run(**given_, update="cornn/explicit/tanh", backend="portable")
+            found.append((output, *torch.autograd.grad(output, leaves, torch.ones_like(output))))
+    assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
+
+
 def test_without_input_map_the_input_is_the_drive():
     given_, _ = arguments(5, 2, 4, 4)
     given_ |= {"input_weight": None, "bias": None}
     before = given_["input"].detach().clone()
     want = results(given_, None, "cornn/explicit/tanh", "reference")
-    assert_same(results(given_, None, "cornn/explicit/tanh", "portable"), want, **SAME_IN_DOUBLE)
+    assert_same(results(given_, None, "cornn/explicit/tanh", "portable"), want, **FLOAT64)
     assert torch.equal(given_["input"], before)
 
 
@@ -113,7 +157,7 @@ def test_gradient_of_one_result_only(part):
         chosen = output if part == "output" else last
         (gradient,) = torch.autograd.grad(chosen.square().sum(), given_["weight"])
         want = gradient if backend == "reference" else want
-    torch.testing.assert_close(gradient, want, **SAME_IN_DOUBLE)
+    torch.testing.assert_close(gradient, want, **FLOAT64)
 
 
 @pytest.mark.parametrize("grad", [False, True])
@@ -122,7 +166,7 @@ def test_last_only(grad):
     with torch.set_grad_enabled(grad):
         _, last = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", every=False)
         _, want = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend="reference")
-    torch.testing.assert_close(last, want, **SAME_IN_DOUBLE)
+    torch.testing.assert_close(last, want, **FLOAT64)
 
 
 def test_past_its_end_a_state_stays_as_it_is_to_the_bit():
@@ -154,7 +198,7 @@ def test_models_side_by_side_are_the_models_alone(ragged):
     for i, expected in enumerate(want):
         got = {"output": output[i], "last": last[i]}
         got |= {f"gradient of {name}": g[i] for name, g in zip(NAMES, gradients, strict=True)}
-        assert_same(got, expected, **SAME_IN_DOUBLE)
+        assert_same(got, expected, **FLOAT64)
 
 
 def test_nothing_of_the_sequences_size_is_kept_but_y_z_and_the_activation():
@@ -190,3 +234,23 @@ def test_choose_never_swaps_what_was_asked_for(monkeypatch):
     assert engine.choose(problem(), "portable")[0] == "portable"
     with pytest.raises(ValueError, match="unknown backend 'fast': choose one of auto, reference, "):
         engine.choose(problem(), "fast")
+
+
+@pytest.mark.parametrize("backend", ["portable", "auto"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"state": (2, 3, 5)}, r"state has shape \(2, 3, 5\), expected \(2, 3, 4\)"),
+        ({"input_weight": (4, 3)}, r"input_weight has shape \(4, 3\), expected \(4, 2\)"),
+        ({"weight": (4, 4)}, r"weight has shape \(4, 4\), expected \(4, 8\)"),
+        ({"input_weight": None}, "the drive has 2 values a step, expected one for each of 4 neurons"),
+        ({"timespans": (5, 4)}, r"timespans has shape \(5, 4\), expected \(5, 3\)"),
+    ],
+)
+def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):
+    given_, _ = arguments(5, 3, 4, 2)
+    given_ |= {
+        name: shape if shape is None else torch.zeros(shape, dtype=torch.float64) for name, shape in change.items()
+    }
+    with pytest.raises(ValueError, match=words):
+        engine.run(**given_, update="cornn/explicit/tanh", backend=backend)

@@ -4,33 +4,42 @@ Backends share one contract (`problem.py`); `choose` picks one and can say why, 
 by name.
 """
 
-import contextlib
+import functools
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from cornn.engine.operator import BACKENDS, recurrence, reference, wants_gradient
+from cornn.engine.operator import BACKENDS, no_autocast, plain, recur, reference
 from cornn.engine.problem import Problem
 from cornn.engine.updates import UPDATES
 
-__all__ = ["BACKENDS", "UPDATES", "Problem", "choose", "no_autocast", "run"]
+__all__ = ["BACKENDS", "UPDATES", "Problem", "check_backend", "choose", "no_autocast", "run"]
+
+
+def check_backend(backend: str) -> None:
+    """Raises unless there is a backend of this name."""
+    if backend not in BACKENDS and backend not in ("auto", "reference"):
+        raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
 
 
 def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
     """(name, reason) of the backend that will serve. One that is asked for by name and cannot serve raises."""
+    check_backend(backend)
     if backend == "reference":
         return backend, "asked for: the plain equations, differentiated by autograd"
     if backend == "auto":
         answers = ((name, *module.usable(problem)) for name, module in BACKENDS.items())
         return next((name, reason) for name, usable, reason in answers if usable)
-    if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
     usable, reason = BACKENDS[backend].usable(problem)
     if not usable:
         raise RuntimeError(f"backend {backend!r} cannot serve here: {reason}")
     return backend, reason
+
+
+# What is installed and what the machine has does not change while a program runs.
+_choose_once = functools.lru_cache(maxsize=4096)(choose)
 
 
 def run(
@@ -60,19 +69,20 @@ def run(
     output is (time, batch, hidden), last is (states, batch, hidden), the state after each sequence's last step.
     """
     arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
-    grouped = weight.dim() == 3
+    shape, rows = input.shape, weight.shape
     problem = Problem(
-        update=update,
-        device=input.device,
-        dtype=input.dtype,
-        groups=weight.shape[0] if grouped else 1,
-        steps=input.shape[0],
-        batch=input.shape[-2],
-        hidden=weight.shape[-2],
-        timespans=timespans is not None,
+        update,
+        input.device,
+        input.dtype,
+        rows[0] if len(rows) == 3 else 1,
+        shape[0],
+        shape[-2],
+        rows[-2],
+        timespans is not None,
     )
-    name, _ = choose(problem, backend)
-    if _transformed(arguments):
+    direct = plain(arguments)
+    name, _ = (_choose_once if direct else choose)(problem, backend)
+    if (not direct or forward_ad._current_level >= 0) and _transformed(arguments):
         if backend not in ("auto", "reference"):
             raise RuntimeError(
                 f"backend {backend!r} has no forward-mode derivatives and no torch.func.grad: use auto, or reference"
@@ -80,17 +90,10 @@ def run(
         name = "reference"
     # The recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what autocast
     # is for.
-    with no_autocast(input.device.type):
+    with no_autocast(problem.device.type):
         if name == "reference":
             return reference(*arguments, update)
-        output, last, _ = recurrence(*arguments, update, name, every, wants_gradient(arguments))
-    return output, last
-
-
-def no_autocast(device: str) -> contextlib.AbstractContextManager:
-    """Inside it, operations run in the types of their arguments."""
-    available = torch.amp.is_autocast_available(device)
-    return torch.autocast(device, enabled=False) if available else contextlib.nullcontext()
+        return recur(arguments, update, name, every, direct)
 
 
 def _transformed(arguments: Sequence[Tensor | None]) -> bool:

@@ -1,40 +1,39 @@
 """The recurrence on a CPU, by the C library that is built with the package (`csrc`). The contract is in `problem.py`.
 
-One call runs the whole sequence without the GIL. Rows are spread over `torch.get_num_threads()` threads, and a row's
-result depends neither on their number nor on the rows beside it, so runs are equal to the bit.
+One call runs the whole sequence without the GIL, the input map included. Rows are spread over
+`torch.get_num_threads()` threads, and a row's result depends neither on their number nor on the rows beside it; the
+weights' gradients are summed in an order that does not depend on it either. So runs are equal to the bit.
 
-The environment variable CORNN_ISA forces an instruction set: avx512, avx2 or generic.
+The environment variable CORNN_ISA forces an instruction set for this process: avx512, avx2 or generic.
 """
 
-import contextlib
 import ctypes
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from cornn.engine.problem import Gradients, Problem
+from cornn.engine.memory import LARGE, reusable
+from cornn.engine.problem import Problem
+from cornn.engine.updates import UPDATES
 
-__all__ = ["backward", "forward", "instruction_set", "large_pages", "usable", "weight_gradient"]
+__all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 """The most preferred first."""
 
-INTERFACE = 2
+INTERFACE = 3
 LIBRARY = Path(__file__).with_name("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
-LARGE = 1 << 23
-"""Bytes from which fresh memory is asked for in large pages."""
-
-
-NUMBERS = ("groups", "steps", "batch", "hidden", "threads", "keep")
+NUMBERS = ("groups", "steps", "batch", "hidden", "features", "threads")
 POINTERS = (
-    *("trail", "output", "state", "weight", "parameters", "timespans", "lengths", "order", "last"),
-    *("grad_output", "grad_last", "grad_drive", "grad_state", "grad_timespans", "grad_weight", "sums", "workspace"),
+    *("input", "input_weight", "bias", "trail", "output"),
+    *("state", "weight", "parameters", "timespans", "lengths", "order", "last"),
+    *("grad_output", "grad_last", "grad_drive", "grad_state", "grad_timespans"),
+    *("grad_input", "grad_weight", "grad_input_weight", "grad_bias", "sums", "workspace"),
 )
 
 
@@ -54,7 +53,7 @@ class Kernel(ctypes.Structure):
         ("workspace", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(Call))),
         ("forward", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
         ("backward", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
-        ("weight_gradient", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
+        ("weight_gradients", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
     )
 
 
@@ -90,15 +89,11 @@ def _team() -> Callable | None:
         return None
 
 
-def instruction_set() -> str:
-    """The one that will be used: what CORNN_ISA says, else the best that this processor has."""
-    return _instruction_set(os.environ.get("CORNN_ISA"))
-
-
 # Cached, since virtual machines take long to say what their processor has.
 @functools.cache
-def _instruction_set(asked: str | None) -> str:
-    library = _library()
+def instruction_set() -> str:
+    """The one that will be used: what CORNN_ISA says, else the best that this processor has."""
+    library, asked = _library(), os.environ.get("CORNN_ISA")
     if not asked:
         return next(isa for isa in INSTRUCTION_SETS if library.cornn_supports(isa.encode()) == 1)
     if asked not in INSTRUCTION_SETS:
@@ -111,10 +106,11 @@ def _instruction_set(asked: str | None) -> str:
 
 
 @functools.cache
-def _find(isa: str, dtype: torch.dtype, update: str) -> Kernel:
+def _find(dtype: torch.dtype, update: str) -> Kernel:
     if dtype not in (torch.float32, torch.float64):
         raise Unusable(f"{dtype} is not supported: use float32 or float64")
-    found = _library().cornn_kernel(isa.encode(), int(dtype == torch.float64), update.encode())
+    isa = instruction_set().encode()
+    found = _library().cornn_kernel(isa, int(dtype == torch.float64), update.encode())
     if not found:
         raise Unusable(f"update {update!r} is not written in C")
     return found.contents
@@ -130,55 +126,57 @@ def usable(problem: Problem) -> tuple[bool, str]:
 @torch.compiler.assume_constant_result
 def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
     try:
-        isa = instruction_set()
-        _find(isa, dtype, update)
+        _find(dtype, update)
     except Unusable as reason:
         return False, str(reason)
-    return True, f"C kernels ({isa})"
+    return True, f"C kernels ({instruction_set()})"
 
 
-def large_pages(fresh: Tensor) -> Tensor:
-    """The tensor, its memory in large pages if it is large, new and on a CPU, which saves page faults. Only speed
-    depends on it."""
-    size = fresh.numel() * fresh.element_size()
-    if size >= LARGE and fresh.device.type == "cpu" and fresh.is_contiguous():
-        with contextlib.suppress(Unusable):
-            _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(size))
+def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Fresh memory, in large pages if it is large, which saves page faults. Only speed depends on it."""
+    fresh = torch.empty(shape, dtype=dtype)
+    if fresh.nbytes >= LARGE:
+        _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(fresh.nbytes))
     return fresh
 
 
-class _Prepared(NamedTuple):
-    kernel: Kernel
-    call: Call
-    tensors: list[Tensor]  # what the call points to must outlive it
+def _contiguous(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    if tensor.dtype is dtype and tensor.is_contiguous():
+        return tensor
+    return _empty(tensor.shape, dtype).copy_(tensor)
 
 
-def _prepare(like: Tensor, weight: Tensor, update: str, keep: bool, **tensors: Tensor | None) -> _Prepared:
-    """A call with its sizes, and pointers to its tensors; `like` is of shape (time, batch, hidden)."""
-    kernel = _find(instruction_set(), like.dtype, update)
-    groups = weight.shape[0] if weight.dim() == 3 else 1
-    steps, batch, hidden = like.shape[0], like.shape[-2], like.shape[-1]
-    call = Call(groups, steps, batch, hidden, torch.get_num_threads(), keep)
-    lengths = tensors.pop("lengths")
-    tensors["weight"] = weight
-    kept = []
+def _call(kept: list[Tensor], input: Tensor, weight: Tensor, lengths: Tensor | None, **tensors: Tensor | None) -> Call:
+    """A call with its sizes, and pointers to its tensors. What it points to is added to `kept`, to outlive it."""
+    shape, rows, dtype = input.shape, weight.shape, input.dtype
+    groups = rows[0] if len(rows) == 3 else 1
+    call = Call(groups, shape[0], shape[-2], rows[-2], shape[-1], torch.get_num_threads())
+    tensors["input"], tensors["weight"] = input, weight
     for name, tensor in tensors.items():
         if tensor is not None:
-            kept.append(tensor.to(like.dtype).contiguous())
-            setattr(call, name, kept[-1].data_ptr())
+            tensor = _contiguous(tensor, dtype)
+            kept.append(tensor)
+            setattr(call, name, tensor.data_ptr())
     if lengths is not None:
         lengths = lengths.to("cpu", torch.int64).contiguous()
         order = lengths.argsort(dim=-1, descending=True, stable=True)
-        call.lengths, call.order = lengths.data_ptr(), order.data_ptr()
         kept += (lengths, order)
-    workspace = torch.empty(kernel.workspace(call), dtype=torch.uint8)
-    call.workspace = workspace.data_ptr()
-    return _Prepared(kernel, call, [*kept, workspace])
+        call.lengths, call.order = lengths.data_ptr(), order.data_ptr()
+    return call
 
 
-def forward(
-    trail: Tensor,
+def _with_workspace(call: Call, kernel: Kernel, kept: list[Tensor]) -> Call:
+    """For a call that has all its pointers: what it needs in addition depends on them."""
+    kept.append(torch.empty(kernel.workspace(call), dtype=torch.uint8))
+    call.workspace = kept[-1].data_ptr()
+    return call
+
+
+def whole_forward(
+    input: Tensor,
     state: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
     weight: Tensor,
     parameters: Tensor,
     timespans: Tensor | None,
@@ -187,80 +185,95 @@ def forward(
     update: str,
     every: bool,
     keep: bool,
-) -> tuple[Tensor, Tensor]:
-    drive = trail[-1]
-    given = trail.contiguous()
-    if keep:
-        large_pages(given[:-1])
-    output = large_pages(torch.empty_like(given[-1])) if keep or every else drive.new_empty(0)
-    last = torch.empty_like(state, memory_format=torch.contiguous_format)
-    kernel, call, _tensors = _prepare(
-        drive, weight, update, keep, state=state, parameters=parameters, timespans=timespans, lengths=lengths
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    kernel, dtype, kept = _find(input.dtype, update), input.dtype, []
+    sequence = (*input.shape[:-1], weight.shape[-2])
+    output = _empty(sequence if keep or every else (0,), dtype)
+    trail = reusable((UPDATES[update].trail, *sequence), dtype) if keep else None
+    last = torch.empty(state.shape, dtype=dtype)
+    call = _call(
+        kept,
+        input,
+        weight,
+        lengths,
+        state=state,
+        input_weight=input_weight,
+        bias=bias,
+        parameters=parameters,
+        timespans=timespans,
+        trail=trail,
+        last=last,
     )
-    call.trail, call.last = given.data_ptr(), last.data_ptr()
-    call.output = output.data_ptr() if output.numel() else None
-    kernel.forward(call)
-    if given is not trail:
-        trail.copy_(given)
-    return output, last
+    if keep or every:
+        call.output = output.data_ptr()
+    kernel.forward(_with_workspace(call, kernel, kept))
+    return output, last, trail
 
 
-def backward(
+def whole_backward(
     grad_output: Tensor | None,
     grad_last: Tensor | None,
     output: Tensor,
     trail: Tensor,
+    input: Tensor,
     state: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
     weight: Tensor,
     parameters: Tensor,
     timespans: Tensor | None,
     lengths: Tensor | None,
     *,
     update: str,
-    need_parameters: bool,
-    need_timespans: bool,
-) -> Gradients:
-    kernel, call, _tensors = _prepare(
-        output,
+    needs: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
+    kernel, dtype, kept = _find(input.dtype, update), input.dtype, []
+
+    def fresh(like: Tensor | None, needed: bool) -> Tensor | None:
+        return _empty(like.shape, dtype) if needed and like is not None else None
+
+    handed_out = need_input and input_weight is None
+    grad_drive = (_empty if handed_out else reusable)(output.shape, dtype)
+    grad_state = torch.empty(state.shape, dtype=dtype)
+    grad_input = fresh(input, need_input and input_weight is not None)
+    grad_input_weight, grad_bias = fresh(input_weight, need_input_weight), fresh(bias, need_bias)
+    grad_weight, grad_timespans = fresh(weight, need_weight), fresh(timespans, need_timespans)
+    sums = None
+    if need_parameters or need_timespans:
+        sums = torch.zeros(kernel.coefficients, *state.shape[1:], dtype=dtype)
+    call = _call(
+        kept,
+        input,
         weight,
-        update,
-        True,
-        grad_output=grad_output,
-        grad_last=grad_last,
-        output=output,
-        trail=trail,
+        lengths,
         state=state,
+        input_weight=input_weight,
+        bias=bias,
         parameters=parameters,
         timespans=timespans,
-        lengths=lengths,
+        output=output,
+        trail=trail,
+        grad_output=grad_output,
+        grad_last=grad_last,
+        grad_drive=grad_drive,
+        grad_state=grad_state,
+        grad_timespans=grad_timespans,
+        grad_input=grad_input,
+        grad_weight=grad_weight,
+        grad_input_weight=grad_input_weight,
+        grad_bias=grad_bias,
+        sums=sums,
     )
-    grad_drive = large_pages(torch.empty_like(output, memory_format=torch.contiguous_format))
-    grad_state = torch.empty_like(state, memory_format=torch.contiguous_format)
-    call.grad_drive, call.grad_state = grad_drive.data_ptr(), grad_state.data_ptr()
-    if need_parameters or need_timespans:
-        sums = torch.zeros(kernel.coefficients, *state.shape[1:], dtype=state.dtype)
-        call.sums = sums.data_ptr()
-    if need_timespans:
-        assert timespans is not None
-        grad_timespans = torch.empty(timespans.shape, dtype=output.dtype)
-        call.grad_timespans = grad_timespans.data_ptr()
+    _with_workspace(call, kernel, kept)
     kernel.backward(call)
-    return Gradients(
-        drive=grad_drive,
-        state=grad_state,
-        parameters=sums[: kernel.parameters].sum(-2) if need_parameters else None,
-        timespans=grad_timespans if need_timespans else None,
+    kernel.weight_gradients(call)
+    return (
+        grad_drive if handed_out else grad_input,
+        grad_state if need_state else None,
+        grad_input_weight,
+        grad_bias,
+        grad_weight,
+        sums[: kernel.parameters].sum(-2) if sums is not None and need_parameters else None,
+        grad_timespans,
     )
-
-
-def weight_gradient(
-    drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, weight: Tensor, *, update: str
-) -> Tensor:
-    """The gradient of R from `Gradients.drive`, one product over all steps. BLAS is slower at matrices this tall."""
-    kernel, call, _tensors = _prepare(
-        output, weight, update, True, grad_drive=drive, output=output, trail=trail, state=state, lengths=None
-    )
-    gradient = torch.empty_like(weight, memory_format=torch.contiguous_format)
-    call.grad_weight = gradient.data_ptr()
-    kernel.weight_gradient(call)
-    return gradient

@@ -3,86 +3,38 @@
 Up to 128 neurons a block holds the weights in its registers for the whole sequence, above that a cluster of blocks
 does. The kernels say how; here they are chosen, compiled and launched. The contract is in `problem.py`.
 
+`reduced` is the same with the products of the steps on tensor cores, for large batches: weights, states and deltas are
+rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is no such kernel,
+and the exact one serves.
+
 The same input gives the same result to the bit, on the same kind of device and with the same versions: nothing is
 summed in an order that may change.
 """
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from cornn.engine import nvrtc
+from cornn.engine.launch import Launch, launch, prepare
+from cornn.engine.layout import (
+    BLOCK_SIZES,
+    LARGEST,
+    ROWS,
+    ROWS_WITH_PARAMETERS,
+    TENSOR_SIZES,
+    Plan,
+    TensorPlan,
+    plan,
+    tensor_plan,
+)
 from cornn.engine.problem import Gradients, Problem
 from cornn.engine.updates import UPDATES, Oscillator
 
-__all__ = ["backward", "forward", "usable"]
-
-LARGEST = 512
-BLOCK_SIZES = (32, 64, 96, 128)
-CLUSTERS = {192: (4, 4), 256: (4, 4), 384: (16, 8), 512: (16, 8)}
-"""Padded size -> (blocks in a cluster, sequences that a cluster serves)."""
-
-# A step of a block costs about `latency + rows * issue` cycles, and `resident` blocks share a multiprocessor: estimates
-# that decide how many sequences a block serves when there are more of them than multiprocessors.
-_COSTS = {32: (150, 45, 6), 64: (180, 90, 3), 96: (100, 230, 1), 128: (100, 300, 1)}
-
-
-# Sequences that a block may serve; the gradients of the parameters leave no registers for four.
-ROWS = (1, 2, 4)
-ROWS_WITH_PARAMETERS = (1, 2)
-
-
-class Plan(NamedTuple):
-    """How a problem is laid out: neurons after padding, sequences a block or cluster serves, blocks in a cluster."""
-
-    size: int
-    rows: int
-    cluster: int
-
-    @property
-    def kind(self) -> str:
-        return "cluster" if self.cluster > 1 else "block"
-
-    @property
-    def threads(self) -> int:
-        lanes = (
-            2
-            if self.size <= 32
-            else 4
-            if self.size <= 64
-            else 8
-            if self.size <= 128
-            else 16
-            if self.size <= 256
-            else 32
-        )
-        return self.size // self.cluster // min(4, lanes // 2) * lanes
-
-    @property
-    def shared(self) -> int:
-        """Bytes of dynamic shared memory: four buffers of all neurons' values, dt, barriers, and inputs to come."""
-        return 0 if self.cluster == 1 else 4 * (4 * self.size * self.rows + self.size) + 32 + 80 * self.threads
-
-    def blocks(self, groups: int, batch: int) -> int:
-        return groups * -(-batch // self.rows) * self.cluster
-
-
-def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tuple[int, ...] = ROWS) -> Plan:
-    if hidden > BLOCK_SIZES[-1]:
-        size = next(size for size in CLUSTERS if hidden <= size)
-        cluster, rows = CLUSTERS[size]
-        return Plan(size, rows, cluster)
-    size = next(size for size in BLOCK_SIZES if hidden <= size)
-    latency, issue, most = _COSTS[size]
-
-    def cost(rows: int) -> int:
-        blocks = groups * -(-batch // rows)
-        resident = max(1, most // 2) if rows > 2 else most
-        together = min(resident, -(-blocks // multiprocessors))
-        return -(-blocks // (multiprocessors * resident)) * (latency + together * rows * issue)
-
-    return Plan(size, min(choices, key=cost), 1)
+__all__ = ["backward", "forward", "reduced", "usable"]
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -96,12 +48,12 @@ def usable(problem: Problem) -> tuple[bool, str]:
         return False, f"it has no kernel for {problem.update}"
     if problem.hidden > LARGEST:
         return False, f"{problem.hidden} neurons do not fit on the chip (at most {LARGEST})"
-    return _usable_there(problem.device.index, problem.hidden)
+    return _usable_there(problem.device.index, problem.hidden, problem.precision)
 
 
 # For torch.compile: an answer about this machine, not something to trace.
 @torch.compiler.assume_constant_result
-def _usable_there(index: int | None, hidden: int) -> tuple[bool, str]:
+def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
     if reason := nvrtc.missing():
         return False, reason
     major, minor = torch.cuda.get_device_capability(index)
@@ -109,60 +61,16 @@ def _usable_there(index: int | None, hidden: int) -> tuple[bool, str]:
         return False, f"it needs compute capability 8.0 or newer, this device has {major}.{minor}"
     if hidden > BLOCK_SIZES[-1] and major not in (9, 10):
         return False, f"above {BLOCK_SIZES[-1]} neurons it needs compute capability 9.0 or 10.0, not {major}.{minor}"
-    if hidden > BLOCK_SIZES[-1] and not _clusters_fit(torch.cuda.current_device() if index is None else index, hidden):
-        return False, f"{hidden} neurons need clusters of blocks that are larger than this device runs"
-    return True, "one fused kernel forward and one backward, in exact fp32"
+    kernels = "one fused kernel forward and one backward"
+    if precision == "exact":
+        return True, f"{kernels}, in exact fp32"
+    if hidden > TENSOR_SIZES[-1]:
+        return True, f"{kernels}, in exact fp32: no reduced-precision kernel above {TENSOR_SIZES[-1]} neurons"
+    return True, f"{kernels}, products in {precision}"
 
 
-def _clusters_fit(device: int, hidden: int) -> bool:
-    """Whether a cluster as large as this can run: beyond 8 blocks that is up to the device."""
-    layout = plan(hidden, 1, 1, 1)
-    if layout.cluster <= 8:
-        return True
-    from cuda.core import LaunchConfig, Stream  # pyright: ignore[reportMissingImports]
-
-    with torch.cuda.device(device):
-        kernel = _kernel("forward", layout, _update_macros("cornn/explicit/tanh", False), device)
-        config = LaunchConfig(grid=1, cluster=layout.cluster, block=layout.threads, shmem_size=layout.shared)
-        stream = Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
-        return kernel.occupancy.max_active_clusters(config, stream=stream) > 0
-
-
-class _Stream:
-    def __init__(self, handle: int):
-        self.handle = handle
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.handle
-
-
-_kernels: dict[tuple, Any] = {}
-
-
-def _kernel(direction: str, layout: Plan, macros: dict[str, object], device: int) -> Any:
-    """The kernel on this device, compiled if this is its first use."""
-    key = (direction, layout, tuple(macros.values()), device)
-    if key in _kernels:
-        return _kernels[key]
-    from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
-    from cuda.core import ObjectCode  # pyright: ignore[reportMissingImports]
-
-    major, minor = torch.cuda.get_device_capability(device)
-    code = nvrtc.compiled(f"{layout.kind}_{direction}.cu", _macros(layout, macros), f"sm_{major}{minor}")
-    kernel = ObjectCode.from_cubin(code).get_kernel(direction)
-    attribute = driver.CUfunction_attribute
-    settings = {attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: layout.shared} if layout.shared else {}
-    if layout.cluster > 8:
-        settings[attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED] = 1
-    for setting, value in settings.items():
-        (error,) = driver.cuKernelSetAttribute(setting, value, kernel.handle, driver.CUdevice(device))
-        if error != driver.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"the driver refused {setting.name} = {value} for a kernel of {layout}: {error.name}")
-    return _kernels.setdefault(key, kernel)
-
-
-def _macros(layout: Plan, macros: dict[str, object]) -> dict[str, object]:
-    return {"SIZE": layout.size, "ROWS": layout.rows, "CLUSTER": layout.cluster, **macros}
+def _macros(layout: Plan | TensorPlan, macros: dict[str, object]) -> dict[str, object]:
+    return {**layout.macros, **macros}
 
 
 def _update_macros(update: str, timespans: bool) -> dict[str, object]:
@@ -175,24 +83,56 @@ def _update_macros(update: str, timespans: bool) -> dict[str, object]:
     }
 
 
-def _launch(direction: str, macros: dict[str, object], like: Tensor, arguments: list[Tensor | int | None]) -> None:
-    """Run a kernel on the current stream of the device of `like`, which is (time, [group,] batch, hidden)."""
-    from cuda.core import LaunchConfig, launch  # pyright: ignore[reportMissingImports]
-
-    steps, batch, hidden = like.shape[0], like.shape[-2], like.shape[-1]
-    groups = like.shape[1] if like.dim() == 4 else 1
-    device = like.device.index
-    choices = ROWS_WITH_PARAMETERS if macros.get("FOR_PARAMETERS") else ROWS
-    layout = plan(hidden, groups, batch, torch.cuda.get_device_properties(device).multi_processor_count, choices)
+@functools.cache
+def _prepared(
+    direction: str,
+    update: str,
+    spans: bool,
+    for_parameters: bool,
+    precision: str,
+    wide: bool,
+    device: int,
+    groups: int,
+    batch: int,
+    hidden: int,
+) -> Launch | None:
+    """How to launch; None if there is nothing to compute."""
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    macros = _update_macros(update, spans)
+    if precision == "exact":
+        layout = plan(hidden, groups, batch, multiprocessors, ROWS_WITH_PARAMETERS if for_parameters else ROWS)
+    else:
+        layout = tensor_plan(direction, hidden, groups, batch, multiprocessors, precision, spans, for_parameters)
+        macros["WIDE"] = int(wide)
     blocks = layout.blocks(groups, batch)
     if blocks == 0 or hidden == 0:
-        return
-    with torch.cuda.device(device):
-        kernel = _kernel(direction, layout, macros, device)
-        config = LaunchConfig(grid=blocks, block=layout.threads, shmem_size=layout.shared)
-        stream = _Stream(torch.cuda.current_stream(device).cuda_stream)
-        values = [x.data_ptr() if isinstance(x, Tensor) else int(x or 0) for x in arguments]
-        launch(stream, config, kernel, *values, steps, groups, batch, hidden)
+        return None
+    macros = _macros(layout, macros)
+    if direction == "backward":
+        macros["FOR_PARAMETERS"] = int(for_parameters)
+    shared = layout.shared(direction, spans, for_parameters)
+    return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
+
+
+def _run(
+    direction: str,
+    update: str,
+    spans: bool,
+    for_parameters: bool,
+    precision: str,
+    like: Tensor,
+    arguments: list[Tensor | int | None],
+) -> None:
+    """Run a kernel on the current stream of the device of `like`, which is (time, [group,] batch, hidden)."""
+    size = like.shape[1] if like.dim() == 4 else 1, like.shape[-2], like.shape[-1]
+    if size[-1] > TENSOR_SIZES[-1]:
+        precision = "exact"
+    # Tensor core kernels move two neurons at a time where they may.
+    wide = precision != "exact" and size[-1] % 2 == 0
+    wide = wide and all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
+    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, like.device.index, *size)
+    if prepared is not None:
+        launch(prepared, [*arguments, like.shape[0], *size])
 
 
 def _given(tensor: Tensor | None) -> Tensor | None:
@@ -214,6 +154,7 @@ def forward(
     update: str,
     every: bool,
     keep: bool,
+    precision: str = "exact",
 ) -> tuple[Tensor, Tensor]:
     drive = trail[-1]
     if not trail.is_contiguous():
@@ -229,7 +170,7 @@ def forward(
         _there(lengths, drive.device),
         keep,
     ]
-    _launch("forward", _update_macros(update, timespans is not None), drive, arguments)
+    _run("forward", update, timespans is not None, False, precision, drive, arguments)
     return output, last
 
 
@@ -247,6 +188,7 @@ def backward(
     update: str,
     need_parameters: bool,
     need_timespans: bool,
+    precision: str = "exact",
 ) -> Gradients:
     trail, output = trail.contiguous(), output.contiguous()
     need = need_parameters or need_timespans
@@ -268,12 +210,23 @@ def backward(
         terms,
         for_spans,
     ]
-    _launch(
-        "backward", {**_update_macros(update, timespans is not None), "FOR_PARAMETERS": int(need)}, output, arguments
-    )
+    _run("backward", update, timespans is not None, need, precision, output, arguments)
     return Gradients(
         drive=grad_drive,
         state=grad_state,
         parameters=terms.sum(-2) if need_parameters and terms is not None else None,
         timespans=for_spans.sum(-1) if for_spans is not None else None,
     )
+
+
+class Passes(NamedTuple):
+    """`forward` and `backward` of this module in one precision."""
+
+    forward: Callable[..., tuple[Tensor, Tensor]]
+    backward: Callable[..., Gradients]
+
+
+@functools.cache
+def reduced(precision: str) -> Passes:
+    """The passes with products in "tf32" or "bf16"."""
+    return Passes(*(functools.partial(run, precision=precision) for run in (forward, backward)))

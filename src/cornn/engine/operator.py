@@ -2,52 +2,67 @@
 
 The operator includes the input map V u + b, so that its result can be overwritten by the activations: nothing of size
 (time, batch, hidden) is kept but y, z and the activations. Second derivatives go through the reference.
+
+There are two doors to one implementation. `recurrence` is registered with PyTorch, for whatever looks inside a program:
+compilers, vmap, tensor subclasses. `recur` takes plain tensors past the dispatcher, which costs more than a short
+sequence does.
 """
 
+import contextlib
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cornn.engine import c, cuda, portable
-from cornn.engine.problem import Gradients, active
+from cornn.engine import c, cuda, graph, portable, products
+from cornn.engine.problem import active, check
 from cornn.engine.updates import UPDATES
 from cornn.functional import unroll
 
-__all__ = ["BACKENDS", "recurrence", "reference", "wants_gradient"]
+__all__ = ["BACKENDS", "no_autocast", "plain", "recur", "recurrence", "recurrence_backward", "reference"]
 
-BACKENDS = {"cuda": cuda, "c": c, "portable": portable}
+BACKENDS = {"cuda": cuda, "c": c, "graph": graph, "portable": portable}
 """Name -> module, the most preferred first."""
 
 ARGUMENTS = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
 
 
-def _drive_(out: Tensor, input: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> None:
-    """out = V u + b for every step, as one product."""
-    if input_weight is None:
-        out.copy_(input)
-    elif input_weight.dim() == 2:
-        flat = out.view(-1, out.shape[-1])
-        torch.mm(input.reshape(-1, input.shape[-1]), input_weight.T, out=flat)
-    else:
-        torch.matmul(input, input_weight.mT, out=out)
-    if bias is not None:
-        out += bias.unsqueeze(-2)
+_AS_IT_IS = contextlib.nullcontext()
 
 
-def _flat(sequence: Tensor) -> Tensor:
-    """(time, batch, features) -> (time * batch, features); of a group (group, time * batch, features)."""
-    if sequence.dim() == 4:
-        return sequence.transpose(0, 1).flatten(1, 2)
-    return sequence.flatten(0, 1)
+def no_autocast(device: str) -> contextlib.AbstractContextManager:
+    """Inside it, operations run in the types of their arguments."""
+    available = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if available and torch.is_autocast_enabled(device) else _AS_IT_IS
 
 
-def wants_gradient(arguments: Sequence[Tensor | None]) -> bool:
+def _forward(backend: str, *arguments, update: str, **options) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(output, last, trail) by a backend that does it all, or by one that leaves the products to PyTorch."""
+    rule, module = UPDATES[update], BACKENDS[backend]
+    check(rule.states, len(rule.parameters), *arguments)
+    if whole := getattr(module, "whole_forward", None):
+        return whole(*arguments, update=update, **options)
+    return products.forward(module, *arguments, update=update, **options)
+
+
+def _backward(backend: str, *arguments, **options) -> Sequence[Tensor | None]:
+    """Gradients for `ARGUMENTS`, in their order; None where `needs` says that none is wanted."""
+    module = BACKENDS[backend]
+    if whole := getattr(module, "whole_backward", None):
+        return whole(*arguments, **options)
+    with no_autocast(arguments[2].device.type):
+        return products.backward(module, *arguments, **options)
+
+
+def _wants_gradient(arguments: Sequence[Tensor | None]) -> bool:
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
 
 
-@torch.library.custom_op("cornn::recurrence", mutates_args=())
-def recurrence(
+# torch.library.custom_op would add checks to every call that take longer than the call.
+_LIBRARY = torch.library.Library("cornn", "FRAGMENT")
+
+
+def _forward_operator(
     input: Tensor,
     state: Tensor,
     input_weight: Tensor | None,
@@ -61,18 +76,13 @@ def recurrence(
     every: bool,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(output, last, trail) of the recurrence; `problem.py` says what they are. Call it through `cornn.engine.run`."""
-    blocks = UPDATES[update].trail if keep else 1
-    trail = input.new_empty(blocks, *input.shape[:-1], weight.shape[-2])
-    _drive_(trail[-1], input, input_weight, bias)
-    output, last = BACKENDS[backend].forward(
-        trail, state, weight, parameters, timespans, lengths, update=update, every=every, keep=keep
-    )
-    return output, last, trail if keep else trail.new_empty(0)
+    """(output, last, trail) of the recurrence; `problem.py` says what they are."""
+    arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    output, last, trail = _forward(backend, *arguments, update=update, every=every, keep=keep)
+    return output, last, input.new_empty(0) if trail is None else trail
 
 
-@recurrence.register_fake
-def _(
+def _forward_fake(
     input, state, input_weight, bias, weight, parameters, timespans, lengths, update, backend, every, keep
 ):  # fmt: skip
     sequence = (*input.shape[:-1], weight.shape[-2])
@@ -81,8 +91,7 @@ def _(
     return output, torch.empty_like(state, memory_format=torch.contiguous_format), trail
 
 
-@torch.library.custom_op("cornn::recurrence_backward", mutates_args=())
-def recurrence_backward(
+def _backward_operator(
     grad_output: Tensor | None,
     grad_last: Tensor | None,
     output: Tensor,
@@ -100,56 +109,12 @@ def recurrence_backward(
     needs: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients for `ARGUMENTS`, in their order; an empty tensor where `needs` says that none is wanted."""
-    need = dict(zip(ARGUMENTS, needs, strict=True))
-    gradients: Gradients = BACKENDS[backend].backward(
-        grad_output,
-        grad_last,
-        output,
-        trail,
-        state,
-        weight,
-        parameters,
-        timespans,
-        lengths,
-        update=update,
-        need_parameters=need["parameters"],
-        need_timespans=need["timespans"],
-    )
-    none = input.new_empty(0)
-    drive = gradients.drive
-    flat = _flat(drive)
-
-    def for_input() -> Tensor:
-        return drive.clone() if input_weight is None else drive @ input_weight
-
-    def for_weight() -> Tensor:
-        own = getattr(BACKENDS[backend], "weight_gradient", None)
-        if own is not None:
-            return own(drive, output, trail, state, weight, update=update)
-        # y and z of the step before: the initial state, then all but the last of what was kept.
-        later = _flat(drive[1:]).mT
-        sequences = (output, *trail[: len(state) - 1])
-        return torch.cat(
-            [
-                later @ _flat(sequence[:-1]) + drive[0].mT @ first
-                for sequence, first in zip(sequences, state, strict=True)
-            ],
-            dim=-1,
-        )
-
-    return (
-        for_input() if need["input"] else none,
-        gradients.state if need["state"] else none.clone(),
-        flat.mT @ _flat(input) if need["input_weight"] else none.clone(),
-        flat.sum(-2) if need["bias"] else none.clone(),
-        for_weight() if need["weight"] else none.clone(),
-        gradients.parameters if gradients.parameters is not None else none.clone(),
-        gradients.timespans if gradients.timespans is not None else none.clone(),
-    )
+    arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    gradients = _backward(backend, grad_output, grad_last, output, trail, *arguments, update=update, needs=needs)
+    return tuple(input.new_empty(0) if gradient is None else gradient for gradient in gradients)  # pyright: ignore
 
 
-@recurrence_backward.register_fake
-def _(
+def _backward_fake(
     grad_output, grad_last, output, trail, input, state, input_weight, bias, weight, parameters, timespans, lengths,
     update, backend, needs
 ):  # fmt: skip
@@ -159,25 +124,82 @@ def _(
     )
 
 
+def _registered(name: str, function, fake) -> torch._ops.OpOverload:
+    _LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()), tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"cornn::{name}", fake, lib=_LIBRARY)
+    return getattr(torch.ops.cornn, name).default
+
+
+recurrence = _registered("recurrence", _forward_operator, _forward_fake)
+recurrence_backward = _registered("recurrence_backward", _backward_operator, _backward_fake)
+
+
 def _setup(ctx, inputs, output) -> None:
     *tensors, ctx.update, ctx.backend, _, _ = inputs
     ctx.save_for_backward(*tensors, output[0], output[2])
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx, grad_output, grad_last, grad_trail):
+def _gradients(ctx, grad_output, grad_last, grad_trail=None) -> tuple[Tensor | None, ...]:
+    """For what both doors were given: eight tensors and four options."""
     *tensors, lengths, output, trail = ctx.saved_tensors
     if grad_output is None and grad_last is None:
         return (None,) * 12
-    needs = list(ctx.needs_input_grad[: len(ARGUMENTS)])
-    gradients = recurrence_backward(
-        grad_output, grad_last, output, trail, *tensors, lengths, ctx.update, ctx.backend, needs
-    )
+    needs = ctx.needs_input_grad[: len(ARGUMENTS)]
+    arguments = (grad_output, grad_last, output, trail, *tensors, lengths)
+    if not torch.is_grad_enabled() and plain(arguments):
+        gradients = _backward(ctx.backend, *arguments, update=ctx.update, needs=needs)
+        return *gradients, None, None, None, None, None
+    gradients = recurrence_backward(*arguments, ctx.update, ctx.backend, needs)
     wanted = [gradient if need else None for gradient, need in zip(gradients, needs, strict=True)]
-    return (*wanted, None, None, None, None, None)
+    return *wanted, None, None, None, None, None
 
 
-recurrence.register_autograd(_gradients, setup_context=_setup)
+torch.library.register_autograd("cornn::recurrence", _gradients, setup_context=_setup, lib=_LIBRARY)
+
+
+class _Recurrence(torch.autograd.Function):
+    """The operator's gradient without the operator around it."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        *tensors, update, backend, every, keep = inputs
+        output, last, trail = _forward(backend, *tensors, update=update, every=every, keep=keep)
+        _setup(ctx, inputs, (output, last, trail))
+        return output, last
+
+    backward = staticmethod(_gradients)
+
+
+# Function's own `apply` looks for function transforms first, which `plain` has ruled out.
+_apply = super(torch.autograd.Function, _Recurrence).apply
+
+_PLAIN = (Tensor, nn.Parameter)
+
+
+def plain(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether nobody looks on: no compiler, tracer or function transform, and no tensor that only stands for others."""
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state() is not None
+    ):
+        return False
+    return all(x is None or type(x) in _PLAIN for x in tensors)
+
+
+def recur(
+    arguments: tuple[Tensor | None, ...], update: str, backend: str, every: bool, direct: bool
+) -> tuple[Tensor, Tensor]:
+    """(output, last) for `ARGUMENTS` and lengths; past the dispatcher if `direct`, which asks for `plain` tensors."""
+    keep = _wants_gradient(arguments)
+    if not direct:
+        return recurrence(*arguments, update, backend, every, keep)[:2]
+    if keep:
+        return _apply(*arguments, update, backend, every, keep)
+    return _forward(backend, *arguments, update=update, every=every, keep=keep)[:2]
 
 
 def reference(
@@ -240,7 +262,9 @@ def _second_gradients(ctx, *grads):
     return for_output, for_last, None, None, *for_arguments, None, None, None, None
 
 
-recurrence_backward.register_autograd(_second_gradients, setup_context=_setup_second)
+torch.library.register_autograd(
+    "cornn::recurrence_backward", _second_gradients, setup_context=_setup_second, lib=_LIBRARY
+)
 
 
 # Where a group of models puts its dimension, argument by argument and result by result.
@@ -269,18 +293,20 @@ def _dims(results: tuple[Tensor, ...], places) -> tuple[int | None, ...]:
     return tuple(place if result.numel() else None for result, place in zip(results, places, strict=True))
 
 
-@recurrence.register_vmap
-def _(info, in_dims, *arguments):
+def _forward_vmap(info, in_dims, *arguments):
     *tensors, update, backend, every, keep = arguments
     grouped = _group(info, in_dims[: len(tensors)], tensors, _GROUP_FORWARD)
     # Whether a gradient is wanted shows only once the wrapping of vmap is off.
-    results = recurrence(*grouped, update, backend, every, keep or wants_gradient(grouped))
+    results = recurrence(*grouped, update, backend, every, keep or _wants_gradient(grouped))
     return results, _dims(results, (1, 1, 2))
 
 
-@recurrence_backward.register_vmap
-def _(info, in_dims, *arguments):
+def _backward_vmap(info, in_dims, *arguments):
     *tensors, update, backend, needs = arguments
     grouped = _group(info, in_dims[: len(tensors)], tensors, _GROUP_BACKWARD)
     results = recurrence_backward(*grouped, update, backend, needs)
     return results, _dims(results, tuple(_GROUP.values()))
+
+
+torch.library.register_vmap("cornn::recurrence", _forward_vmap, lib=_LIBRARY)
+torch.library.register_vmap("cornn::recurrence_backward", _backward_vmap, lib=_LIBRARY)

@@ -7,9 +7,16 @@ A backend is a module with three functions
     backward(grad_output, grad_last, output, trail, state, weight, parameters, timespans, lengths, *, update,
              need_parameters, need_timespans) -> Gradients
 
-and, where it beats PyTorch's own product, a fourth:
+and `products.py` makes the input map and the gradients of input and weights around them. A backend that makes those
+itself has in place of the last two
 
-    weight_gradient(drive, output, trail, state, weight, *, update) -> gradient of R, from `Gradients.drive`
+    whole_forward(input, state, input_weight, bias, weight, parameters, timespans, lengths, *, update, every, keep)
+        -> (output, last, trail), the trail None without `keep`
+    whole_backward(grad_output, grad_last, output, trail, input, state, input_weight, bias, weight, parameters,
+                   timespans, lengths, *, update, needs)
+        -> gradients for input, state, input_weight, bias, weight, parameters and timespans, or None, as `needs` says
+
+Whether it can serve a problem does not change while a program runs: the answer is asked for once.
 
 Everything is time-major. One model has the shapes below; a group of models, each with its own weights and its own
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).
@@ -25,7 +32,8 @@ batch, has one more dimension `group` in front of `batch` (and in front of the w
     output      (time, batch, hidden)          y of every step; empty if neither `keep` nor `every`
     last        (states, batch, hidden)
 
-The gradients of the input map and of R are products over all steps that the operator makes from `Gradients.drive`.
+    input       (time, batch, features)        with input_weight (hidden, features) and bias (hidden), either of them
+                                               may be None; without input_weight the input is the drive
 """
 
 from typing import NamedTuple
@@ -33,7 +41,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Gradients", "Problem", "active"]
+__all__ = ["Gradients", "Problem", "active", "check"]
 
 
 class Problem(NamedTuple):
@@ -62,3 +70,37 @@ def active(lengths: Tensor, like: Tensor) -> Tensor:
     """1 for the steps of a sequence, 0 past its end: (time, batch), on the device and of the type of `like`."""
     clock = torch.arange(like.shape[0], device=like.device).reshape(-1, *[1] * lengths.dim())
     return (clock < lengths.to(like.device)).to(like.dtype)
+
+
+def check(
+    states: int,
+    constants: int,
+    input: Tensor,
+    state: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
+    weight: Tensor,
+    parameters: Tensor,
+    timespans: Tensor | None,
+    lengths: Tensor | None,
+) -> None:
+    """Raises unless shapes and devices are those above. Kernels get addresses, and would read whatever is there."""
+    group, hidden = weight.shape[:-2], weight.shape[-2]
+    steps, *batch, features = input.shape
+    if input_weight is None and features != hidden:
+        raise ValueError(f"the drive has {features} values a step, expected one for each of {hidden} neurons")
+    for name, tensor, shape in (
+        ("state", state, (states, *batch, hidden)),
+        ("input_weight", input_weight, (*group, hidden, features)),
+        ("bias", bias, (*group, hidden)),
+        ("weight", weight, (*group, hidden, states * hidden)),
+        ("parameters", parameters, (constants, *group, hidden)),
+        ("timespans", timespans, (steps, *batch)),
+        ("lengths", lengths, tuple(batch)),
+    ):
+        if tensor is None:
+            continue
+        if tensor.shape != shape:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
+        if tensor.device != input.device and name != "lengths":
+            raise ValueError(f"{name} is on {tensor.device}, the input on {input.device}: move one with .to(...)")

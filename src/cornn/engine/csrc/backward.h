@@ -1,7 +1,8 @@
 /* Part of sequence.h: the backward pass. */
 
 typedef struct {
-    real *adjoint, *delta, *for_span; /* scratch, row after row: gradients of the states, the products, the span */
+    /* Scratch, row after row: gradients of the states, the products, the input, the span. */
+    real *adjoint, *delta, *for_input, *for_span;
     const real *constants;
     int past_caches;
     /* Blocks of (time, group, batch, hidden). */
@@ -85,6 +86,8 @@ static void NAME(backward_past_end)(const Call *call, const NAME(Backward) *b, c
     if (grad_output)
         for (ptrdiff_t j = 0; j < m; j++) adjoint[j] += grad_output[at + j];
     for (int i = 0; i < DRIVES; i++) memset(b->grad_drive[i] + at, 0, m * sizeof(real));
+    if (call->grad_input)
+        memset((real *)call->grad_input + rows->at[row] * call->features, 0, call->features * sizeof(real));
 }
 
 /* Turns a row's sums for the coefficients into those for the parameters. */
@@ -107,15 +110,19 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
     const Plan *plan = context;
     const Call *call = plan->call;
     const ptrdiff_t m = call->hidden, all = call->groups * call->batch * m, stride = STATE_STRIDE(call);
-    const real *trail = call->trail, *grad_last = call->grad_last, *grad_output = call->grad_output, *packed;
-    real *grad_timespans = call->grad_timespans, *grad_state = call->grad_state;
+    const ptrdiff_t inputs = INPUTS(call), before = -call->groups * call->batch;
+    const real *trail = call->trail, *grad_last = call->grad_last, *grad_output = call->grad_output;
+    const real *packed, *packed_input;
+    real *grad_timespans = call->grad_timespans, *grad_state = call->grad_state, *grad_input = call->grad_input;
     Rows rows = rows_of(plan, unit);
     NAME(Backward) b = {.past_caches = goes_past_caches(plan, call->grad_drive)};
     b.adjoint = plan->scratch + worker * SCRATCH_SIZE(call);
     b.delta = b.adjoint + UNIT_ROWS * stride;
-    b.for_span = b.delta + UNIT_ROWS * PRODUCT_STRIDE(call);
+    b.for_input = b.delta + UNIT_ROWS * PRODUCT_STRIDE(call);
+    b.for_span = b.for_input + UNIT_ROWS * INPUT_STRIDE(call);
     b.constants = plan->constants + rows.group * CONSTANTS_SIZE(call);
     packed = plan->packed + rows.group * plan->packed_size;
+    packed_input = plan->packed_input + rows.group * plan->packed_size;
     for (int i = 0; i < STATES; i++) b.sequence[i] = i ? trail + (i - 1) * plan->block : call->output;
     for (int i = 0; i < KEPT; i++) b.kept[i] = trail + (STATES - 1 + i) * plan->block;
     for (int i = 0; i < DRIVES; i++) b.grad_drive[i] = (real *)call->grad_drive + i * plan->block;
@@ -131,11 +138,17 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
         memset(b.for_span, 0, rows.count * LANES * sizeof(real));
         NAME(backward_step)(call, &b, &rows, n);
         if (n > 0) {
-            for (int i = 0; i < KEPT; i++) prefetch(&rows, b.kept[i], -all, m);
-            if (grad_output) prefetch(&rows, grad_output, -all, m);
-            for (int i = 0; i < DRIVES && !b.past_caches; i++) prefetch(&rows, b.grad_drive[i], -all, m);
+            for (int i = 0; i < KEPT; i++) prefetch(&rows, b.kept[i], before, m);
+            if (grad_output) prefetch(&rows, grad_output, before, m);
+            for (int i = 0; i < DRIVES && !b.past_caches; i++) prefetch(&rows, b.grad_drive[i], before, m);
         }
         product(rows.active, b.delta, PRODUCT_STRIDE(call), packed, PRODUCTS * m, STATES * m, b.adjoint, stride, 1);
+        if (grad_input) {
+            product(rows.active, b.delta, PRODUCT_STRIDE(call), packed_input, PRODUCTS * m, inputs, b.for_input,
+                    INPUT_STRIDE(call), 0);
+            for (int64_t row = 0; row < rows.active; row++)
+                copy(grad_input + rows.at[row] * inputs, b.for_input + row * INPUT_STRIDE(call), inputs);
+        }
         for (int64_t row = rows.active; row < rows.count; row++) NAME(backward_past_end)(call, &b, &rows, row);
         if (grad_timespans)
             for (int64_t row = 0; row < rows.count; row++)

@@ -6,22 +6,24 @@
 #include <stdint.h>
 
 /* To be raised with every change of Call or of the exported functions: a library left over from before is refused. */
-#define CORNN_INTERFACE 2
+#define CORNN_INTERFACE 3
 
 /* Shapes are those of engine/problem.py, everything is contiguous, and what there is none of is NULL. Numbers are float
    or double, as the precision says. */
 typedef struct {
     int64_t groups, steps, batch, hidden;
+    int64_t features; /* of the input; not looked at without input_weight, where the input is the drive itself */
     int64_t threads;
-    int64_t keep; /* forward: whether the trail has all its blocks, to be filled */
-    void *trail, *output;
+    const void *input, *input_weight, *bias;
+    void *trail, *output; /* the trail is NULL where nothing is to be kept */
     const void *state, *weight, *parameters, *timespans;
     const int64_t *lengths; /* (group, batch) */
     const int64_t *order;   /* (group, batch): each group's rows, the longest first; there if lengths is */
     void *last;
     const void *grad_output, *grad_last;
     void *grad_drive, *grad_state, *grad_timespans;
-    void *grad_weight;
+    void *grad_input; /* with input_weight only */
+    void *grad_weight, *grad_input_weight, *grad_bias;
     void *sums; /* (coefficients, group, batch, hidden) of zeros; holds each row's parameter gradients afterwards */
     void *workspace;
 } Call;
@@ -33,7 +35,7 @@ typedef struct {
     int64_t (*workspace)(const Call *); /* bytes, enough for any of the three */
     void (*forward)(const Call *);
     void (*backward)(const Call *);
-    void (*weight_gradient)(const Call *); /* from grad_drive, output, trail and state */
+    void (*weight_gradients)(const Call *); /* from grad_drive, output, trail, state and input */
 } Kernel;
 
 /* Calls function(data) on as many threads, or on fewer, and returns when all are done: GOMP_parallel of OpenMP's

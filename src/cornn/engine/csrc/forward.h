@@ -4,14 +4,14 @@ typedef struct {
     real *state, *product; /* scratch, row after row */
     const real *constants;
     int past_caches;
-    /* Blocks of (time, group, batch, hidden); NULL where nothing is to be written. */
-    const real *drive[DRIVES];
+    const real *drive[DRIVES]; /* blocks of (time, group, batch, hidden), if there is no input map */
+    /* Blocks as well; NULL where nothing is to be written. */
     real *sequence[STATES], *kept[KEPT];
 } NAME(Forward);
 
 /* The update of `count` neurons from j on, of all active rows. */
 INLINE void NAME(forward_neurons)(const Call *call, const NAME(Forward) *f, const Rows *rows, int64_t n, ptrdiff_t j,
-                                  ptrdiff_t count, const int spans)
+                                  ptrdiff_t count, const int spans, const int drives)
 {
     const ptrdiff_t m = call->hidden, state_stride = STATE_STRIDE(call), product_stride = PRODUCT_STRIDE(call);
     const real *spans_of_step = spans ? (const real *)call->timespans + n * call->groups * call->batch : NULL;
@@ -24,24 +24,30 @@ INLINE void NAME(forward_neurons)(const Call *call, const NAME(Forward) *f, cons
         vec state[STATES], pre[DRIVES], kept[KEPT];
         if (spans) NAME(at_span)(f->constants + j, round_up(m, LANES), spans_of_step + rows->number[row], k);
         for (int i = 0; i < STATES; i++) state[i] = get(scratch + i * m, count);
-        for (int i = 0; i < DRIVES; i++)
-            pre[i] = get(product + i % PRODUCTS * m, count) + get(f->drive[i] + at, count);
+        for (int i = 0; i < DRIVES; i++) {
+            pre[i] = get(product + i % PRODUCTS * m, count);
+            if (drives) pre[i] += get(f->drive[i] + at, count);
+        }
         NAME(step)(k, pre, state, kept);
         for (int i = 0; i < STATES; i++) {
             put(scratch + i * m, state[i], count);
             if (f->sequence[i]) put_past(f->sequence[i] + at, state[i], count, f->past_caches);
         }
         for (int i = 0; i < KEPT; i++)
-            if (f->kept[i]) put(f->kept[i] + at, kept[i], count);
+            if (f->kept[i]) put_past(f->kept[i] + at, kept[i], count, f->past_caches);
     }
 }
 
 static void NAME(forward_step)(const Call *call, const NAME(Forward) *f, const Rows *rows, int64_t n)
 {
-    if (call->timespans)
-        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 1);
+    if (call->timespans && !call->input_weight)
+        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 1, 1);
+    else if (call->timespans)
+        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 1, 0);
+    else if (!call->input_weight)
+        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 0, 1);
     else
-        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 0);
+        EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 0, 0);
 }
 
 static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
@@ -49,7 +55,8 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
     const Plan *plan = context;
     const Call *call = plan->call;
     const ptrdiff_t m = call->hidden, all = call->groups * call->batch * m, stride = STATE_STRIDE(call);
-    const real *initial = call->state, *packed;
+    const ptrdiff_t inputs = INPUTS(call), depth = DEPTH(call), next = call->groups * call->batch;
+    const real *initial = call->state, *input = call->input, *packed;
     real *trail = call->trail, *last = call->last;
     Rows rows = rows_of(plan, unit);
     NAME(Forward) f = {.past_caches = 1};
@@ -57,27 +64,34 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
     f.product = f.state + UNIT_ROWS * stride;
     f.constants = plan->constants + rows.group * CONSTANTS_SIZE(call);
     packed = plan->packed + rows.group * plan->packed_size;
-    const int64_t blocks = call->keep ? STATES - 1 + KEPT : DRIVES;
-    for (int i = 0; i < DRIVES; i++) f.drive[i] = trail + (blocks - DRIVES + i) * plan->block;
+    for (int i = 0; i < DRIVES; i++) f.drive[i] = input + i * plan->block;
     f.sequence[0] = call->output;
-    if (call->keep) {
+    if (trail) {
         for (int i = 1; i < STATES; i++) f.sequence[i] = trail + (i - 1) * plan->block;
         for (int i = 0; i < KEPT; i++) f.kept[i] = trail + (STATES - 1 + i) * plan->block;
     }
     for (int i = 0; i < STATES; i++) f.past_caches &= goes_past_caches(plan, f.sequence[i]);
+    for (int i = 0; i < KEPT; i++) f.past_caches &= goes_past_caches(plan, f.kept[i]);
 
-    for (int64_t row = 0; row < rows.count; row++)
+    for (int64_t row = 0; row < rows.count; row++) {
         for (int i = 0; i < STATES; i++)
             copy(f.state + row * stride + i * m, initial + i * all + rows.number[row] * m, m);
+        if (call->bias) f.state[row * stride + depth - 1] = 1;
+    }
     rows.active = rows.count;
     for (int64_t n = 0; n < call->steps; n++) {
         while (rows.active > 0 && rows.length[rows.active - 1] <= n) rows.active--;
         at_step(call, &rows, n);
-        if (n + 1 < call->steps)
-            for (int i = 0; i < DRIVES; i++) prefetch(&rows, f.drive[i], all, m);
+        for (int64_t row = 0; row < rows.active; row++)
+            copy(f.state + row * stride + STATES * m, input + rows.at[row] * inputs, inputs);
+        if (n + 1 < call->steps && inputs) prefetch(&rows, input, next, inputs);
+        if (n + 1 < call->steps && !inputs)
+            for (int i = 0; i < DRIVES; i++) prefetch(&rows, f.drive[i], next, m);
         for (int i = 0; i < STATES && !f.past_caches; i++)
             if (f.sequence[i]) prefetch(&rows, f.sequence[i], 0, m);
-        product(rows.active, f.state, stride, packed, STATES * m, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0);
+        for (int i = 0; i < KEPT && !f.past_caches; i++)
+            if (f.kept[i]) prefetch(&rows, f.kept[i], 0, m);
+        product(rows.active, f.state, stride, packed, depth, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0);
         NAME(forward_step)(call, &f, &rows, n);
         for (int64_t row = rows.active; row < rows.count; row++)
             for (int i = 0; i < STATES; i++)

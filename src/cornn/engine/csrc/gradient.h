@@ -1,20 +1,48 @@
-/* Part of sequence.h: the gradient of R, which is the sum over all steps and rows of the drive's gradient (a column of
-   it) times the state before (a row).
+/* Part of sequence.h: the gradients of R, V and b, which are the sum over all steps and rows of the drive's gradient (a
+   column of it) times the state before, the input, and 1 (a row).
 
-   It is one product of depth time * batch, made in chunks that stay in the cache. A thread has some columns of R to
+   It is one product of depth time * batch, made in chunks that stay in the cache. A thread has some columns of it to
    itself and goes through the chunks in order, so that the sums do not depend on the number of threads. */
 
 #define CHUNK 128
-#define PANELS(call) (STATES * (round_up((call)->hidden, PANEL) / PANEL)) /* no panel has columns of two states */
+#define EACH(call) (round_up((call)->hidden, PANEL) / PANEL) /* panels of one state; none has columns of two */
+#define STATE_PANELS(call) ((call)->grad_weight ? STATES * EACH(call) : 0)
+#define INPUT_COLUMNS(call) ((call)->grad_input_weight ? (call)->features : 0)
+#define OTHER_COLUMNS(call) (INPUT_COLUMNS(call) + ((call)->grad_bias != NULL))
+#define PANELS(call) (STATE_PANELS(call) + round_up(OTHER_COLUMNS(call), PANEL) / PANEL)
 #define ROW_TILES(call) (((call)->hidden + TILE_ROWS - 1) / TILE_ROWS)
 #define LEFT_SIZE(call) round_up(CHUNK * ROW_TILES(call) * TILE_ROWS, LANES)
 #define GRADIENT_SIZE(call) (PANELS(call) * (call)->hidden * PANEL)
+
+/* Of one panel: its state (STATES for the input), its first column there, and how many it has, at most PANEL. */
+typedef struct {
+    ptrdiff_t state, column, columns;
+} NAME(Panel);
+
+INLINE NAME(Panel) NAME(panel_at)(const Call *call, ptrdiff_t number)
+{
+    const ptrdiff_t states = STATE_PANELS(call), own = number - states, each = EACH(call);
+    NAME(Panel) panel = {STATES, own * PANEL, OTHER_COLUMNS(call) - own * PANEL};
+    if (own < 0) panel = (NAME(Panel)){number / each, number % each * PANEL, call->hidden - number % each * PANEL};
+    if (panel.columns > PANEL) panel.columns = PANEL;
+    return panel;
+}
+
+/* The first panel of a part: the parts have about equally many vectors. */
+static ptrdiff_t NAME(first_panel)(const Call *call, int64_t part, int64_t parts)
+{
+    ptrdiff_t vectors = 0, seen = 0, number = 0;
+    for (ptrdiff_t i = 0; i < PANELS(call); i++) vectors += NAME(panel_at)(call, i).columns > LANES ? 2 : 1;
+    while (number < PANELS(call) && seen * parts < vectors * part)
+        seen += NAME(panel_at)(call, number++).columns > LANES ? 2 : 1;
+    return number;
+}
 
 /* One row of each drive's gradient that R's block `product` takes part in, cut into tiles. */
 INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *left, ptrdiff_t tile_size)
 {
     const ptrdiff_t m = plan->call->hidden;
-    const real *from = (const real *)plan->call->grad_drive + product * plan->block + at;
+    const real *from = (const real *)plan->call->grad_drive + product * plan->block + at * m;
     for (ptrdiff_t first = 0; first < m; first += TILE_ROWS, left += tile_size) {
         const ptrdiff_t there = m - first < TILE_ROWS ? m - first : TILE_ROWS;
         if (there == TILE_ROWS)
@@ -26,21 +54,50 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
     }
 }
 
-/* Up to PANEL columns of the states before the steps of a chunk. Those of the next chunk are fetched meanwhile. */
-INLINE void NAME(pack_states)(const Plan *plan, int64_t panel, const ptrdiff_t *place, ptrdiff_t depth, real *right)
+/* The panel's columns of the states before the steps of a chunk. Those of the next chunk are fetched meanwhile. */
+INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
 {
     const Call *call = plan->call;
-    const ptrdiff_t m = call->hidden, all = call->groups * call->batch * m, each = PANELS(call) / STATES;
-    const ptrdiff_t i = panel / each, column = panel % each * PANEL, there = m - column, width = there > LANES ? 2 : 1;
-    const real *initial = (const real *)call->state + i * all + column;
-    const real *sequence = i ? (const real *)call->trail + (i - 1) * plan->block : call->output;
+    const ptrdiff_t m = call->hidden, rows = call->groups * call->batch, width = panel.columns > LANES ? 2 : 1;
+    const real *initial = (const real *)call->state + panel.state * rows * m + panel.column;
+    const real *sequence = panel.state ? (const real *)call->trail + (panel.state - 1) * plan->block : call->output;
     for (ptrdiff_t k = 0; k < depth; k++) {
-        const real *from = place[k] < all ? initial + place[k] : sequence + (place[k] - all + column);
+        const real *from = at[k] < rows ? initial + at[k] * m : sequence + ((at[k] - rows) * m + panel.column);
         for (ptrdiff_t v = 0; v < width; v++, right += LANES) {
-            const ptrdiff_t count = there - v * LANES < LANES ? there - v * LANES : LANES;
+            const ptrdiff_t count = panel.columns - v * LANES < LANES ? panel.columns - v * LANES : LANES;
             store(right, get(from + v * LANES, count));
-            __builtin_prefetch(sequence + (place[CHUNK + k] - all + column + v * LANES), 0, 2);
+            __builtin_prefetch(sequence + ((at[CHUNK + k] - rows) * m + panel.column + v * LANES), 0, 2);
         }
+    }
+}
+
+/* The panel's columns of the input and of the 1 behind it. */
+INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
+{
+    const ptrdiff_t inputs = INPUT_COLUMNS(call) - panel.column, width = panel.columns > LANES ? 2 : 1;
+    vec one[2] = {{0}, {0}};
+    if (inputs < panel.columns) one[inputs / LANES][inputs % LANES] = 1;
+    for (ptrdiff_t k = 0; k < depth; k++)
+        for (ptrdiff_t v = 0; v < width; v++, right += LANES) {
+            const ptrdiff_t there = inputs - v * LANES, count = there < LANES ? there : LANES;
+            const real *from = (const real *)call->input + at[k] * call->features + panel.column + v * LANES;
+            store(right, count > 0 ? get(from, count) + one[v] : one[v]);
+        }
+}
+
+/* Of a panel that is done, to where its columns belong. */
+static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t product, const real *sums)
+{
+    const ptrdiff_t m = call->hidden, inputs = INPUT_COLUMNS(call);
+    const ptrdiff_t there = inputs - panel.column < panel.columns ? inputs - panel.column : panel.columns;
+    for (ptrdiff_t row = product * m; row < (product + 1) * m; row++, sums += PANEL) {
+        if (panel.state < STATES) {
+            real *weight = (real *)call->grad_weight + row * STATES * m;
+            copy(weight + panel.state * m + panel.column, sums, panel.columns);
+            continue;
+        }
+        if (there > 0) copy((real *)call->grad_input_weight + row * inputs + panel.column, sums, there);
+        if (there < panel.columns) ((real *)call->grad_bias)[row] = sums[there];
     }
 }
 
@@ -50,36 +107,37 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
     const Call *call = plan->call;
     const int64_t group = unit / (plan->units * PRODUCTS), part = unit % plan->units;
     const int product = unit / plan->units % PRODUCTS;
-    const ptrdiff_t m = call->hidden, panels = PANELS(call), each = panels / STATES, rows = call->steps * call->batch;
-    const ptrdiff_t first = panels * part / plan->units, end = panels * (part + 1) / plan->units;
+    const ptrdiff_t m = call->hidden, rows = call->steps * call->batch;
+    const ptrdiff_t first = NAME(first_panel)(call, part, plan->units);
+    const ptrdiff_t end = NAME(first_panel)(call, part + 1, plan->units);
     real *left = plan->scratch + worker * (LEFT_SIZE(call) + CHUNK * PANEL), *right = left + LEFT_SIZE(call);
     real *sums = (real *)call->workspace + (group * PRODUCTS + product) * GRADIENT_SIZE(call);
-    real *grad_weight = (real *)call->grad_weight + (group * PRODUCTS + product) * m * STATES * m;
     memset(sums + first * m * PANEL, 0, (end - first) * m * PANEL * sizeof(real));
     for (ptrdiff_t start = 0; start < rows; start += CHUNK) {
         const ptrdiff_t depth = rows - start < CHUNK ? rows - start : CHUNK;
-        ptrdiff_t place[2 * CHUNK]; /* in a block, of each row of this chunk and the next */
+        ptrdiff_t at[2 * CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
         for (ptrdiff_t k = 0; k < 2 * CHUNK; k++) {
-            const ptrdiff_t at = start + k < rows ? start + k : rows - 1, n = at / call->batch, row = at % call->batch;
-            place[k] = ((n * call->groups + group) * call->batch + row) * m;
+            const ptrdiff_t row = start + k < rows ? start + k : rows - 1;
+            at[k] = (row / call->batch * call->groups + group) * call->batch + row % call->batch;
         }
         for (ptrdiff_t k = 0; k < depth; k++)
-            NAME(pack_row)(plan, product, place[k], left + k * TILE_ROWS, depth * TILE_ROWS);
-        for (ptrdiff_t panel = first; panel < end; panel++) {
-            const int kind = m - panel % each * PANEL > LANES ? PAIR_PACKED : SINGLE_PACKED;
-            NAME(pack_states)(plan, panel, place, depth, right);
+            NAME(pack_row)(plan, product, at[k], left + k * TILE_ROWS, depth * TILE_ROWS);
+        for (ptrdiff_t number = first; number < end; number++) {
+            const NAME(Panel) panel = NAME(panel_at)(call, number);
+            const int kind = panel.columns > LANES ? PAIR_PACKED : SINGLE_PACKED;
+            if (panel.state < STATES)
+                NAME(pack_states)(plan, panel, at, depth, right);
+            else
+                NAME(pack_inputs)(call, panel, at, depth, right);
             for (ptrdiff_t row = 0; row < m; row += TILE_ROWS) {
                 const ptrdiff_t height = m - row < TILE_ROWS ? m - row : TILE_ROWS;
-                real *sum = sums + (panel * m + row) * PANEL;
+                real *sum = sums + (number * m + row) * PANEL;
                 tiles[height - 1][kind](left + row * depth, 0, right, depth, sum, PANEL, 1);
             }
         }
     }
-    for (ptrdiff_t panel = first; panel < end; panel++) {
-        const ptrdiff_t column = panel % each * PANEL, there = m - column < PANEL ? m - column : PANEL;
-        real *to = grad_weight + panel / each * m + column;
-        for (ptrdiff_t row = 0; row < m; row++) copy(to + row * STATES * m, sums + (panel * m + row) * PANEL, there);
-    }
+    for (ptrdiff_t number = first; number < end; number++)
+        NAME(put_gradient)(call, NAME(panel_at)(call, number), group * PRODUCTS + product, sums + number * m * PANEL);
 }
 
 static int64_t NAME(gradient_workspace)(const Call *call)
@@ -87,10 +145,11 @@ static int64_t NAME(gradient_workspace)(const Call *call)
     return call->groups * PRODUCTS * GRADIENT_SIZE(call) + call->threads * (LEFT_SIZE(call) + CHUNK * PANEL);
 }
 
-static void NAME(weight_gradient)(const Call *call)
+static void NAME(weight_gradients)(const Call *call)
 {
     Plan plan = {.call = call, .threads = threads_of(call, WEIGHTS(call))};
     const int64_t products = call->groups * PRODUCTS, share = (plan.threads + products - 1) / products;
+    if (PANELS(call) == 0) return;
     plan.units = share < PANELS(call) ? share : PANELS(call);
     plan.block = call->steps * call->groups * call->batch * call->hidden;
     plan.scratch = (real *)call->workspace + products * GRADIENT_SIZE(call);

@@ -17,9 +17,10 @@ INLINE ptrdiff_t round_up(ptrdiff_t x, ptrdiff_t multiple) { return (x + multipl
 
 INLINE ptrdiff_t packed_size(ptrdiff_t depth, ptrdiff_t columns) { return depth * round_up(columns, LANES); }
 
-/* Element (k, column) of `right` is at from[k * depth_stride + column * column_stride]. */
+/* Fills the depths from `top` on of `right`, which has `whole` of them in all. Element (top + k, column) is at
+   from[k * depth_stride + column * column_stride]. */
 static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stride, ptrdiff_t depth, ptrdiff_t columns,
-                 real *packed)
+                 real *packed, ptrdiff_t top, ptrdiff_t whole)
 {
     const ptrdiff_t block = 16; /* a line of cache, read whole in either direction */
     for (ptrdiff_t first = 0; first < columns; first += PANEL) {
@@ -29,10 +30,10 @@ static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stri
             const ptrdiff_t end = start + block < depth ? start + block : depth;
             for (ptrdiff_t column = 0; column < width; column++)
                 for (ptrdiff_t k = start; k < end; k++)
-                    packed[k * width + column] =
+                    packed[(top + k) * width + column] =
                         column < there ? from[k * depth_stride + (first + column) * column_stride] : 0;
         }
-        packed += depth * width;
+        packed += whole * width;
     }
 }
 

@@ -20,6 +20,7 @@ typedef struct {
     ptrdiff_t block;       /* elements of (time, group, batch, hidden) */
     ptrdiff_t packed_size; /* elements of one group's packed weights */
     const real *packed;
+    const real *packed_input; /* backward: behind `packed` of its group, the input's weights */
     const real *constants; /* of each group: its parameters, then its coefficients for span 1, in whole vectors */
     real *scratch;         /* of each thread */
 } Plan;
@@ -29,7 +30,8 @@ typedef struct {
     int64_t active;            /* the rows that are not past their end: a prefix, since the longest come first */
     int64_t number[UNIT_ROWS]; /* among the rows of all groups */
     int64_t length[UNIT_ROWS];
-    ptrdiff_t place[UNIT_ROWS]; /* in a block, for the step at hand */
+    ptrdiff_t at[UNIT_ROWS];    /* among the rows of all steps, for the step at hand */
+    ptrdiff_t place[UNIT_ROWS]; /* of that row in a block of (time, group, batch, hidden) */
 } Rows;
 
 /* Rows of scratch are an odd number of vectors apart, so that a column of them is spread over the cache. */
@@ -66,17 +68,19 @@ static Rows rows_of(const Plan *plan, int64_t unit)
 /* Moves on to step n. */
 INLINE void at_step(const Call *call, Rows *rows, int64_t n)
 {
-    for (int64_t row = 0; row < rows->count; row++)
-        rows->place[row] = (n * call->groups * call->batch + rows->number[row]) * call->hidden;
+    for (int64_t row = 0; row < rows->count; row++) {
+        rows->at[row] = n * call->groups * call->batch + rows->number[row];
+        rows->place[row] = rows->at[row] * call->hidden;
+    }
 }
 
 /* Brings the active rows of a block nearer, to be read or written, while the product keeps the arithmetic units busy.
    The steps of a row are too far apart in memory for the processor to foresee. */
-INLINE void prefetch(const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t hidden)
+INLINE void prefetch(const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t width)
 {
     for (int64_t row = 0; row < rows->active; row++)
-        for (ptrdiff_t j = 0; j < hidden; j += 64 / sizeof(real))
-            __builtin_prefetch(block + (rows->place[row] + distance + j), 0, 2);
+        for (ptrdiff_t j = 0; j < width; j += 64 / sizeof(real))
+            __builtin_prefetch(block + ((rows->at[row] + distance) * width + j), 0, 2);
 }
 
 /* Calls a function for every vector of a row, with j and count among its arguments. The count is a constant but for the

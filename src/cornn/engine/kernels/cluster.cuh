@@ -1,23 +1,35 @@
 // A cluster of CLUSTER blocks shares the rows of R: each block holds BAND of them and needs all neurons' values, so
 // that what a block finds in a step goes to every block of the cluster through distributed shared memory.
 //
-// A value lies at [quad of neurons][sequence, swizzled][4]: what a warp finds, 32 values, is then 128 bytes in a row,
-// and a lane's 16-byte load of one sequence meets no bank conflict. A message is a store that counts its own bytes on
-// the receiver's barrier, so that receiving needs no acknowledgement and one wait a step is all the synchronisation.
+// A cluster serves SETS sets of ROWS sequences. The sets take turns: what one has found travels while the other computes.
+//
+// A value lies at [quad of neurons][sequence][4]: what a warp finds, 32 values, is then 128 bytes in a row. Lanes next to
+// each other load different sequences of different quads, and so from different banks. A message is a store that counts
+// its own bytes on the receiver's barrier, so that receiving needs no acknowledgement and one wait a step is all the
+// synchronisation.
 #pragma once
 #include "tile.cuh"
 
 constexpr int ALL_QUADS = SIZE / 4;
-constexpr int SLOTS = ALL_QUADS * ROWS / THREADS;  // 16-byte slots of a buffer that a thread may call its own
-constexpr int REMOTE = CLUSTER / 4;                // blocks that a lane sends to
+constexpr int REMOTE = CLUSTER / 4;  // blocks that a lane sends to
 
-static_assert(ROWS == SHARE, "a lane owns one sequence");
-static_assert(GROUPS * TILE * ROWS == 32 && ALL_QUADS * ROWS % THREADS == 0 && CLUSTER % 4 == 0, "whole messages");
+static_assert(ROWS == SHARE && OWN == 1, "a lane owns one sequence of a set");
+static_assert(CLUSTER % 4 == 0, "whole messages");
 
 typedef float4 Buffer[ALL_QUADS][ROWS];
 constexpr int BYTES = sizeof(Buffer);
 
-__device__ __forceinline__ int swizzle(int quad, int sequence) { return sequence ^ (quad * ROWS / 8 % ROWS); }
+// The tiles of W, or of its transpose: in registers, or above 256 neurons in shared memory, each thread's own.
+constexpr bool STORED = SIZE > 256;
+constexpr unsigned STORED_BYTES = STORED * QUADS * TILE * THREADS * sizeof(float4);
+struct FirstWeights {
+    Weights held;
+    float4 (*stored)[TILE][THREADS];  // [QUADS]
+};
+__device__ __forceinline__ void put(FirstWeights& weights, int j, int column, float weight) {
+    if (!STORED) weights.held[j][column] = weight;
+    else reinterpret_cast<float*>(&weights.stored[column / 4][j][threadIdx.x])[column % 4] = weight;
+}
 
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {
     return (unsigned)__cvta_generic_to_shared(pointer);
@@ -49,9 +61,9 @@ __device__ __forceinline__ void barrier_publish() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// One phase of a barrier ends when this was called once and BYTES bytes have come.
-__device__ __forceinline__ void barrier_expect(unsigned barrier) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(BYTES) : "memory");
+// One phase of a barrier ends when this was called once and so many bytes have come.
+__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
 __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
@@ -74,13 +86,13 @@ __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned
 struct Messenger {
     unsigned remote[REMOTE];  // where this block's shared memory begins in the blocks that this lane sends to
     unsigned offset;          // of the piece in a buffer
-    int source;               // the lane that has the piece's first value; the others are 8 lanes apart
+    int source;               // the lane that has the piece's first value; the others are STRIDE lanes apart
+    static constexpr int STRIDE = 32 / TILE;
 
     __device__ Messenger(unsigned memory, int first, const Place& place) {
-        const int piece = place.lane % 8;
-        const int quad = (first + threadIdx.x / 32 * GROUPS * TILE) / 4 + piece / ROWS;
-        source = swizzle(quad, piece % ROWS) * GROUPS + piece / ROWS;
-        offset = (quad * ROWS + piece % ROWS) * sizeof(float4);
+        const int part = place.lane % 8 % SHARE, quad = place.lane % 8 / SHARE;
+        source = quad % (TILE / 4) * 4 * STRIDE + part * GROUPS + quad / (TILE / 4);
+        offset = (((first + threadIdx.x / 32 * GROUPS * TILE) / 4 + quad) * ROWS + part) * sizeof(float4);
 #pragma unroll
         for (int i = 0; i < REMOTE; ++i) remote[i] = remote_address(memory, place.lane / 8 + 4 * i);
     }
@@ -89,9 +101,9 @@ struct Messenger {
     __device__ __forceinline__ void operator()(float found, unsigned buffer, unsigned barrier) const {
         float4 v;
         v.x = __shfl_sync(ALL, found, source);
-        v.y = __shfl_sync(ALL, found, source + 8);
-        v.z = __shfl_sync(ALL, found, source + 16);
-        v.w = __shfl_sync(ALL, found, source + 24);
+        v.y = __shfl_sync(ALL, found, source + STRIDE);
+        v.z = __shfl_sync(ALL, found, source + 2 * STRIDE);
+        v.w = __shfl_sync(ALL, found, source + 3 * STRIDE);
 #pragma unroll
         for (int i = 0; i < REMOTE; ++i) send(remote[i] + buffer + offset, v, remote[i] + barrier);
     }
@@ -101,16 +113,38 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
 #pragma unroll
     for (int q = 0; q < QUADS; ++q)
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r)
-            // Slot r holds the lane's local sequence r: the swizzle of its quads is its `part`.
-            accumulate(sums, weights, q, r, values[place.quad(q)][r]);
+        for (int r = 0; r < ROWS; ++r) accumulate(sums, weights, q, r, values[place.quad(q)][place.sequence(r)]);
+}
+
+__device__ __forceinline__ void product(
+    Sums& sums, const FirstWeights& weights, const Buffer& values, const Place& place) {
+    if (!STORED) return product(sums, weights.held, values, place);
+    // Registers are scarce, with spans even more: nothing is to be fetched far ahead.
+    constexpr int TOGETHER = SPANS ? ROWS / 2 : ROWS;
+#pragma unroll 1
+    for (int q = 0; q < QUADS; ++q)
+#pragma unroll
+        for (int first = 0; first < ROWS; first += TOGETHER) {
+            float4 v[TOGETHER];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; ++r) v[r] = values[place.quad(q)][place.sequence(first + r)];
+#pragma unroll
+            for (int j = 0; j < TILE; ++j) {
+                const float4 w = weights.stored[q][j][threadIdx.x];
+#pragma unroll
+                for (int r = 0; r < TOGETHER; ++r) {
+                    float& sum = sums[j][first + r];
+                    sum = fmaf(w.w, v[r].w, fmaf(w.z, v[r].z, fmaf(w.y, v[r].y, fmaf(w.x, v[r].x, sum))));
+                }
+            }
+        }
 }
 
 // The steps of the longest of this cluster's sequences.
 __device__ __forceinline__ int longest(const long long* lengths, long long steps, long long first, long long batch) {
     if (!lengths) return steps;
     long long end = 0;
-    for (int r = 0; r < ROWS; ++r)
+    for (int r = 0; r < SETS * ROWS; ++r)
         if (first + r < batch) end = max(end, min(steps, lengths[first + r]));
     return end;
 }

@@ -1,24 +1,21 @@
-// The forward pass, one cluster of blocks for ROWS sequences, up to 512 neurons: R in the registers of the cluster.
+// The forward pass, one cluster of blocks for SETS * ROWS sequences, up to 512 neurons: R in the registers of the
+// cluster, and above 256 neurons part of it in its shared memory.
 //
-// Only z travels; every block advances all neurons' y by itself, as y + dt z, which halves the traffic. EARLY, the half
-// of the product that needs y runs while z travels.
-//
-// Floor: SIZE * 2 * BAND * ROWS multiply-adds a block and step over 128 a clock are 1024 cycles, 0.52 us, at 256
-// neurons (4 blocks, 4 sequences) and 2048 cycles, 1.03 us, at 512 (16 blocks, 8 sequences; 120 take two rounds).
-// Where the rest goes, by estimate: exchange between lanes, tanh and update 250 cycles, partly covered by the other
-// warps; the travel, some 400 cycles, is covered by the second half of the product. At 512 neurons the shared loads
-// (4 x 128 bytes for 16 multiply-adds a thread) take as long as the multiply-adds.
+// y and z travel together. EARLY, the half of the product that needs y takes that of the step before last and runs while
+// they travel; a block never waits for its own threads.
 #include "cluster.cuh"
 
-typedef Ahead<1 + 2 * SPANS> Inputs;  // the drive, the span, and that of the slots
+// What comes in goes where no thread of the cluster can still be reading: none has sent without having read.
+constexpr int Z_BUFFERS = 2, Y_BUFFERS = EARLY ? 3 : 2;
+
+typedef Ahead<1 + SPANS, SETS> Inputs;  // the drive, and the span
 struct Memory {
-    Buffer z[2];
-    Buffer y[2];
-    float dt[SIZE];
-    unsigned long long arrived[2];
+    Buffer z[SETS][Z_BUFFERS];
+    Buffer y[SETS][Y_BUFFERS];
+    unsigned long long arrived[SETS][4];
     Inputs inputs;
 };
-constexpr unsigned ARRIVED = 4 * BYTES + SIZE * sizeof(float);
+constexpr unsigned YS = SETS * Z_BUFFERS * BYTES, ARRIVED = YS + SETS * Y_BUFFERS * BYTES;
 extern __shared__ __align__(128) unsigned char memory[];
 
 // Arguments as in block_forward.cu.
@@ -27,127 +24,123 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         const float* parameters, const float* timespans, const long long* lengths, long long keep_trail,
         long long steps, long long groups, long long batch, long long hidden) {
     static_assert(STATES == 2, "a single state needs no y of its own here");
-    Memory& shared = *reinterpret_cast<Memory*>(memory);
+    Memory& shared = *reinterpret_cast<Memory*>(memory + STORED_BYTES);
     const int first_neuron = cluster_rank() * BAND;
     const Place place(first_neuron);
     const int size = (int)hidden;
-    const long long clusters = (batch + ROWS - 1) / ROWS, cluster = blockIdx.x / CLUSTER;
-    const long long group = cluster / clusters, first = cluster % clusters * ROWS;
+    const long long clusters = (batch + SETS * ROWS - 1) / (SETS * ROWS), cluster = blockIdx.x / CLUSTER;
+    const long long group = cluster / clusters, first = cluster % clusters * SETS * ROWS;
     const long long rows = groups * batch, stride = rows * hidden;
     const int end = longest(lengths ? lengths + group * batch : nullptr, steps, first, batch);
     const float* dts = parameters + group * hidden;
 
     const Update update(dts, groups * hidden, place.neuron, size);
-    Weights w_y, w_z;
+    Weights w_z;
+    FirstWeights w_y;
+    w_y.stored = reinterpret_cast<float4(*)[TILE][THREADS]>(memory);
     load_forward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? dts : nullptr, size, place);
 
-    const unsigned base = shared_address(memory);
+    const unsigned base = shared_address(memory + STORED_BYTES);
     const Messenger messenger(base, first_neuron, place);
     if (threadIdx.x == 0) {
-        for (int b = 0; b < 2; ++b) {
+        for (int b = 0; b < SETS * 4; ++b) {
             barrier_init(base + ARRIVED + 8 * b);
-            barrier_expect(base + ARRIVED + 8 * b);
+            barrier_expect(base + ARRIVED + 8 * b, 2 * BYTES);
         }
         barrier_publish();
     }
 
     // Every block starts with all neurons' values.
-    for (int i = threadIdx.x; i < SIZE; i += THREADS) shared.dt[i] = i < size ? dts[i] : 0.f;
-    for (int i = threadIdx.x; i < SIZE * ROWS; i += THREADS) {
+    for (int i = threadIdx.x; i < SIZE * SETS * ROWS; i += THREADS) {
         const int neuron = i % SIZE, r = i / SIZE;
         const long long from = (group * batch + first + r) * hidden + neuron;
         const bool inside = neuron < size && first + r < batch;
         const float y = inside ? state[from] : 0.f, z = inside ? state[stride + from] : 0.f;
-        const int to = (neuron / 4 * ROWS + swizzle(neuron / 4, r)) * 4 + neuron % 4;
-        reinterpret_cast<float*>(shared.z[0])[to] = z;
-        reinterpret_cast<float*>(shared.y[0])[to] = y;
-        reinterpret_cast<float*>(shared.y[1])[to] = inside ? fmaf(-dts[neuron], z, y) : 0.f;
+        const int set = r / ROWS, to = (neuron / 4 * ROWS + r % ROWS) * 4 + neuron % 4;
+        reinterpret_cast<float*>(shared.z[set][0])[to] = z;
+        reinterpret_cast<float*>(shared.y[set][0])[to] = y;
+        if (EARLY) reinterpret_cast<float*>(shared.y[set][Y_BUFFERS - 1])[to] = inside ? fmaf(-dts[neuron], z, y) : 0.f;
     }
 
-    // A thread advances y in SLOTS slots, all of one sequence.
-    const int slot_sequence = swizzle(threadIdx.x / ROWS, threadIdx.x % ROWS);
-    const bool slot_inside = first + slot_sequence < batch;
-    const long long slot_row = group * batch + first + slot_sequence;
-
-    const long long sequence = first + place.sequence(0), row = group * batch + sequence;
-    const long long own = row * hidden + place.neuron;
-    const bool valid = sequence < batch && place.neuron < size;
-    const int length = min(steps, lengths && sequence < batch ? lengths[row] : steps);
-    float y = valid ? state[own] : 0.f, z = valid ? state[stride + own] : 0.f;
+    // What a lane owns: one neuron of one sequence of each set.
+    const int between = ROWS * (int)hidden;
+    const int first_row = (int)(group * batch + first) + place.sequence(0);
+    const long long first_own = first_row * hidden + place.neuron;
+    float y[SETS], z[SETS];
+    bool valid[SETS];
+    int length[SETS];
+#pragma unroll
+    for (int i = 0; i < SETS; ++i) {
+        const bool inside = first + i * ROWS + place.sequence(0) < batch;
+        const long long own = first_own + i * between;
+        valid[i] = inside && place.neuron < size;
+        length[i] = min(steps, lengths && inside ? lengths[first_row + i * ROWS] : steps);
+        y[i] = valid[i] ? state[own] : 0.f;
+        z[i] = valid[i] ? state[stride + own] : 0.f;
+    }
     const Update::Step fixed = update.at(1.f);
 
-    const float* next_drive = drive + own;
-    float *to_kept = drive + own, *to_y = output + own, *to_z = trail_z + own;
-    auto ask = [&](int n) {
-        shared.inputs.ask(n % Inputs::AHEAD, 0, 0, next_drive, n < end && valid);
-        if (SPANS) {
-            shared.inputs.ask(n % Inputs::AHEAD, 1, 0, timespans + row + n * rows, n < end && valid);
-            // A slot is advanced by the span of the step before.
-            const long long before = slot_row + (n - 1) * rows;
-            shared.inputs.ask(n % Inputs::AHEAD, 2, 0, timespans + before, n > 0 && n < end && slot_inside);
+    // One offset that moves, and not a pointer for each sequence: registers are scarce.
+    long long at = first_own;
+    auto ask = [&](int n, long long ahead) {
+        const int slot = n % Inputs::AHEAD;
+#pragma unroll
+        for (int i = 0; i < SETS; ++i) {
+            const bool wanted = n < end && valid[i];
+            shared.inputs.ask(slot, 0, i, drive + ahead + i * between, wanted);
+            if (SPANS) shared.inputs.ask(slot, 1, i, timespans + n * rows + first_row + i * ROWS, wanted);
         }
         shared.inputs.asked();
-        next_drive += stride;
     };
-    for (int n = 0; n < Inputs::AHEAD; ++n) ask(n);
+    for (int n = 0; n < Inputs::AHEAD; ++n) ask(n, first_own + n * stride);
     cluster_barrier();
 
     for (int n = 0; n < end; ++n) {
-        const int b = n % 2;
-        Sums sums;
-        clear(sums);
-        if (EARLY) product(sums, w_y, shared.y[1 - b], place);
-        settle(sums);
+        const int turn = n % Inputs::AHEAD, next_z_buffer = (n + 1) % Z_BUFFERS, next_y_buffer = (n + 1) % Y_BUFFERS;
         shared.inputs.wait();
-        const int turn = n % Inputs::AHEAD;
-        const float now = shared.inputs.get(turn, 0, 0);
-        const float span = SPANS ? shared.inputs.get(turn, 1, 0) : 1.f;
-        const float slot_span = SPANS ? shared.inputs.get(turn, 2, 0) : 1.f;
-        if (n > 0) {
-            barrier_wait(base + ARRIVED + 8 * b, (n - 1) / 2 % 2);
-            if (threadIdx.x == 0) barrier_expect(base + ARRIVED + 8 * b);
-#pragma unroll 1  // registers are scarce while the sums wait
-            for (int s = 0; s < SLOTS; ++s) {
-                const int slot = threadIdx.x + s * THREADS;
-                const float4 before = shared.y[1 - b][0][slot], speed = shared.z[b][0][slot];
-                const float4 dt = *reinterpret_cast<const float4*>(&shared.dt[slot / ROWS * 4]);
-                shared.y[b][0][slot] = make_float4(
-                    fmaf(dt.x * slot_span, speed.x, before.x), fmaf(dt.y * slot_span, speed.y, before.y),
-                    fmaf(dt.z * slot_span, speed.z, before.z), fmaf(dt.w * slot_span, speed.w, before.w));
+#pragma unroll
+        for (int i = 0; i < SETS; ++i) {
+            const unsigned arrived = base + ARRIVED + 32 * i;
+            Sums sums;
+            clear(sums);
+            if (EARLY) product(sums, w_y, shared.y[i][(n + 2) % Y_BUFFERS], place);
+            settle(sums);
+            if (n > 0) {
+                barrier_wait(arrived + 8 * (n % 2), (n - 1) / 2 % 2);
+                if (threadIdx.x == 0) barrier_expect(arrived + 8 * (n % 2), 2 * BYTES);
             }
+            product(sums, w_z, shared.z[i][n % Z_BUFFERS], place);
+            if (!EARLY) product(sums, w_y, shared.y[i][n % Y_BUFFERS], place);
+            float pre[1];
+            reduce(pre, sums);
+            const float span = SPANS ? shared.inputs.get(turn, SPANS, i) : 1.f;
+            float next_y = y[i], next_z = z[i];
+            const float kept = Update::forward(
+                SPANS ? update.at(span) : fixed, pre[0] + shared.inputs.get(turn, 0, i), next_y, next_z);
+            if (n < length[i]) y[i] = next_y, z[i] = next_z;
+            if (n + 1 < end) {
+                const unsigned barrier = ARRIVED + 32 * i + 8 * ((n + 1) % 2);
+                messenger(z[i], (i * Z_BUFFERS + next_z_buffer) * BYTES, barrier);
+                messenger(y[i], YS + (i * Y_BUFFERS + next_y_buffer) * BYTES, barrier);
+            }
+            if (valid[i] && output) output[at + i * between] = y[i];
+            if (valid[i] && trail_z) trail_z[at + i * between] = z[i];
+            if (valid[i] && keep_trail) drive[at + i * between] = kept;
         }
-        product(sums, w_z, shared.z[b], place);
-        if (!EARLY) {
-            __syncthreads();
-            product(sums, w_y, shared.y[b], place);
-        }
-        float pre[OWN];
-        reduce(pre, sums);
-        const float kept = [&] {
-            float next_y = y, next_z = z;
-            const float found = Update::forward(SPANS ? update.at(span) : fixed, pre[0] + now, next_y, next_z);
-            if (n < length) y = next_y, z = next_z;
-            return found;
-        }();
-        if (n + 1 < end) messenger(z, (1 - b) * BYTES, ARRIVED + 8 * (1 - b));
-        if (valid && output) *to_y = y;
-        if (valid && trail_z) *to_z = z;
-        if (valid && keep_trail) *to_kept = kept;
-        to_y += stride;
-        to_z += stride;
-        to_kept += stride;
-        ask(n + Inputs::AHEAD);
-        // All threads have advanced their slots: the next step may use y.
-        if (EARLY) __syncthreads();
+        ask(n + Inputs::AHEAD, at + Inputs::AHEAD * stride);
+        at += stride;
     }
 
-    if (valid) {
+#pragma unroll
+    for (int i = 0; i < SETS; ++i) {
+        if (!valid[i]) continue;
+        const long long own = first_own + i * between;
         for (int n = end; n < steps; ++n) {
-            if (output) output[own + n * stride] = y;
-            if (trail_z) trail_z[own + n * stride] = z;
+            if (output) output[own + n * stride] = y[i];
+            if (trail_z) trail_z[own + n * stride] = z[i];
         }
-        last[own] = y;
-        last[stride + own] = z;
+        last[own] = y[i];
+        last[stride + own] = z[i];
     }
     cluster_barrier();
 }

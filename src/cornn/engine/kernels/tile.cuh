@@ -13,8 +13,8 @@
 
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int LANES = SIZE <= 32 ? 2 : SIZE <= 64 ? 4 : SIZE <= 128 ? 8 : SIZE <= 256 ? 16 : 32;
-constexpr int TILE = LANES < 8 ? LANES / 2 : 4;
-constexpr int TILE_BITS = TILE == 4 ? 2 : TILE == 2 ? 1 : 0;
+constexpr int TILE = LANES < 8 ? LANES / 2 : SIZE <= 256 ? 4 : 8;
+constexpr int TILE_BITS = TILE == 8 ? 3 : TILE == 4 ? 2 : TILE == 2 ? 1 : 0;
 constexpr int COLUMNS = SIZE / LANES;
 constexpr int QUADS = COLUMNS / 4;
 constexpr int GROUPS = 32 / LANES;    // groups of TILE rows in a warp
@@ -33,8 +33,9 @@ struct Place {
     __device__ explicit Place(int first) {
         lane = threadIdx.x % 32;
         const int raw = lane / GROUPS;
-        // With 16 lanes bits change places, so that the swizzle of cluster.cuh is that of `part`.
-        column = LANES == 16 ? (raw & 8) | (raw & 3) << 1 | (raw >> 2 & 1) : raw;
+        // With 16 lanes and more, bits change places: lanes of the same part then take quads that lie in different banks
+        // (cluster.cuh).
+        column = LANES < 16 ? raw : (raw & ~7) | (raw & 3) << 1 | (raw >> 2 & 1);
         part = raw % SHARE;
         group = first + (threadIdx.x / 32 * GROUPS + lane % GROUPS) * TILE;
         code = lane >> (5 - TILE_BITS);
@@ -51,10 +52,10 @@ typedef float Sums[TILE][ROWS];
 // What a step needs of device memory is asked for AHEAD steps before and waits in shared memory, each thread's own.
 // Loads into registers would not do: the assembler gives all of them one scoreboard, and to wait for the oldest would
 // be to wait for the newest.
-template <int FIELDS>
+template <int FIELDS, int COUNT = OWN>
 struct Ahead {
     static constexpr int AHEAD = 4;
-    float values[AHEAD][FIELDS][OWN][THREADS];
+    float values[AHEAD][FIELDS][COUNT][THREADS];
 
     __device__ __forceinline__ float get(int slot, int field, int i) const {
         return values[slot][field][i][threadIdx.x];
@@ -88,9 +89,12 @@ __device__ __forceinline__ bool is_aligned(const void* pointer, int size) {
     return size % 4 == 0 && reinterpret_cast<unsigned long long>(pointer) % 16 == 0;
 }
 
-// The forward tiles of [W, W_z]. With `dt` the second becomes W_z + W diag(dt).
+__device__ __forceinline__ void put(Weights& weights, int j, int column, float weight) { weights[j][column] = weight; }
+
+// The forward tiles of [W, W_z]. With `dt` the second becomes W_z + W diag(dt). The first may have a place of its own.
+template <typename First>
 __device__ __forceinline__ void load_forward(
-    Weights& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
+    First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
     const bool aligned = is_aligned(weight, size);
 #pragma unroll
     for (int q = 0; q < QUADS; ++q) {
@@ -108,7 +112,7 @@ __device__ __forceinline__ void load_forward(
             }
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                w_y[j][4 * q + e] = y[e];
+                put(w_y, j, 4 * q + e, y[e]);
                 w_z[j][4 * q + e] = fmaf(y[e], spans[e], z[e]);
             }
         }
@@ -116,8 +120,9 @@ __device__ __forceinline__ void load_forward(
 }
 
 // The tiles of the transposes. With `dt` the second becomes that of W_z + W diag(dt).
+template <typename First>
 __device__ __forceinline__ void load_backward(
-    Weights& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
+    First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
     const bool aligned = TILE == 4 && is_aligned(weight, size);
     float spans[TILE];
 #pragma unroll
@@ -151,7 +156,7 @@ __device__ __forceinline__ void load_backward(
         }
 #pragma unroll
         for (int j = 0; j < TILE; ++j) {
-            w_y[j][c] = y[j];
+            put(w_y, j, c, y[j]);
             w_z[j][c] = fmaf(y[j], spans[j], z[j]);
         }
     }

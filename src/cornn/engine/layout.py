@@ -1,0 +1,169 @@
+"""How a recurrence is laid out on a GPU: how many neurons, sequences and blocks go together."""
+
+from typing import NamedTuple
+
+__all__ = [
+    "BLOCK_SIZES",
+    "CLUSTERS",
+    "LARGEST",
+    "ROWS",
+    "ROWS_WITH_PARAMETERS",
+    "TENSOR_SIZES",
+    "Plan",
+    "TensorPlan",
+    "plan",
+    "tensor_plan",
+    "tensor_plans",
+]
+
+LARGEST = 512
+"""Neurons that fit on the chip."""
+BLOCK_SIZES = (32, 64, 96, 128)
+CLUSTERS = {192: (4, 1), 256: (4, 1), 384: (8, 2), 512: (8, 2)}
+"""Padded size -> (blocks in a cluster, sets of 4 sequences that a cluster serves)."""
+
+# Padded size, at the most -> (lanes that share a row, rows that a thread holds): LANES and TILE of tile.cuh.
+_SPREADS = {32: (2, 1), 64: (4, 2), 128: (8, 4), 256: (16, 4), 512: (32, 8)}
+
+# A step of a block costs about `latency + rows * issue` cycles, and `resident` blocks share a multiprocessor: estimates
+# that decide how many sequences a block serves when there are more of them than multiprocessors.
+_COSTS = {32: (150, 45, 6), 64: (180, 90, 3), 96: (100, 230, 1), 128: (100, 300, 1)}
+
+
+# Sequences that a block may serve; the gradients of the parameters leave no registers for four.
+ROWS = (1, 2, 4)
+ROWS_WITH_PARAMETERS = (1, 2)
+
+
+class Plan(NamedTuple):
+    """How a problem is laid out."""
+
+    size: int  # neurons after padding
+    rows: int  # sequences that a block or cluster computes together
+    cluster: int = 1  # blocks in a cluster
+    sets: int = 1  # such sets of sequences, which take turns
+
+    @property
+    def kind(self) -> str:
+        return "cluster" if self.cluster > 1 else "block"
+
+    @property
+    def threads(self) -> int:
+        lanes, tile = next(spread for most, spread in _SPREADS.items() if self.size <= most)
+        return self.size // self.cluster // tile * lanes
+
+    def shared(self, direction: str, spans: bool, for_parameters: bool) -> int:
+        """Bytes of dynamic shared memory, of which only clusters have any: `Memory` of their kernels."""
+        if self.cluster == 1:
+            return 0
+        lanes, tile = next(spread for most, spread in _SPREADS.items() if self.size <= most)
+        buffer = 4 * self.size * self.rows
+        weights = 4 * self.size // lanes * tile * self.threads if self.size > 256 else 0
+        if direction == "forward":
+            buffers, fields = 5 - spans, 1 + spans
+        else:
+            buffers, fields = 3, (4 if for_parameters else 2) + spans
+        return weights + 64 + self.sets * (buffers * buffer + 16 * fields * self.threads)
+
+    def blocks(self, groups: int, batch: int) -> int:
+        return groups * -(-batch // (self.rows * self.sets)) * self.cluster
+
+    @property
+    def macros(self) -> dict[str, object]:
+        return {"SIZE": self.size, "ROWS": self.rows, "CLUSTER": self.cluster, "SETS": self.sets}
+
+
+def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tuple[int, ...] = ROWS) -> Plan:
+    if hidden > BLOCK_SIZES[-1]:
+        size = next(size for size in CLUSTERS if hidden <= size)
+        cluster, sets = CLUSTERS[size]
+        return Plan(size, 4, cluster, sets)
+    size = next(size for size in BLOCK_SIZES if hidden <= size)
+    latency, issue, most = _COSTS[size]
+
+    def cost(rows: int) -> int:
+        blocks = groups * -(-batch // rows)
+        resident = max(1, most // 2) if rows > 2 else most
+        together = min(resident, -(-blocks // multiprocessors))
+        return -(-blocks // (multiprocessors * resident)) * (latency + together * rows * issue)
+
+    return Plan(size, min(choices, key=cost))
+
+
+TENSOR_SIZES = (64, 128)
+"""Neurons after padding of the kernels on tensor cores; above the last there are none."""
+
+# (padded size, precision) -> cycles that the multiply-adds of a step take for 8 sequences, and what a step takes besides:
+# estimates, as above.
+_TENSOR_COSTS = {(64, "tf32"): 128, (64, "bf16"): 64, (128, "tf32"): 512, (128, "bf16"): 256}
+_TENSOR_LATENCY = 250
+
+
+class TensorPlan(NamedTuple):
+    """How a problem is laid out for the kernels whose products run on tensor cores."""
+
+    size: int  # neurons after padding
+    rows: int  # sequences that a block computes together, 8 to a tile
+    precision: str  # "tf32" or "bf16"
+    resident: int  # blocks for which a multiprocessor has registers
+
+    kind = "tensor"
+
+    @property
+    def threads(self) -> int:
+        return 2 * self.size
+
+    def shared(self, direction: str, spans: bool, for_parameters: bool) -> int:
+        """Bytes of dynamic shared memory: `Memory` of the kernels."""
+        words = self.size if self.precision == "tf32" else self.size // 2
+        vectors = 4 * self.rows * (words + 8)
+        if direction == "forward":
+            buffers, fields = 4, 1 + spans
+        else:
+            buffers, fields = 2, (4 if for_parameters else 2) + spans
+        return buffers * vectors + 4 * fields * self.rows // 4 * self.threads * 8
+
+    def blocks(self, groups: int, batch: int) -> int:
+        return groups * -(-batch // self.rows)
+
+    @property
+    def macros(self) -> dict[str, object]:
+        return {
+            "SIZE": self.size,
+            "ROWS": self.rows,
+            "BF16": int(self.precision == "bf16"),
+            "RESIDENT": self.resident,
+        }
+
+
+def tensor_plans(direction: str, size: int, precision: str, spans: bool, for_parameters: bool) -> list[TensorPlan]:
+    """The layouts that there is a kernel for: two tiles where registers and shared memory have room for them."""
+    lean = size == TENSOR_SIZES[0]
+    one = 2 if for_parameters else 4
+    if not lean:
+        one = 2 if direction == "forward" and precision == "bf16" else 1
+    found = [TensorPlan(size, 8, precision, one)]
+    if not spans and not for_parameters and (lean or direction == "forward" or precision == "bf16"):
+        found.append(TensorPlan(size, 16, precision, 2 if lean else 1))
+    return found
+
+
+def tensor_plan(
+    direction: str,
+    hidden: int,
+    groups: int,
+    batch: int,
+    multiprocessors: int,
+    precision: str,
+    spans: bool,
+    for_parameters: bool,
+) -> TensorPlan:
+    size = next(size for size in TENSOR_SIZES if hidden <= size)
+
+    def cost(layout: TensorPlan) -> int:
+        blocks = layout.blocks(groups, batch)
+        together = min(layout.resident, -(-blocks // multiprocessors))
+        issue = layout.rows // 8 * _TENSOR_COSTS[size, precision]
+        return -(-blocks // (multiprocessors * layout.resident)) * (_TENSOR_LATENCY + together * issue)
+
+    return min(tensor_plans(direction, size, precision, spans, for_parameters), key=cost)

@@ -1,0 +1,65 @@
+"""Large memory on a CPU that is used again and again.
+
+A training step needs the same few hundred megabytes as the step before, and fresh memory is slow: the system clears a
+page when it is first touched, and threads at the same step touch the same page. So up to `SPARE_BYTES` are kept when
+they are no longer needed. This is for what stays inside the engine; what is handed out is PyTorch's own memory.
+"""
+
+import ctypes
+import math
+import mmap
+import sys
+import weakref
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["LARGE", "SPARE_BYTES", "release", "reusable"]
+
+LARGE = 1 << 23
+"""Bytes from which memory is kept, and asked for in large pages."""
+
+SPARE_BYTES = 1 << 29
+
+_spare: list[mmap.mmap] = []
+
+
+def _take(size: int) -> mmap.mmap:
+    fitting = sorted((block for block in list(_spare) if size <= len(block) <= 2 * size), key=len)
+    for block in fitting:
+        try:
+            _spare.remove(block)
+        except ValueError:  # another thread was faster
+            continue
+        return block
+    fresh = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    fresh.madvise(mmap.MADV_HUGEPAGE)
+    return fresh
+
+
+def _give_back(block: mmap.mmap) -> None:
+    _spare.append(block)
+    while sum(map(len, list(_spare))) > SPARE_BYTES:
+        _spare.pop(0)
+
+
+def reusable(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """A tensor without values, as `torch.empty` makes it. Its memory is used again when nothing refers to it."""
+    count = math.prod(shape)
+    size = count * dtype.itemsize
+    if size < LARGE or not sys.platform.startswith("linux"):
+        return torch.empty(shape, dtype=dtype)
+    block = _take(size)
+    # The tensor's storage refers to the lease alone, so that the lease ends with it.
+    lease = (ctypes.c_char * len(block)).from_buffer(block)
+    weakref.finalize(lease, _give_back, block).atexit = False
+    tensor = torch.frombuffer(lease, dtype=dtype, count=count).view(shape)
+    if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
+        tensor.fill_(torch.nan)
+    return tensor
+
+
+def release() -> None:
+    """Gives the spare memory back to the system."""
+    _spare.clear()

@@ -1,0 +1,159 @@
+"""What surrounds a backend that runs the recurrence alone: the input map V u + b before it, and from the gradient of
+that the gradients of the input and of the weights, each one product over all steps."""
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from cornn.engine.problem import Gradients
+from cornn.engine.updates import UPDATES
+
+__all__ = ["backward", "forward"]
+
+
+# With so few features a GPU is faster at one more of them, always 1, than at a bias by itself.
+FEW_FEATURES = 32
+
+
+def _with_one(input: Tensor) -> Tensor:
+    """(rows, features) -> (rows, features + 1), the last always 1."""
+    return torch.nn.functional.pad(input, (0, 1), value=1.0)
+
+
+def _bias_is_a_feature(input: Tensor, input_weight: Tensor | None) -> bool:
+    return input.is_cuda and input_weight is not None and input_weight.dim() == 2 and input.shape[-1] <= FEW_FEATURES
+
+
+def _drive_(out: Tensor, input: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> None:
+    """out = V u + b for every step, as one product."""
+    if input_weight is None:
+        out.copy_(input)
+    elif input_weight.dim() == 2:
+        flat, source = out.view(-1, out.shape[-1]), input.reshape(-1, input.shape[-1])
+        if bias is not None and input.is_cuda and input.shape[-1] == 1:
+            torch.addcmul(bias, source, input_weight.T, out=flat)
+            return
+        if bias is not None and _bias_is_a_feature(input, input_weight):
+            torch.mm(_with_one(source), torch.cat((input_weight, bias.unsqueeze(-1)), -1).T, out=flat)
+            return
+        if bias is not None and not input.is_cuda:
+            torch.addmm(bias, source, input_weight.T, out=flat)
+            return
+        torch.mm(source, input_weight.T, out=flat)
+    else:
+        torch.matmul(input, input_weight.mT, out=out)
+    if bias is not None:
+        out += bias.unsqueeze(-2)
+
+
+def _flat(sequence: Tensor) -> Tensor:
+    """(time, batch, features) -> (time * batch, features); of a group (group, time * batch, features)."""
+    if sequence.dim() == 4:
+        return sequence.transpose(0, 1).flatten(1, 2)
+    return sequence.flatten(0, 1)
+
+
+def forward(
+    module: ModuleType,
+    input: Tensor,
+    state: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
+    weight: Tensor,
+    parameters: Tensor,
+    timespans: Tensor | None,
+    lengths: Tensor | None,
+    *,
+    update: str,
+    every: bool,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(output, last, trail); without `keep` there is no trail."""
+    blocks = UPDATES[update].trail if keep else 1
+    trail = input.new_empty(blocks, *input.shape[:-1], weight.shape[-2])
+    _drive_(trail[-1], input, input_weight, bias)
+    output, last = module.forward(
+        trail, state, weight, parameters, timespans, lengths, update=update, every=every, keep=keep
+    )
+    return output, last, trail if keep else None
+
+
+def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor) -> Tensor:
+    # y and z of the step before: the initial state, then all but the last of what was kept.
+    hidden, later = drive.shape[-1], _flat(drive[1:]).mT
+    gradient = drive[0].mT @ torch.cat(state.unbind(0), -1)
+    for i, columns in enumerate(gradient.split(hidden, -1)):
+        before = _flat((trail[i - 1] if i else output)[:-1])
+        columns.addmm_(later, before) if drive.dim() == 3 else columns.baddbmm_(later, before)
+    return gradient
+
+
+def _for_input_map(
+    drive: Tensor, input: Tensor, input_weight: Tensor | None, need_weight: bool, need_bias: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of V and b."""
+    flat, source = _flat(drive), _flat(input)
+    if need_weight and need_bias and _bias_is_a_feature(input, input_weight):
+        gradient = _with_one(source).mT @ flat
+        return gradient[:-1].mT.contiguous(), gradient[-1]
+    if need_bias and flat.is_cuda:
+        # A product with ones sums over many rows faster than a sum does.
+        ones = flat.new_ones(*flat.shape[:-2], 1, flat.shape[-2])
+        return _for_input_weight(flat, source) if need_weight else None, (ones @ flat).squeeze(-2)
+    return _for_input_weight(flat, source) if need_weight else None, flat.sum(-2) if need_bias else None
+
+
+def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
+    if drive.device.type != "cpu":
+        return drive.mT @ input
+    # BLAS on a CPU is several times slower at results with few columns than at results with few rows.
+    return (input.mT @ drive).mT.contiguous()
+
+
+def backward(
+    module: ModuleType,
+    grad_output: Tensor | None,
+    grad_last: Tensor | None,
+    output: Tensor,
+    trail: Tensor,
+    input: Tensor,
+    state: Tensor,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
+    weight: Tensor,
+    parameters: Tensor,
+    timespans: Tensor | None,
+    lengths: Tensor | None,
+    *,
+    update: str,
+    needs: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """Gradients for input, state, input_weight, bias, weight, parameters and timespans; None where none is needed."""
+    need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
+    gradients: Gradients = module.backward(
+        grad_output,
+        grad_last,
+        output,
+        trail,
+        state,
+        weight,
+        parameters,
+        timespans,
+        lengths,
+        update=update,
+        need_parameters=need_parameters,
+        need_timespans=need_timespans,
+    )
+    drive = gradients.drive
+    for_input_weight, for_bias = _for_input_map(drive, input, input_weight, need_input_weight, need_bias)
+    return (
+        (drive if input_weight is None else drive @ input_weight) if need_input else None,
+        gradients.state if need_state else None,
+        for_input_weight,
+        for_bias,
+        _for_weight(drive, output, trail, state) if need_weight else None,
+        gradients.parameters,
+        gradients.timespans,
+    )

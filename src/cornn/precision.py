@@ -1,0 +1,22 @@
+"""What float32 means on a GPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+__all__ = ["exact"]
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """Inside it, a GPU multiplies in float32 and not in tf32, whatever PyTorch was told before."""
+    flags = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [flag.allow_tf32 for flag in flags]
+    for flag in flags:
+        flag.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for flag, value in zip(flags, before, strict=True):
+            flag.allow_tf32 = value
