@@ -1,0 +1,78 @@
+"""What is measured, and against whom."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from cornn import CoRNN, engine
+
+__all__ = ["CASES", "QUICK", "Case", "contenders"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One size of problem."""
+
+    steps: int
+    batch: int
+    hidden: int
+    inputs: int = 1
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """Where it is measured unless it is asked for by name: some take minutes on a CPU."""
+
+
+CASES = {
+    "psmnist-128": Case(784, 120, 128),
+    "psmnist-256": Case(784, 120, 256),
+    "psmnist-512": Case(784, 120, 512, devices=("cuda",)),
+    "har2-64": Case(128, 64, 64, 9),
+    "adding-500": Case(500, 50, 128, 2),
+    "adding-5000": Case(5000, 50, 128, 2, devices=("cuda",)),
+    "cifar-128": Case(1000, 100, 128, 96),
+    "one-128": Case(784, 1, 128),
+    "one-256": Case(784, 1, 256, devices=("cuda",)),
+    "many-128": Case(784, 1024, 128, devices=("cuda",)),
+}
+"""The sizes of the paper's experiments, and the smallest and largest batch."""
+
+QUICK = ("har2-64", "adding-500", "one-128")
+
+
+def _torchrecurrent(inputs: int, hidden: int, device: str) -> nn.Module:
+    import torchrecurrent  # pyright: ignore[reportMissingImports]
+
+    # Without the biases that its coRNN has twice and three times.
+    return torchrecurrent.coRNN(inputs, hidden, recurrent_bias=False, cell_bias=False, device=torch.device(device))
+
+
+OTHERS: dict[str, Callable[[int, int, str], nn.Module]] = {
+    # autograd through the equations as they stand
+    "plain loop": lambda inputs, hidden, device: CoRNN(inputs, hidden, backend="reference", device=device),
+    "torchrecurrent coRNN": _torchrecurrent,
+    "nn.LSTM": lambda inputs, hidden, device: nn.LSTM(inputs, hidden, device=device),
+    "nn.GRU": lambda inputs, hidden, device: nn.GRU(inputs, hidden, device=device),
+    "nn.RNN": lambda inputs, hidden, device: nn.RNN(inputs, hidden, device=device),
+}
+
+
+def contenders(case: Case, device: str) -> tuple[dict[str, nn.Module], dict[str, str]]:
+    """Name -> layer, and name -> why it is left out. On a GPU PyTorch's own layers are cuDNN's."""
+    layers, left_out = {}, {}
+    for name, make in OTHERS.items():
+        if name.startswith("torchrecurrent") and importlib.util.find_spec("torchrecurrent") is None:
+            left_out[name] = "not installed: pip install torchrecurrent"
+        else:
+            layers[name] = make(case.inputs, case.hidden, device)
+    problem = engine.Problem(
+        "cornn/explicit/tanh", torch.device(device), torch.float32, 1, case.steps, case.batch, case.hidden, False
+    )
+    for name, backend in engine.BACKENDS.items():
+        usable, reason = backend.usable(problem)
+        if usable:
+            layers[f"coRNN, {name}"] = CoRNN(case.inputs, case.hidden, backend=name, device=device)
+        else:
+            left_out[f"coRNN, {name}"] = reason
+    return layers, left_out
