@@ -1,0 +1,81 @@
+"""Compute what docs/theory.md tells in numbers, and keep it: results/theory/starts.json and counterexamples.json.
+
+python benchmarks/theory_records.py
+
+starts: for every task of the paper, with its constants and initialisation, before training: the hypotheses, what the
+weights prove of gradients, and what is measured on one random sequence of the task's length.
+"""
+
+import json
+import math
+import time
+from pathlib import Path
+
+import torch
+
+from cornn import CoRNN, theory
+from cornn.paper import RECIPES
+from cornn.runs import commit, machine
+from cornn.seeds import generator
+from cornn.theory import gradients, hypotheses, linear, measure, memory
+from cornn.theory.register import REGISTER
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
+
+STARTS = {  # name: (task, recipe, features, steps)
+    "adding": ("adding", "paper", 2, 5000),
+    "sMNIST-256": ("smnist", "paper", 1, 784),
+    "sMNIST-128": ("smnist", "paper-128", 1, 784),
+    "psMNIST-256": ("psmnist", "paper", 1, 784),
+    "psMNIST-128": ("psmnist", "paper-128", 1, 784),
+    "noise-padded CIFAR-10": ("noisy-cifar10", "paper", 96, 1000),
+    "HAR-2": ("har2", "paper", 9, 128),
+}
+
+
+def start(task: str, recipe: str, features: int, steps: int) -> dict:
+    own = RECIPES[task][recipe]
+    layer = CoRNN(features, own.hidden_size, dt=own.dt, gamma=own.gamma, epsilon=own.epsilon, init=own.init)
+    layer.reset_parameters(generator(0, "theory", task, recipe))
+    network = theory.network_of(layer)
+    input = torch.rand(steps, 1, features, generator=generator(0, "theory", "input", task))
+    trajectory = measure.follow(network, input)
+    _, logs = measure.product_norms(network, trajectory, norm="euclid", every=steps)
+    return {
+        "task": task,
+        "recipe": recipe,
+        "steps": steps,
+        "time": steps * own.dt,
+        "assumption": hypotheses.assumption(network) / own.dt**0.5,
+        "constant": hypotheses.smallest_constant(network, 0.5),
+        "share_of_limit": own.dt / linear.stability_limit(own.gamma, own.epsilon).item(),
+        "rate": memory.slowest_rate(network),
+        "bound": memory.log_growth_bound(network, steps)[-1].item() / math.log(10),
+        "energy_bound": steps * math.log1p(gradients.energy_growth(network)) / math.log(10),
+        "strict_bound": steps * math.log(gradients.step_norm(network)) / math.log(10),
+        "measured": logs[-1, 0].item() / math.log(10),
+    }
+
+
+def main() -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    about = {"commit": commit(), "machine": machine()}
+    rows = {}
+    for name, case in STARTS.items():
+        began = time.perf_counter()
+        rows[name] = start(*case)
+        print(name, f"{time.perf_counter() - began:.0f} s", rows[name])
+    (RESULTS / "starts.json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf8")
+    found = []
+    for statement in REGISTER:
+        for case in statement.counterexamples:
+            example = case()
+            row = {"name": case.__name__, "setting": example.setting, "needs_more": example.needs_more}
+            row |= {"label": statement.label, "claimed": example.claimed, "measured": example.measured}
+            found.append(row)
+    content = json.dumps({**about, "rows": found}, indent=1) + "\n"
+    (RESULTS / "counterexamples.json").write_text(content, encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The tables of docs/theory.md, from the register and from results/theory; benchmarks/tables.py writes them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+
+from cornn.theory.register import REGISTER
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
+
+
+def _plain(text: str) -> str:
+    """Bars would end a cell of the table, and stars would make it italic."""
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def register() -> str:
+    """Every statement with its verdict."""
+    lines = ["| label | the paper says | verdict | remark |", "| --- | --- | --- | --- |"]
+    for statement in REGISTER:
+        cells = (statement.label, _plain(statement.says), f"**{statement.verdict}**", _plain(statement.remark))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def counterexamples() -> str:
+    """Each case that breaks a statement: what is claimed and what is found."""
+    rows = json.loads((RESULTS / "counterexamples.json").read_text(encoding="utf8"))["rows"]
+    lines = ["| statement | case | claimed | found |", "| --- | --- | ---: | ---: |"]
+    for row in rows:
+        sign = ">=" if row["needs_more"] else "<="
+        setting = _plain(row["setting"])
+        lines.append(f"| {row['label']} | {setting} | {sign} {row['claimed']:.3g} | {row['measured']:.3g} |")
+    return "\n".join(lines)
+
+
+def starts() -> str:
+    """The paper's tasks before training."""
+    rows = json.loads((RESULTS / "starts.json").read_text(encoding="utf8"))["rows"]
+    lines = [
+        "| task, steps | T dt | eq:assm, left / right | C | dt / exact limit | slowest rate, proven "
+        "| products, proven | measured |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, row in rows.items():
+        lines.append(
+            f"| {name}, {row['steps']:,} | {row['time']:.0f} | {row['assumption']:.2f} | {row['constant']:.2f} "
+            f"| {row['share_of_limit']:.2f} | {row['rate']:.4f} "
+            f"| 10^{row['bound']:.1f} | 10^{row['measured']:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def watched() -> str:
+    """What `theory.watch` saw during training with the paper's settings."""
+    groups: dict[str, list[dict]] = {}
+    for path in sorted(RESULTS.glob("watch-*.json")):
+        record = json.loads(path.read_text(encoding="utf8"))
+        config = record["config"]
+        length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
+        groups.setdefault(f"{config['task_name']}{length}, {config['recipe']}", []).append(record)
+    lines = [
+        "| task, recipe | runs | steps | eq:assm, left / right: start | end | larger norm of W, W_z | exponent a step "
+        "| share of the time |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, records in groups.items():
+        first, last = ([record["rows"][place]["theory"] for record in records] for place in (0, -1))
+        lines.append(
+            f"| {name} | {len(records)} | {records[0]['rows'][-1]['step']:,} "
+            f"| {_range(_side(row) for row in first)} | {_range(_side(row) for row in last)} "
+            f"| {_range(max(row['W_norm'], row['W_z_norm']) for row in last)} "
+            f"| {_range(record['exponents'][0] for record in records)} "
+            f"| {mean(record['share_of_watching'] for record in records):.1%} |"
+        )
+    return "\n".join(lines)
+
+
+def _side(row: dict) -> float:
+    return row["assumption"] / row["assumption_limit"]
+
+
+def _range(values) -> str:
+    low, *_, high = sorted(values)
+    return f"{low:.2g} to {high:.2g}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "theory-register": register,
+    "theory-counterexamples": counterexamples,
+    "theory-starts": starts,
+    "theory-watched": watched,
+}

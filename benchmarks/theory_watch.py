@@ -1,0 +1,80 @@
+"""Train with the paper's settings and write down, as training goes, what `cornn.theory.watch` says.
+
+python benchmarks/theory_watch.py har2 --steps 1000 --seeds 3 --every 25
+
+One record a run, results/theory/watch-TASK-seedN.json: the settings, the rows, and the share of the time that watching
+took. Plain Adam, as in the paper; batches are drawn with replacement.
+"""
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+import torch
+
+from cornn import theory, training
+from cornn.runs import commit, machine
+from cornn.seeds import generator
+from cornn.tasks import TASKS
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
+
+
+def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int, data: str | None) -> dict:
+    config = training.usual(TASKS[name](**options), recipe, seed=seed, data=data)
+    task = training.load(config)
+    model = training.build(config, task)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.settings.learning_rate)
+    random = generator(seed, "theory", "batches")
+    rows, watching, whole = [], 0.0, time.perf_counter()
+    for step in range(steps + 1):
+        index = torch.randint(task.training.size or 2**31, (config.settings.batch_size,), generator=random)
+        batch = task.training.batch(index, random)
+        loss = task.loss(model(batch.input, batch.lengths), batch.target)
+        if step % every == 0:
+            began = time.perf_counter()
+            rows.append({"step": step, "loss": loss.item(), "theory": theory.watch(model.layer, batch.input)})
+            watching += time.perf_counter() - began
+        if not math.isfinite(loss.item()):
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    whole = time.perf_counter() - whole
+    trajectory = theory.measure.follow(theory.network_of(model.layer), batch.input[:, :1])
+    exponents = theory.measure.lyapunov_exponents(theory.network_of(model.layer), trajectory, 3)[0].tolist()
+    return {
+        "config": training.as_dictionary(config) | {"data": None},
+        "rows": rows,
+        "exponents": exponents,  # the largest, a step, at the last weights and on one training sequence
+        "seconds": round(whole, 2),
+        "share_of_watching": watching / whole,
+        "machine": machine(),
+        "commit": commit(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--length", type=int, help="of a sequence, where the task has that option")
+    parser.add_argument("--recipe", default="paper")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--every", type=int, default=25)
+    parser.add_argument("--data")
+    options = parser.parse_args()
+    own = {"length": options.length} if options.length else {}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for seed in range(options.seeds):
+        found = run(options.task, options.recipe, own, seed, options.steps, options.every, options.data)
+        path = RESULTS / f"watch-{options.task}-seed{seed}.json"
+        path.write_text(json.dumps(found) + "\n", encoding="utf8")
+        last = found["rows"][-1]
+        print(path.name, f"loss {last['loss']:.4f}", f"{found['share_of_watching']:.1%} of {found['seconds']} s")
+
+
+if __name__ == "__main__":
+    main()

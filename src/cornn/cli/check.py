@@ -1,0 +1,108 @@
+"""cornn check"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from cornn.report.check import Check, Subject, examine, fresh, of_run, of_task, page
+
+__all__ = ["CheckCommand"]
+
+
+@dataclass(frozen=True)
+class CheckCommand:
+    """Hold a layer against the theory: a run's, a task's before training, or one with given dt, gamma and epsilon.
+
+    Prints which of the paper's hypotheses hold, every bound that stands beside what was measured, and what it means.
+    """
+
+    folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(name="run")] = None
+    """A finished run folder."""
+    task: str | None = None
+    """In place of a run: a task, whose recipe's layer is checked before training."""
+    recipe: str | None = None
+    """With --task: whose recipe."""
+    dt: float | None = None
+    """In place of a run: the step of a fresh layer."""
+    gamma: float | None = None
+    """With --dt: its stiffness."""
+    epsilon: float | None = None
+    """With --dt: its damping."""
+    hidden_size: int = 128
+    """With --dt: its neurons."""
+    length: int | None = None
+    """Steps of a sequence; with --task adding, or with --dt (500)."""
+    damping: Literal["explicit", "implicit"] = "explicit"
+    """With --dt: whether the damping acts on the old velocity or on the new one."""
+    init: str = "paper"
+    """With --dt: how the weights start."""
+    seed: int = 0
+    """Of fresh weights and of what is drawn."""
+    html: Path | None = None
+    """Write a page with figures there as well."""
+    strict: bool = False
+    """Exit with code 1 if a measurement breaks a bound that stands."""
+
+    def run(self) -> None:
+        console = Console()
+        found = examine(self._subject())
+        _print(console, found)
+        if self.html is not None:
+            content = page(found)
+            try:
+                self.html.parent.mkdir(parents=True, exist_ok=True)
+                self.html.write_text(content, encoding="utf8")
+            except OSError as error:
+                raise OSError(f"cannot write {self.html} ({error.strerror}): choose another with --html") from error
+            console.print(f"page: {self.html}", highlight=False, soft_wrap=True)
+        if self.strict and not found.sound:
+            raise SystemExit(1)
+
+    def _subject(self) -> Subject:
+        given = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("check what? Give one of: a run folder, --task, or --dt with --gamma and --epsilon")
+        if self.folder is not None:
+            return of_run(self.folder)
+        if self.task is not None:
+            options = {} if self.length is None else {"length": self.length}
+            try:
+                return of_task(self.task, self.recipe, seed=self.seed, options=options)
+            except TypeError as error:
+                if "length" not in str(error):
+                    raise
+                raise ValueError(f"the task {self.task} has no --length of its own") from None
+        if self.dt is None or self.gamma is None or self.epsilon is None:
+            raise ValueError("a fresh layer needs all three: --dt, --gamma and --epsilon")
+        own = {"hidden_size": self.hidden_size, "damping": self.damping, "init": self.init, "seed": self.seed}
+        return fresh(self.dt, self.gamma, self.epsilon, length=self.length or 500, **own)
+
+
+def _print(console: Console, check: Check) -> None:
+    steps, batch = check.subject.input.shape[:2]
+    console.print(f"[bold]{check.subject.name}[/bold], {batch} sequences of {steps} steps", highlight=False)
+    facts = Table("the linear picture, and measured", "", box=None, header_style="bold")
+    for fact in check.facts:
+        facts.add_row(fact.name, fact.value)
+    conditions = Table("hypothesis of the paper", "value", "limit", "holds", box=None, header_style="bold")
+    for condition in check.conditions:
+        word = "[green]yes[/green]" if condition.holds else "[yellow]no[/yellow]"
+        numbers = (f"{condition.value:.4g}", f"{condition.limit:.4g}") if condition.numbers else ("", "")
+        conditions.add_row(condition.name, *numbers, word)
+    held = Table("bound that stands", "whose", "bound", "measured", "holds", box=None, header_style="bold")
+    for bound, found in check.held:
+        if found is None:
+            held.add_row(bound.says, bound.label, "-", "-", f"needs {bound.needs}", style="dim")
+        else:
+            power = "10^" if found.logarithm else ""
+            word = "[green]yes[/green]" if found.holds else "[bold red]BROKEN[/bold red]"
+            held.add_row(bound.says, bound.label, f"{power}{found.bound:.4g}", f"{power}{found.measured:.4g}", word)
+    for table in (facts, conditions, held):
+        console.print()
+        console.print(table)
+    console.print()
+    console.print(check.meaning, highlight=False)

@@ -1,0 +1,231 @@
+"""A layer held against the theory: its hypotheses, its bounds, what was measured, and what that means."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cornn import theory, training
+from cornn.layers import CoRNN
+from cornn.models import SequenceModel
+from cornn.runs import open_run
+from cornn.seeds import generator
+from cornn.tasks import TASKS, Task
+from cornn.theory import Network, bounds, hypotheses, linear, measure, memory, register
+from cornn.theory.bounds import Bound, Held
+from cornn.theory.measure import Trajectory
+from cornn.theory.register import Condition
+
+__all__ = ["Check", "Fact", "Subject", "examine", "fresh", "of_run", "of_task", "page"]
+
+SEQUENCES = 2
+MOST_STEPS = 1000
+"""Longer sequences are cut: products of Jacobians of more steps say little more, and take long."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked: a network and an input (time, batch, features) to try it on."""
+
+    name: str
+    network: Network
+    input: Tensor
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number, or a range over the neurons, that is neither a hypothesis nor a bound."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Check:
+    subject: Subject
+    trajectory: Trajectory
+    facts: tuple[Fact, ...]
+    conditions: tuple[Condition, ...]
+    held: tuple[tuple[Bound, Held | None], ...]
+    meaning: str
+
+    @property
+    def sound(self) -> bool:
+        """Whether no bound is broken whose condition is met."""
+        return all(held is None or held.holds for _, held in self.held)
+
+
+def of_run(path: Path) -> Subject:
+    """The trained layer of a run folder, on sequences of its validation part."""
+    run = open_run(path)
+    config = training.from_dictionary(run.config)
+    task = training.load(config)
+    model = training.build(config, task)
+    model.load_state_dict(run.weights())
+    return _subject(f"{path}: {task.name} after training", model, task, config.seed)
+
+
+def of_task(
+    name: str, recipe: str | None = None, *, seed: int = 0, options: Mapping[str, object] | None = None
+) -> Subject:
+    """The layer that a task's recipe starts from, before training."""
+    if name not in TASKS:
+        raise ValueError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
+    config = training.usual(TASKS[name](**(options or {})), recipe, seed=seed)
+    task = training.load(config)
+    model = training.build(config, task)
+    return _subject(f"{name}, recipe {config.recipe}, before training", model, task, seed)
+
+
+def _subject(name: str, model: SequenceModel, task: Task, seed: int) -> Subject:
+    index = torch.arange(SEQUENCES)
+    batch = task.validation.batch(index, generator(seed, "check"))
+    with torch.no_grad():
+        features = model.encoder(batch.input)
+    return Subject(name, theory.network_of(model.layer), features[:MOST_STEPS])
+
+
+def fresh(
+    dt: float,
+    gamma: float,
+    epsilon: float,
+    *,
+    hidden_size: int = 128,
+    inputs: int = 2,
+    length: int = 500,
+    damping: str = "explicit",
+    init: str = "paper",
+    seed: int = 0,
+) -> Subject:
+    """A layer with these constants before training, on inputs drawn from U(0, 1)."""
+    layer = CoRNN(inputs, hidden_size, dt=dt, gamma=gamma, epsilon=epsilon, damping=damping, init=init)
+    layer.reset_parameters(generator(seed, "check", "weights"))
+    input = torch.rand(min(length, MOST_STEPS), SEQUENCES, inputs, generator=generator(seed, "check", "input"))
+    name = f"dt {dt:g}, gamma {gamma:g}, epsilon {epsilon:g}, {damping} damping, {hidden_size} neurons, before training"
+    return Subject(name, theory.network_of(layer), input)
+
+
+def examine(subject: Subject) -> Check:
+    """Follow the network through its input and hold everything against it."""
+    network = subject.network
+    trajectory = measure.finite_part(measure.follow(network, subject.input))
+    held = tuple((bound, bounds.hold(bound, network, trajectory)) for bound in bounds.BOUNDS)
+    conditions = tuple(register.conditions(network, len(trajectory)))
+    change = measure.fading(network, trajectory)[0].mean().item()
+    rate = memory.slowest_rate(network)
+    exponent = measure.lyapunov_exponents(network, trajectory, skip=len(trajectory) // 4).max().item()
+    facts = _facts(network, rate, exponent, change)
+    lengths = (len(trajectory), len(subject.input))
+    meaning = _meaning(network, lengths, conditions, held, rate, exponent, change)
+    return Check(subject, trajectory, facts, conditions, held, meaning)
+
+
+def _facts(network: Network, rate: float, exponent: float, change: float) -> tuple[Fact, ...]:
+    constants = (network.dt, network.gamma, network.epsilon)
+    limits = linear.stability_limit(network.gamma, network.epsilon, damping=network.damping)
+    assumption = hypotheses.assumption(network) / network.dt.min().item() ** 0.5
+    constant = ", ".join(f"{hypotheses.smallest_constant(network, r):.3g}" for r in (0.5, 1.0))
+    return (
+        Fact("frequency, radians a step", _span(network.dt * linear.natural_frequency(network.gamma))),
+        Fact("damping ratio (above 1: overdamped)", _span(linear.damping_ratio(network.gamma, network.epsilon))),
+        Fact("kept of the past a step, uncoupled", _span(linear.spectral_radius(*constants, damping=network.damping))),
+        Fact("half-life in steps, uncoupled", _span(linear.half_life(*constants, damping=network.damping))),
+        Fact("dt over its exact limit, uncoupled", _span(network.dt / limits)),
+        Fact("eq:assm as printed: left side over dt^(1/2)", f"{assumption:.3g}"),
+        Fact("largest r with eta <= dt^r (the paper asks for 1/2)", f"{hypotheses.largest_r(network):.3g}"),
+        Fact("smallest C of eq:nassm for r = 1/2 and r = 1", constant),
+        Fact("slowest rate of products, proven", f"{rate:.6g}"),
+        Fact("largest Lyapunov exponent a step", f"{exponent:.3g}"),
+        Fact("log10 of the gradient at the first step over the last", f"{change:.3g}"),
+    )
+
+
+def _span(values: Tensor) -> str:
+    low, high = values.min().item(), values.max().item()
+    return f"{low:.4g}" if math.isclose(low, high, rel_tol=1e-9) or low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _meaning(
+    network: Network,
+    lengths: tuple[int, int],
+    conditions: tuple[Condition, ...],
+    held: tuple[tuple[Bound, Held | None], ...],
+    rate: float,
+    exponent: float,
+    change: float,
+) -> str:
+    limit = linear.stability_limit(network.gamma, network.epsilon, damping=network.damping)
+    share = (network.dt / limit).max().item()
+    steps, asked = lengths
+    said = []
+    if share >= 1:
+        said.append(f"An uncoupled neuron is unstable: dt is {share:.3g} times its exact limit. Lower dt.")
+    else:
+        said.append(f"Uncoupled neurons are stable: dt is {share:.1%} of its exact limit.")
+    if steps < asked:
+        said.append(f"Its states leave the range of numbers after {steps} of {asked} steps; what follows is of those.")
+    if rate < 1:
+        tenth = math.log(0.1) / math.log(rate)
+        said.append(
+            f"With these weights every gradient must vanish, whatever the input: by a factor of ten in {tenth:,.0f} "
+            "steps at the latest, once the first few are over."
+        )
+    else:
+        said.append(
+            f"The weights leave room for gradients that grow, by a factor of {rate:.4g} a step at the most, and do not "
+            "force them to vanish."
+        )
+    if change < -6:
+        verdict = "what happened at the start can hardly be learned from"
+    elif change > 3:
+        verdict = "they grow: clip them, or lower dt or the coupling"
+    else:
+        verdict = "neither vanishing nor exploding"
+    said.append(f"Measured over {steps:,} steps, gradients change by a factor of {_power(change)}: {verdict}.")
+    said.append(
+        f"The largest Lyapunov exponent is {exponent:.2g} a step: "
+        + (
+            "nearby states drift apart (chaos, if it lasts)."
+            if exponent > 1e-3
+            else "nearby states do not drift apart."
+        )
+    )
+    missed = [condition.name for condition in conditions if not condition.holds]
+    said.append(
+        f"Of the paper's hypotheses {len(conditions) - len(missed)} of {len(conditions)} hold"
+        + (f"; not: {'; '.join(missed)}." if missed else ".")
+        + " Its bounds on gradients (prop:3, prop:n3) are false as stated, so nothing follows from them either way."
+    )
+    broken = [bound.says for bound, found in held if found is not None and not found.holds]
+    if broken:
+        said.append(f"BROKEN: {'; '.join(broken)}. A bound that is proven cannot break: please report this.")
+    else:
+        said.append("Every bound that stands and applies was held by the measurement.")
+    return " ".join(said)
+
+
+def _power(logarithm: float) -> str:
+    return f"{10**logarithm:.2g}" if -4 < logarithm < 4 else f"10^{logarithm:.1f}"
+
+
+def page(check: Check) -> str:
+    """The check as one HTML page that needs no other file."""
+    import base64
+    import io
+
+    try:
+        import jinja2
+    except ImportError:
+        raise ImportError('the page needs Jinja2 and matplotlib: pip install "cornn[report]"') from None
+    from cornn.report.figures.checked import checked
+
+    drawn = io.BytesIO()
+    checked(check.subject.network, check.trajectory).savefig(drawn, format="svg", metadata={"Date": None})
+    template = (Path(__file__).parent / "check.html.jinja").read_text(encoding="utf8")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["number"] = lambda value: f"{value:.4g}"
+    figure = "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()
+    return environment.from_string(template).render(check=check, register=register.REGISTER, figure=figure)

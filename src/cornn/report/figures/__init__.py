@@ -1,0 +1,19 @@
+"""Figures, as functions that return a matplotlib figure; `save` writes one as SVG and PNG."""
+
+from cornn.report.figures.assumptions import assumptions
+from cornn.report.figures.lags import lags
+from cornn.report.figures.lorenz import lorenz96
+from cornn.report.figures.neurons import illustration
+from cornn.report.figures.statements import statements
+from cornn.report.figures.style import save
+
+__all__ = ["FIGURES", "save"]
+
+FIGURES = {
+    "illustration": illustration,
+    "lorenz96": lorenz96,
+    "assumptions": assumptions,
+    "lags": lags,
+    "statements": statements,
+}
+"""Name -> a function that draws it; `assumptions` takes run folders."""

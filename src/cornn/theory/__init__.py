@@ -1,0 +1,46 @@
+"""The theory as an instrument: what a layer's weights promise, and what the layer does (docs/theory.md).
+
+linear           one oscillator: frequency, damping, exact stability, half-life
+energy           how large states and their differences can become
+hypotheses       the paper's conditions on the weights
+gradients        how fast gradients can grow
+memory           how fast they must fade
+ode              the ODE behind the recurrence, and that of its gradients
+measure          what a layer does: Jacobians, their products, exponents, gradients by lag
+representation   the paper's formula for products of Jacobians, and what it leaves out
+paper            the paper's other formulas, as they are printed
+counterexamples  where they fail
+register         every statement of the paper, with its verdict
+bounds           the bounds that stand, held against a measurement
+watch            a few numbers to log during training
+suggest          constants for a sequence length
+"""
+
+from cornn.theory import bounds, energy, gradients, hypotheses, linear, measure, memory, paper, register, representation
+from cornn.theory.linear import half_life, log_spaced, shortest_half_life, stiffness
+from cornn.theory.network import Network, network, network_of
+from cornn.theory.suggest import Suggestion, suggest
+from cornn.theory.watch import watch
+
+__all__ = [
+    "Network",
+    "Suggestion",
+    "bounds",
+    "energy",
+    "gradients",
+    "half_life",
+    "hypotheses",
+    "linear",
+    "log_spaced",
+    "measure",
+    "memory",
+    "network",
+    "network_of",
+    "paper",
+    "register",
+    "representation",
+    "shortest_half_life",
+    "stiffness",
+    "suggest",
+    "watch",
+]

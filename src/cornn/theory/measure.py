@@ -1,0 +1,221 @@
+"""What a network does on given inputs: states, exact Jacobians, their products, exponents, gradients by lag.
+
+Time runs first: an input is (time, batch, features), states are (time + 1, batch, hidden) with the start at 0, and
+slopes, the derivatives of the activation at each step, are (time, batch, hidden).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cornn.functional import ACTIVATIONS
+from cornn.theory.energy import energy
+from cornn.theory.network import SLOPES, Network
+
+__all__ = [
+    "Trajectory",
+    "fading",
+    "finite_part",
+    "follow",
+    "gradient_by_lag",
+    "jacobian",
+    "loss_gradient",
+    "lyapunov_exponents",
+    "product_norms",
+    "separation",
+    "singular_values",
+]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    input: Tensor  # (time, batch, features)
+    y: Tensor  # (time + 1, batch, hidden)
+    z: Tensor  # (time + 1, batch, hidden)
+    slopes: Tensor  # (time, batch, hidden)
+
+    def __len__(self) -> int:
+        return len(self.slopes)
+
+
+@torch.no_grad()
+def follow(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Trajectory:
+    """The states that an input (time, batch, features) leads through, from zero or from `state`."""
+    input = input.detach().to("cpu", torch.float64)
+    drive = input @ network.V.T + network.b
+    y, z = state or (torch.zeros_like(drive[0]), torch.zeros_like(drive[0]))
+    coupling = torch.cat((network.W, network.W_z), 1).T.contiguous()
+    activation = ACTIVATIONS[network.activation]
+    ys, zs, arguments = [y], [z], []
+    for now in drive.unbind(0):
+        argument = torch.addmm(now, torch.cat((y, z), 1), coupling)
+        z = network.kept * z + network.push * (activation(argument) - network.gamma * y)
+        y = y + network.dt * z
+        ys.append(y)
+        zs.append(z)
+        arguments.append(argument)
+    return Trajectory(input, torch.stack(ys), torch.stack(zs), SLOPES[network.activation](torch.stack(arguments)))
+
+
+def finite_part(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
+    """The steps up to the first state beyond `limit`: unstable networks leave the range of floating point. One step is
+    kept at least."""
+    inside = ((trajectory.y.abs() < limit) & (trajectory.z.abs() < limit)).all(-1).all(-1)
+    steps = len(trajectory) if inside.all() else max(1, inside.long().argmin().item() - 1)
+    return Trajectory(
+        trajectory.input[:steps], trajectory.y[: steps + 1], trajectory.z[: steps + 1], trajectory.slopes[:steps]
+    )
+
+
+def _blocks(network: Network, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """The paper's B and C (eq:grad7), each (..., hidden, hidden): how z_n depends on y_{n-1} and z_{n-1}."""
+    push, scaled = network.push, (network.push * slope)[..., None]
+    B = scaled * network.W - torch.diag(push * network.gamma)
+    return B, scaled * network.W_z + torch.diag(network.kept)
+
+
+def jacobian(network: Network, slope: Tensor) -> Tensor:
+    """The exact Jacobian of a step for the state (y, z): (..., 2 hidden, 2 hidden) from slopes (..., hidden)."""
+    B, C = _blocks(network, slope)
+    eye, dt = torch.eye(network.hidden_size, dtype=torch.float64), network.dt[:, None]
+    return torch.cat((torch.cat((eye + dt * B, dt * C), -1), torch.cat((B, C), -1)), -2)
+
+
+def _norm(network: Network, product: Tensor, norm: str) -> Tensor:
+    if norm == "max":
+        return product.abs().sum(-1).amax(-1)
+    if norm == "energy":
+        weights = torch.cat((torch.sqrt(network.gamma), torch.ones_like(network.gamma)))
+        product = weights[:, None] * product / weights
+    elif norm != "euclid":
+        raise ValueError(f"unknown norm {norm!r}: choose max, euclid or energy")
+    return torch.linalg.matrix_norm(product, 2)
+
+
+@torch.no_grad()
+def product_norms(
+    network: Network, trajectory: Trajectory, *, norm: str = "max", every: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Lags 0, `every`, 2 `every`, ... and the natural logarithms of ||dX_n/dX_k|| at them, (lags, batch); n is the last
+    step.
+
+    norm: "max" (the paper's), "euclid", or "energy" (that of sqrt(gamma) y and z). One product a sequence is kept, and
+        its size apart from it, so that nothing over- or underflows.
+    """
+    steps, batch = trajectory.slopes.shape[:2]
+    m = network.hidden_size
+    product = torch.eye(2 * m, dtype=torch.float64).expand(batch, 2 * m, 2 * m)
+    size = torch.zeros(batch, dtype=torch.float64)
+    lags, logs = [0], [torch.zeros(batch, dtype=torch.float64)]
+    for lag in range(1, steps + 1):
+        B, C = _blocks(network, trajectory.slopes[steps - lag])
+        for_y = product[..., :m]
+        for_z = for_y * network.dt + product[..., m:]
+        product = torch.cat((for_y + for_z @ B, for_z @ C), -1)
+        largest = product.abs().amax((-1, -2))
+        product, size = product / largest[:, None, None], size + torch.log(largest)
+        if lag % every == 0:
+            lags.append(lag)
+            logs.append(size + torch.log(_norm(network, product, norm)))
+    return torch.tensor(lags), torch.stack(logs)
+
+
+@torch.no_grad()
+def singular_values(network: Network, trajectory: Trajectory, lag: int) -> Tensor:
+    """Of dX_n/dX_{n - lag}, n the last step: (batch, 2 hidden), largest first."""
+    steps = len(trajectory)
+    product = torch.eye(2 * network.hidden_size, dtype=torch.float64)
+    for slope in trajectory.slopes[steps - lag :]:
+        product = jacobian(network, slope) @ product
+    return torch.linalg.svdvals(product)
+
+
+@torch.no_grad()
+def lyapunov_exponents(network: Network, trajectory: Trajectory, count: int = 1, *, skip: int = 0) -> Tensor:
+    """The `count` largest finite-time Lyapunov exponents, a step: (batch, count), natural logarithms, by QR.
+
+    skip: steps at the beginning that turn the tangent vectors but are not counted.
+    """
+    steps, batch, m = trajectory.slopes.shape
+    # Tangent vectors that no symmetry of the network singles out.
+    random = torch.Generator().manual_seed(0)
+    start = torch.randn(batch, 2 * m, count, generator=random, dtype=torch.float64)
+    vectors, _ = torch.linalg.qr(start)
+    total = torch.zeros(batch, count, dtype=torch.float64)
+    dt, push, kept = network.dt[:, None], network.push[:, None], network.kept[:, None]
+    for number, slope in enumerate(trajectory.slopes):
+        y, z = vectors[:, :m], vectors[:, m:]
+        force = slope[..., None] * (network.W @ y + network.W_z @ z) - network.gamma[:, None] * y
+        z = kept * z + push * force
+        vectors, triangle = torch.linalg.qr(torch.cat((y + dt * z, z), 1))
+        if number >= skip:
+            total += torch.log(triangle.diagonal(dim1=-2, dim2=-1).abs())
+    return total / (steps - skip)
+
+
+def _backward(network: Network, slope: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One step back: from the gradient for (y_n, z_n) to those for the activation's argument and (y_{n-1}, z_{n-1})."""
+    z = z + network.dt * y
+    force = network.push * z
+    argument = slope * force
+    return argument, y - network.gamma * force + argument @ network.W, network.kept * z + argument @ network.W_z
+
+
+def _carried_back(network: Network, trajectory: Trajectory, last: Tensor) -> tuple[Tensor, Tensor]:
+    """For a gradient `last` for y_n: the norms of those for each step's argument and state, both (time, batch)."""
+    y, z = last, torch.zeros_like(last)
+    arguments, states = [], []
+    for slope in trajectory.slopes.flip(0):
+        states.append(torch.sqrt((y**2 + z**2).sum(-1)))
+        argument, y, z = _backward(network, slope, y, z)
+        arguments.append(torch.linalg.vector_norm(argument, dim=-1))
+    return torch.stack(arguments).flip(0), torch.stack(states).flip(0)
+
+
+@torch.no_grad()
+def fading(network: Network, trajectory: Trajectory) -> Tensor:
+    """log10 of |dE_n/dX_k| over |dE_n/dX_n|, n the last step, for a loss that depends on every neuron alike.
+
+    Entry k - 1 is step k's; (time, batch). Below -300 it is cut off.
+    """
+    _, sizes = _carried_back(network, trajectory, torch.ones_like(trajectory.y[-1]))
+    return torch.log10(sizes.clamp(min=1e-300) / sizes[-1])
+
+
+@torch.no_grad()
+def gradient_by_lag(network: Network, trajectory: Trajectory, target: Tensor | float = 0.0) -> dict[str, Tensor]:
+    """The sizes of dE_n^(k)/dtheta (eq:grad2), n the last step, for E_n = |y_n - target|**2 / 2.
+
+    Entry k - 1 along the first axis is step k's; (time, batch). "W", "W_z", "V" and "b" hold the Euclidean norm over
+    all entries of that weight, "state" that of dE_n/dX_k.
+    """
+    own, state = _carried_back(network, trajectory, trajectory.y[-1] - target)
+    # Step k's part is the product of a column and a row, so that its norm is the product of theirs.
+    factors = {"W": trajectory.y[:-1], "W_z": trajectory.z[:-1], "V": trajectory.input}
+    return {name: own * torch.linalg.vector_norm(row, dim=-1) for name, row in factors.items()} | {
+        "b": own,
+        "state": state,
+    }
+
+
+@torch.no_grad()
+def loss_gradient(network: Network, trajectory: Trajectory, target: Tensor | float = 0.0) -> dict[str, Tensor]:
+    """The gradients for V, W, W_z and b of the paper's loss (eq:lf1), E = sum_n |y_n - target_n|**2 / (2 steps), one a
+    sequence: (batch, ...)."""
+    steps = len(trajectory)
+    misfit = (trajectory.y[1:] - target) / steps
+    y = z = torch.zeros_like(trajectory.y[0])
+    arguments = []
+    for slope, own in zip(trajectory.slopes.flip(0), misfit.flip(0), strict=True):
+        argument, y, z = _backward(network, slope, y + own, z)
+        arguments.append(argument)
+    whole = torch.stack(arguments).flip(0)
+    factors = {"W": trajectory.y[:-1], "W_z": trajectory.z[:-1], "V": trajectory.input}
+    return {name: torch.einsum("tbi,tbj->bij", whole, row) for name, row in factors.items()} | {"b": whole.sum(0)}
+
+
+def separation(network: Network, input: Tensor, other: Tensor) -> Tensor:
+    """The energy of the difference of the states under two inputs, (time + 1, batch)."""
+    one, two = follow(network, input), follow(network, other)
+    return energy(network, one.y - two.y, one.z - two.z).sum(-1)

@@ -1,0 +1,104 @@
+"""How fast gradients grow or fade at the most: a small gain theorem for networks of oscillators (docs/theory.md).
+
+A neuron is a linear filter of its force, and a perturbation's force is D (W dy + W_z dz) with slopes D between 0 and 1.
+Weigh all sequences by r**-n. If r exceeds every neuron's spectral radius, the filters have finite gains then, and if
+the gain of the whole loop is below 1, every perturbation is O(r**n): Jacobian products are K r**(n - k) at the most.
+With r < 1 this says that gradients must vanish, and how fast; with r > 1 how fast they can grow.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from cornn.theory.linear import spectral_radius
+from cornn.theory.network import Network
+
+__all__ = ["filter_gains", "log_growth_bound", "loop_gain", "slowest_rate"]
+
+
+def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
+    """The largest moduli, on the circle |x| = r, of each neuron's transfer functions from force to the y and z before.
+
+    They are push dt r / |p| and push |x - 1| / |p| with p(x) = x**2 - trace x + kept. Both |p|**2 and |x - 1|**2 are
+    polynomials of the cosine of the angle, so that the largest are found among few candidates.
+    """
+    dt, push, kept = network.dt, network.push, network.kept
+    trace = 1 + kept - dt * push * network.gamma
+    q2, q1 = 4 * kept * r**2, -2 * trace * r * (r**2 + kept)
+    q0 = r**4 + trace**2 * r**2 + kept**2 - 2 * kept * r**2
+    n0, n1 = r**2 + 1, -2 * r
+    one = torch.ones_like(kept)
+    # |p|**2 is least at an end or at the vertex of its parabola, the quotient largest there or where it is flat.
+    vertex = torch.where(q2 != 0, -q1 / torch.where(q2 != 0, 2 * q2, one), one)
+    a, half_b, c = -n1 * q2, -n0 * q2, n1 * q0 - n0 * q1
+    root = torch.sqrt(torch.clamp(half_b**2 - a * c, min=0))
+    safe = torch.where(a != 0, a, one)
+    flat = [torch.where(a != 0, (-half_b + sign * root) / safe, one) for sign in (1, -1)]
+    cosines = torch.stack([one, -one, *(torch.clamp(x, -1, 1) for x in (vertex, *flat))])
+    # Near a root of p its polynomial in the cosine cancels; the distances to the roots do not.
+    x = r * torch.complex(cosines, torch.sqrt(1 - cosines**2))
+    half = torch.complex(trace / 2, torch.zeros_like(trace))
+    split = torch.sqrt(half**2 - kept)
+    size = (x - half - split).abs() * (x - half + split).abs()
+    return push * dt * r / size.amin(0), push * ((x - 1).abs() / size).amax(0)
+
+
+def loop_gain(network: Network, r: float) -> float:
+    """The gain of the whole loop for sequences weighed by r**-n; infinite unless r exceeds every spectral radius."""
+    own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping)
+    if not (own < r).all():
+        return math.inf
+    y, z = filter_gains(network, r)
+    if not (y.isfinite().all() and z.isfinite().all()):  # r is a spectral radius, but for a rounding
+        return math.inf
+    return (torch.linalg.matrix_norm(network.W * y, 2) + torch.linalg.matrix_norm(network.W_z * z, 2)).item()
+
+
+def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
+    """The smallest r whose loop gain is below 1: no Jacobian product decays slower, or grows faster, than r**lag."""
+    own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping).max().item()
+    low, high = own, max(2 * own, 2.0)
+    while loop_gain(network, high) >= 1:
+        low, high = high, 2 * high
+    while high - low > tolerance * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if loop_gain(network, middle) < 1 else (middle, high)
+    return high
+
+
+def log_growth_bound(network: Network, steps: int, rates: int = 12) -> Tensor:
+    """The logarithm of a bound on ||dX_n/dX_k|| (for Euclidean norms), for n - k from 0 to `steps`.
+
+    The least over `rates` values of r: those near the slowest have large constants and win at long lags.
+    """
+    least = slowest_rate(network)
+    rs = least + torch.logspace(-6, 0.3, rates, dtype=torch.float64) * max(least, 0.1)
+    gains = torch.tensor([loop_gain(network, r) for r in rs.tolist()], dtype=torch.float64)
+    rs, gains = rs[gains < 1], gains[gains < 1]
+    free, impulse = _weighed_responses(network, rs, steps)
+    coupling = torch.linalg.matrix_norm(torch.cat((network.W, network.W_z), 1), 2)
+    # free[n] is the norm of n free steps over r**n; the force they cause comes one step later.
+    caused = coupling * torch.sqrt((free**2).sum(0)) / rs
+    constants = free.amax(0) + torch.sqrt((impulse**2).sum(0)) * caused / (1 - gains)
+    lags = torch.arange(steps + 1, dtype=torch.float64)[:, None]
+    return torch.cat((torch.zeros(1, dtype=torch.float64), (torch.log(constants) + lags * torch.log(rs)).amin(1)[1:]))
+
+
+def _weighed_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    """For n = 0 to `steps` and each r: the largest norms, over the neurons, of n free steps, and of the state n steps
+    after a unit force, both over r**n; (steps + 1, rates)."""
+    # Neurons with the same constants are the same here.
+    alike = torch.unique(torch.stack((network.dt, network.gamma, network.epsilon, network.kept, network.push)), dim=1)
+    dt, gamma, _, kept, push = alike.unsqueeze(2)
+    y = torch.stack((torch.ones_like(dt), torch.zeros_like(dt), dt * push)).expand(-1, -1, len(rs))
+    z = torch.stack((torch.zeros_like(dt), torch.ones_like(dt), push)).expand(-1, -1, len(rs))
+    free, impulse = [], []
+    for _ in range(steps + 1):
+        squared = y**2 + z**2
+        # The Frobenius norm of the 2 x 2 power: not below its spectral norm.
+        free.append(torch.sqrt(squared[0] + squared[1]).amax(0))
+        impulse.append(torch.sqrt(squared[2]).amax(0))
+        z = (kept * z - push * gamma * y) / rs
+        y = y / rs + dt * z
+    return torch.stack(free), torch.stack(impulse)

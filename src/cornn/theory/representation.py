@@ -1,0 +1,50 @@
+"""The paper's formula for a product of Jacobians (eq:vg2), and the gradient that it makes of it (eq:vg8), evaluated.
+
+Their remainders are said to be of order dt and dt**3. Measured, they grow with the square of the time between the two
+steps: the formulas serve at short lags only.
+"""
+
+import torch
+from torch import Tensor
+
+from cornn.theory.measure import Trajectory, _blocks, jacobian
+from cornn.theory.network import Network
+
+__all__ = ["leading_gradient", "leading_remainder"]
+
+
+@torch.no_grad()
+def leading_remainder(network: Network, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
+    """Norms, for maximum norms, of dX_n/dX_0 and of what eq:vg2 leaves out of it, for n = 1, 2, ...: (time, batch)."""
+    batch, m = trajectory.slopes.shape[1:]
+    dt = network.dt[:, None]
+    eye = torch.eye(m, dtype=torch.float64).expand(batch, m, m)
+    exact = torch.eye(2 * m, dtype=torch.float64).expand(batch, 2 * m, 2 * m)
+    for_velocity, for_position, sums = eye, torch.zeros_like(eye), torch.zeros_like(eye)
+    whole, left = [], []
+    for slope in trajectory.slopes:
+        B, C = _blocks(network, slope)
+        exact = jacobian(network, slope) @ exact
+        for_velocity, for_position = C @ for_velocity, C @ for_position + B
+        sums = sums + for_velocity
+        leading = torch.cat((torch.cat((eye, dt * sums), -1), torch.cat((for_position, for_velocity), -1)), -2)
+        whole.append(exact.abs().sum(-1).amax(-1))
+        left.append((exact - leading).abs().sum(-1).amax(-1))
+    return torch.stack(whole), torch.stack(left)
+
+
+@torch.no_grad()
+def leading_gradient(network: Network, trajectory: Trajectory) -> Tensor:
+    """The leading terms of eq:vg8 without their last factor y_{k-1}^j, for E_n = |y_n|**2 / 2: (time, batch, hidden).
+
+    Its counterpart is the gradient for the activation's argument at step k, which is what dE_n^(k)/db is.
+    """
+    last = trajectory.y[-1]
+    carried = torch.zeros_like(last)
+    found = []
+    for slope, after in zip(trajectory.slopes.flip(0), [None, *trajectory.slopes.flip(0)[:-1]], strict=True):
+        if after is not None:
+            _, C = _blocks(network, after)
+            carried = ((last + carried).unsqueeze(-2) @ C).squeeze(-2)
+        found.append(network.push * network.dt * slope * (last + carried))
+    return torch.stack(found).flip(0)

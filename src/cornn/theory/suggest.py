@@ -1,0 +1,93 @@
+"""Constants and a start for a sequence length, from the linear picture.
+
+What is known: the values below solve the adding problem at 500 steps from every seed tried, and nearly so at 1,000
+(docs/adding.md has the records). Beyond 1,000 steps nothing that was tried solves it: there the values keep gradients
+alive at the start, which is measured, but whether a network learns from them is an open question.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cornn.layers import CoRNN
+from cornn.theory.linear import half_life, log_spaced, shortest_half_life, stability_limit, stiffness
+
+__all__ = ["Suggestion", "suggest"]
+
+TRIED = 500  # steps; what the constants below were found at
+STEP = 0.3  # dt there, and for shorter sequences
+LOST = 0.7  # epsilon dt: the share of its velocity that a neuron loses in a step
+HALF_LIVES = (0.1, 2.0)  # as shares of the sequence
+SOLVED = 1000  # steps; the longest at which the adding problem was solved with values like these
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    length: int
+    hidden_size: int
+    dt: float
+    gamma: Tensor  # (hidden)
+    epsilon: float
+    damping: str
+    half_lives: Tensor  # (hidden), in steps
+    init: str
+    centre: bool  # whether to call `layer.centre_` with the mean of the data
+
+    @property
+    def explained(self) -> str:
+        """Why these values, and how far they are known to carry."""
+        first, last = self.half_lives[0].item(), self.half_lives[-1].item()
+        limit = stability_limit(self.gamma, self.epsilon, damping=self.damping).min().item()
+        known = (
+            "The adding problem was solved at this length or a longer one with values like these (docs/adding.md)."
+            if self.length <= SOLVED
+            else f"No values that were tried solve the adding problem beyond {SOLVED:,} steps: take these as a start, "
+            "not as an answer."
+        )
+        return (
+            f"{self.length:,} steps, {self.hidden_size} neurons: dt = {self.dt:.3g}, epsilon = {self.epsilon:.3g}, "
+            f"gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, one a neuron, so that what "
+            f"one holds halves in {first:.0f} to {last:.0f} steps. dt is stable up to {limit:.3g}. All neurons are "
+            f"overdamped: they hold, they do not ring. Start with init={self.init!r}, which couples them little"
+            + (", and call layer.centre_ with the mean of your data: " if self.centre else "; ")
+            + "slow neurons add up what drives them, and only a drive without a mean keeps them from filling up. "
+            + known
+        )
+
+    def layer(self, input_size: int, **options) -> CoRNN:
+        """A layer with these constants; `options` are others of `CoRNN`."""
+        constants = {"dt": self.dt, "gamma": self.gamma, "epsilon": self.epsilon, "damping": self.damping}
+        return CoRNN(input_size, self.hidden_size, **({**constants, "init": self.init} | options))
+
+
+def suggest(
+    length: int,
+    hidden_size: int,
+    *,
+    shortest: float | None = None,
+    longest: float | None = None,
+    dt: float | None = None,
+    damping: str = "explicit",
+) -> Suggestion:
+    """dt, gamma and epsilon for sequences of `length` steps.
+
+    shortest, longest: half-lives in steps, if you know how far your data asks to be remembered; else a tenth of the
+        sequence and twice its length.
+    dt: the step; else 0.3 up to 500 steps and 0.3 sqrt(500 / length) beyond. With epsilon dt fixed, one unit of force
+        moves a slow neuron by dt / epsilon, so that this keeps what a whole sequence of forces adds up to.
+    """
+    if length < 2 or hidden_size < 1:
+        raise ValueError(f"length must be 2 or more and hidden_size 1 or more, got {length} and {hidden_size}")
+    dt = STEP * min(1.0, (TRIED / length) ** 0.5) if dt is None else dt
+    if not 0 < dt < 1:
+        raise ValueError(f"dt must lie between 0 and 1, got {dt}")
+    # The same share of the velocity is lost with either damping: 1 - dt epsilon = 1 / (1 + dt epsilon').
+    epsilon = LOST / dt if damping == "explicit" else LOST / (1 - LOST) / dt
+    least = shortest_half_life(dt, epsilon, damping=damping)
+    first = max(HALF_LIVES[0] * length if shortest is None else shortest, least)
+    last = max(HALF_LIVES[1] * length if longest is None else longest, first)
+    half_lives = log_spaced(first, last, hidden_size) if hidden_size > 1 else torch.tensor([last], dtype=torch.float64)
+    gamma = stiffness(torch.clamp(half_lives, min=least), dt, epsilon, damping=damping)
+    exact = half_life(dt, gamma, epsilon, damping=damping)
+    return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, exact, "memory", True)

@@ -1,0 +1,119 @@
+"""`cornn check`: rows, words, page, exit codes."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cornn.__main__ import main
+from cornn.report import check
+from cornn.theory import bounds
+
+SMALL = {"hidden_size": 8, "length": 40}
+
+
+@pytest.fixture
+def cornn(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["cornn", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_a_stiff_layer_forgets_and_is_told_so():
+    found = check.examine(check.fresh(0.016, 94.5, 9.5, hidden_size=32, length=300))
+    assert found.sound
+    assert "every gradient must vanish, whatever the input" in found.meaning
+    assert "can hardly be learned from" in found.meaning
+    assert {condition.name for condition in found.conditions if not condition.holds} >= {"steps dt <= 1"}
+    assert all(held is None or held.holds for _, held in found.held)
+
+
+def test_an_unstable_layer_is_told_so():
+    found = check.examine(check.fresh(0.9, 40.0, 0.1, hidden_size=8, length=200))
+    assert "An uncoupled neuron is unstable" in found.meaning
+    assert "of 200 steps; what follows is of those" in found.meaning
+    assert found.sound
+    assert "svg" in check.page(found)
+
+
+def test_the_papers_case_has_the_strict_product():
+    subject = check.fresh(0.01, 1.0, 1.0, damping="implicit", hidden_size=4, length=40)
+    held = {bound.label: held for bound, held in check.examine(subject).held}
+    assert held["eq:norm2"].holds
+
+
+def test_a_task_before_training_and_its_paper_recipe():
+    ours = check.examine(check.of_task("adding", options={"length": 60}))
+    assert "neither vanishing nor exploding" in ours.meaning
+    assert ours.subject.input.shape == (60, 2, 2)
+    with pytest.raises(ValueError, match="unknown task 'juggling'"):
+        check.of_task("juggling")
+
+
+def test_a_broken_bound_is_seen_and_strict_fails(cornn, monkeypatch):
+    wrong = replace(bounds.BOUNDS[1], held=lambda network, trajectory: bounds.Held(1.0, 2.0, False))
+    monkeypatch.setattr(bounds, "BOUNDS", (wrong,))
+    code, out, _ = cornn(
+        "check", "--dt", "0.1", "--gamma", "1", "--epsilon", "1", "--hidden-size", "4", "--length", "20"
+    )
+    assert code == 0
+    assert "BROKEN" in out
+    code, _, _ = cornn(
+        "check", "--dt", "0.1", "--gamma", "1", "--epsilon", "1", "--hidden-size", "4", "--length", "20", "--strict"
+    )
+    assert code == 1
+
+
+def test_check_prints_tables_and_writes_a_page_that_stands_alone(cornn, tmp_path):
+    arguments = ("--dt", "0.1", "--gamma", "0.5", "--epsilon", "4", "--hidden-size", "6", "--length", "30")
+    code, out, err = cornn("check", *arguments, "--html", "page/check.html", "--strict")
+    assert (code, err) == (0, "")
+    for word in ("hypothesis of the paper", "bound that stands", "half-life in steps", "Measured over 30 steps"):
+        assert word in " ".join(out.split())
+    text = (tmp_path / "page/check.html").read_text(encoding="utf8")
+    assert "data:image/svg+xml;base64," in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+    for word in ("prop:n3_cont", "Bounds that stand", "eq:ndt"):
+        assert word in text
+
+
+def test_check_of_a_run(cornn):
+    short = ["--length", "20", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
+    assert cornn("train", "adding", *short, "--out", "here", "--quiet")[0] == 0
+    code, out, _ = cornn("check", "here", "--strict")
+    assert code == 0
+    assert "here: adding after training, 2 sequences of 20 steps" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "cornn: check what? Give one of"),
+        (("--task", "adding", "--dt", "0.1"), "cornn: check what? Give one of"),
+        (("--dt", "0.1"), "cornn: a fresh layer needs all three"),
+        (("--task", "lorenz96", "--length", "5"), "cornn: the task lorenz96 has no --length of its own"),
+        (("nowhere",), "cornn: nowhere is not a run folder"),
+    ],
+)
+def test_what_cannot_be_checked_is_said_on_one_line(cornn, arguments, sentence):
+    code, _, err = cornn("check", *arguments)
+    assert code == 2
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+
+
+def test_long_sequences_are_cut():
+    assert check.fresh(0.1, 1.0, 1.0, hidden_size=2, length=5000).input.shape[0] == check.MOST_STEPS
+    assert torch.isfinite(check.fresh(0.1, 1.0, 1.0, **SMALL).input).all()

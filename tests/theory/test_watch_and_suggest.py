@@ -1,0 +1,130 @@
+"""What is logged during training, and what is suggested before it."""
+
+import math
+import time
+
+import pytest
+import torch
+
+from cornn import CoRNN
+from cornn.seeds import generator
+from cornn.theory import hypotheses, linear, measure, network_of, suggest, watch
+
+LENGTHS = (100, 500, 2000)
+
+
+def an_input(length, batch=4):
+    return torch.rand(length, batch, 2, generator=generator(0, "input"))
+
+
+def gradient_at_the_first_step(layer, length):
+    return watch(layer, an_input(length))["gradient_first"]
+
+
+def test_watch_tells_what_the_functions_tell():
+    layer = CoRNN(2, 16, dt=0.05, gamma=2.0, epsilon=3.0)
+    found = watch(layer, an_input(50))
+    network = network_of(layer)
+    assert found["assumption"] == hypotheses.assumption(network)
+    assert found["assumption_limit"] == pytest.approx(0.05**0.5)
+    assert found["r"] == hypotheses.largest_r(network)
+    assert found["eta"] == hypotheses.eta(network)
+    assert found["constant"] == hypotheses.smallest_constant(network, 0.5)
+    assert 0 < found["energy_share"] < 1
+    assert found["gradient_first"] < found["gradient_half"] < found["gradient_quarter"] < 0
+    assert all(math.isfinite(value) for value in found.values())
+
+
+def test_watch_leaves_the_layer_and_its_gradients_alone():
+    layer = CoRNN(2, 8)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    watch(layer, an_input(20).requires_grad_())
+    assert all(parameter.grad is None for parameter in layer.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+
+def test_watch_costs_about_as_much_as_a_few_training_steps():
+    """One call at every hundredth step is then a small share; benchmarks/theory_watch.py measures it."""
+    layer, input = CoRNN(2, 64), an_input(200, 50)
+
+    def seconds(work):
+        work()
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    assert seconds(lambda: watch(layer, input)) < 25 * seconds(lambda: layer(input)[0].sum().backward())
+
+
+def test_an_unstable_layer_is_watched_too():
+    layer = CoRNN(2, 4, dt=0.9, gamma=80.0, epsilon=0.1)
+    found = watch(layer, an_input(400))
+    assert found["energy_share"] == 0
+    assert found["energy"] > 1e6
+    assert all(math.isfinite(value) for value in found.values())
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_suggested_constants_are_stable_and_span_the_sequence(length, damping):
+    found = suggest(length, 32, damping=damping)
+    constants = (found.dt, found.gamma, found.epsilon)
+    steps = linear.half_life(*constants, damping=damping)
+    torch.testing.assert_close(steps[0].item(), 0.1 * length, rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(steps[-1].item(), 2.0 * length, rtol=1e-6, atol=0.0)
+    assert (found.dt < 0.5 * linear.stability_limit(found.gamma, found.epsilon, damping=damping)).all()
+    assert (linear.damping_ratio(found.gamma, found.epsilon) > 1).all()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_suggested_starts_neither_vanish_nor_explode_where_the_papers_vanish(length):
+    layer = suggest(length, 32).layer(2)
+    layer.reset_parameters(generator(0, "suggest"))
+    layer.centre_(torch.tensor([0.5, 0.5]))
+    assert -1 < gradient_at_the_first_step(layer, length) < 1
+    paper = CoRNN(2, 32, dt=0.016, gamma=94.5, epsilon=9.5)
+    paper.reset_parameters(generator(0, "suggest"))
+    if length >= 500:
+        assert gradient_at_the_first_step(paper, length) < -15
+
+
+def test_suggestions_say_how_far_they_are_known_to_carry():
+    assert "was solved at this length" in suggest(500, 64).explained
+    assert "solve the adding problem beyond 1,000 steps" in suggest(5000, 64).explained
+    own = suggest(300, 8, shortest=5, longest=50)
+    assert own.half_lives[-1].item() == pytest.approx(50, rel=1e-6)
+    assert suggest(300, 1).gamma.shape == (1,)
+    assert suggest(300, 8, dt=0.1).dt == 0.1
+
+
+def test_suggest_refuses_nonsense():
+    with pytest.raises(ValueError, match="length must be 2 or more"):
+        suggest(1, 8)
+    with pytest.raises(ValueError, match="dt must lie between 0 and 1"):
+        suggest(100, 8, dt=1.5)
+
+
+def test_the_suggestion_at_500_steps_is_the_recipe():
+    """The recipe of docs/adding.md, whose records say that it is solved from every seed tried."""
+    from cornn.paper import RECIPES
+
+    recipe, found = RECIPES["adding"]["ours"], suggest(500, 64)
+    assert (found.dt, found.init, found.centre) == (recipe.dt, recipe.init, recipe.centre)
+    assert found.epsilon == pytest.approx(recipe.epsilon, rel=2e-3)
+    assert tuple(share * 500 for share in recipe.half_lives) == pytest.approx((50, 1000))
+
+
+def test_measure_needs_a_cornn():
+    with pytest.raises(ValueError, match="this is a LSTM"):
+        network_of(torch.nn.LSTM(2, 3))
+    with pytest.raises(ValueError, match="unknown damping 'none'"):
+        measure.follow(_unknown(), an_input(3))
+
+
+def _unknown():
+    from cornn.theory import network
+
+    return network(torch.eye(2), torch.eye(2), 0.1, 1.0, 1.0, damping="none")
