@@ -106,7 +106,7 @@ class Group:
 
     def step(self) -> None:
         options, (V, b, R, head, offset) = self.options, self.weights
-        input, target = draw(options.batch_size, options.length, self.random)
+        input, target, _ = draw(options.batch_size, options.length, self.random)
         input = input[:, None].expand(-1, self.models, -1, -1)
         _, last = engine.run(
             input,

@@ -9,6 +9,8 @@ import re
 import sys
 from pathlib import Path
 
+from theory_tables import TABLES as THEORY
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 
@@ -51,6 +53,74 @@ def speed_cpu() -> str:
         ratio = f"{here['plain loop'] / best:.1f}; {here['nn.LSTM'] / best:.1f}"
         lines.append(f"| {key[0]}, {key[1]}, {key[2]} | {key[3]} | " + " | ".join(cells) + f" | {ratio} |")
     return "\n".join(lines)
+
+
+def _by_contender(record: str, field: str, scale: float, digits: int, threads: bool) -> str:
+    """One figure of every contender of a record of `cornn bench`, a row for each case and number of threads."""
+    if not (RESULTS / record).exists():
+        return "There is no record yet."
+    rows = json.loads((RESULTS / record).read_text(encoding="utf8"))["rows"]
+    names = sorted(dict.fromkeys(row["contender"] for row in rows), key=lambda name: (name.startswith("coRNN"), name))
+    lines = [
+        "| case | steps, batch, neurons, inputs | " + ("threads | " if threads else "") + " | ".join(names) + " |",
+        "| --- | --- |" + " ---: |" * (len(names) + threads),
+    ]
+    for case, number in dict.fromkeys((row["case"], row["threads"]) for row in rows):
+        here = {row["contender"]: row for row in rows if (row["case"], row["threads"]) == (case, number)}
+        if not threads and number != rows[0]["threads"]:
+            continue
+        sizes = next(iter(here.values()))
+        figures = [here.get(name, {}).get(field) for name in names]
+        cells = ["-" if figure is None else f"{figure * scale:,.{digits}f}" for figure in figures]
+        lines.append(
+            f"| {case} | {sizes['steps']}, {sizes['batch']}, {sizes['hidden']}, {sizes['inputs']} | "
+            + (f"{number} | " if threads else "")
+            + " | ".join(cells)
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def speed_cpu_both() -> str:
+    """Milliseconds of forward and backward."""
+    return _by_contender("speed-cpu.json", "seconds", 1e3, 1, threads=True)
+
+
+def speed_cpu_forward() -> str:
+    """Milliseconds of the forward pass alone."""
+    return _by_contender("speed-cpu.json", "forward_seconds", 1e3, 1, threads=True)
+
+
+def speed_cpu_memory() -> str:
+    """Megabytes at the peak of forward and backward, which do not depend on the threads."""
+    return _by_contender("speed-cpu.json", "memory", 1e-6, 1, threads=False)
+
+
+def bench_cuda() -> str:
+    """Milliseconds of forward and backward, as PyTorch launches it and replayed as a graph."""
+    return _by_contender("bench-cuda.json", "seconds", 1e3, 2, threads=False)
+
+
+def speed_against() -> str:
+    """How the cost grows, for each record that there is: a table, and the picture that belongs to it."""
+    parts = []
+    for path in sorted(RESULTS.glob("speed-against-*.json")):
+        content = json.loads(path.read_text(encoding="utf8"))
+        rows = content["rows"]
+        values = sorted({row["value"] for row in rows})
+        lines = [
+            f"| {content['measured']} | " + " | ".join(f"{value:,}" for value in values) + " |",
+            "| --- |" + " ---: |" * len(values),
+        ]
+        for name in dict.fromkeys(row["contender"] for row in rows):
+            here = {row["value"]: row["seconds"] / row["steps"] * 1e6 for row in rows if row["contender"] == name}
+            cells = [f"{here[value]:,.2f}" if value in here else "-" for value in values]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        picture = f"figures/{path.stem}.svg"
+        if (ROOT / "docs" / picture).exists():
+            lines += ["", f"![{content['measured']}, microseconds a step]({picture})"]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) or "There is no record yet."
 
 
 def speed_cuda() -> str:
@@ -96,7 +166,18 @@ def adding_ablation() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"adding-ablation": adding_ablation, "adding": adding, "speed-cpu": speed_cpu, "speed-cuda": speed_cuda}
+TABLES = {
+    "adding-ablation": adding_ablation,
+    "adding": adding,
+    "speed-cpu": speed_cpu,
+    "speed-cpu-both": speed_cpu_both,
+    "speed-cpu-forward": speed_cpu_forward,
+    "speed-cpu-memory": speed_cpu_memory,
+    "speed-cuda": speed_cuda,
+    "bench-cuda": bench_cuda,
+    "speed-against": speed_against,
+    **THEORY,
+}
 
 
 def rewritten(text: str) -> str:

@@ -1,6 +1,9 @@
+import json
 import os
+import signal
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -49,10 +52,9 @@ def test_evaluate_prints_the_figure_again(cornn):
 
 
 def test_resume_goes_on(cornn, tmp_path, monkeypatch):
-    from cornn import training
+    from cornn.training import loop
 
-    real = training._metric
-    calls = []
+    real, calls = loop.metric, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -60,14 +62,101 @@ def test_resume_goes_on(cornn, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(training, "_metric", interrupted)
+    monkeypatch.setattr(loop, "metric", interrupted)
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 130
     assert "`cornn resume RUN` goes on from the last checkpoint" in err
-    monkeypatch.setattr(training, "_metric", real)
+    monkeypatch.setattr(loop, "metric", real)
     code, out, _ = cornn("resume", "here", "--quiet")
     assert code == 0
     assert "after 20 steps" in out
+
+
+def test_a_signal_exits_with_its_code_and_leaves_a_checkpoint(cornn, tmp_path, monkeypatch):
+    from cornn.training import loop
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0.5
+
+    monkeypatch.setattr(loop, "metric", interrupted)
+    code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
+    assert code == 143
+    assert "`cornn resume RUN` goes on from the last checkpoint" in err
+    assert (tmp_path / "here/checkpoint.pt").exists()
+
+
+def test_json_is_one_line_an_evaluation_and_one_for_the_result(cornn):
+    code, out, err = cornn("train", "adding", *SHORT, "--json")
+    assert code == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row.get("step") for row in rows] == [10, 20, None]
+    assert {"seed", "loss", "metric", "seconds"} <= set(rows[0])
+    assert rows[2]["test"] > 0
+    assert "adding, 10 steps a sequence" in err
+
+
+def test_a_dry_run_says_what_is_ahead_and_writes_nothing(cornn, tmp_path):
+    code, out, _ = cornn("train", "adding", *SHORT, "--dry-run")
+    assert code == 0
+    assert '"learning_rate": 0.012' in out
+    assert "coRNN with 8 neurons, 161 parameters" in out
+    assert "20 steps of 50 sequences" in out
+    code, out, _ = cornn("train", "lorenz96", "--force", "0.9", "--model", "lstm", "--hidden-size", "44", "--dry-run")
+    assert "LSTM with 44 neurons, 9,201 parameters" in out
+    assert "the paper's LSTM with 44 neurons (F = 0.9): 9k parameters, NRMSE 0.02" in out
+    assert not (tmp_path / "runs").exists()
+    code, out, _ = cornn("train", "psmnist", "--data", "nowhere", "--dry-run")
+    assert code == 0
+    assert "no MNIST under nowhere" in out
+
+
+def test_seeds_have_a_folder_each_and_a_summary(cornn, tmp_path):
+    code, out, _ = cornn("train", "adding", *SHORT, "--seeds", "3", "--out", "here")
+    assert code == 0
+    assert "3 of 3 seeds: mean " in out
+    assert json.loads((tmp_path / "here/summary.json").read_text())["finished"] == 3
+    assert "3 of 3 seeds" in cornn("resume", "here")[1]
+    assert cornn("evaluate", "here/seed-1")[0] == 0
+
+
+def test_a_configuration_from_a_file_with_changes(cornn):
+    cornn("train", "adding", *SHORT, "--clip", "0.7", "--out", "here")
+    code, out, _ = cornn("train", "adding", "--config", "here/config.json", "--seed", "3", "--dry-run")
+    assert code == 0
+    content = json.loads(out[: out.rindex("}") + 1])
+    assert (content["settings"]["clip"], content["settings"]["steps"], content["seed"]) == (0.7, 20, 3)
+    code, out, _ = cornn("train", "psmnist", "--data", "nowhere", "--steps", "7", "--dry-run")
+    assert '"steps": 7' in out
+    assert '"epochs": null' in out
+    assert "is for the task adding, and another one" in cornn("train", "har2", "--config", "here/config.json")[2]
+    assert "no configuration at there.json" in cornn("train", "adding", "--config", "there.json")[2]
+
+
+def test_tensorboard_is_written_or_explained(cornn, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    code, _, err = cornn("train", "adding", *SHORT, "--tensorboard")
+    assert code == 2
+    assert err == 'cornn: --tensorboard needs the package tensorboard: pip install "cornn[tensorboard]"\n'
+    written = []
+
+    class SummaryWriter:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def add_scalar(self, *point):
+            written.append((self.folder, *point[::2]))
+
+        def close(self):
+            written.append("closed")
+
+    module = types.ModuleType("tensorboard")
+    module.SummaryWriter = SummaryWriter
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    assert cornn("train", "adding", *SHORT, "--tensorboard", "--out", "here")[0] == 0
+    assert written == [("here/tensorboard/seed-0", name, step) for step in (10, 20) for name in ("loss", "metric")] + [
+        "closed"
+    ]
 
 
 def test_help_teaches(cornn):
@@ -77,7 +166,7 @@ def test_help_teaches(cornn):
         assert word in out
     code, out, _ = cornn("train", "adding", "--help")
     assert code == 0
-    for word in ("--length", "--hidden-size", "--half-lives", "--seed", "--recipe", "{ours,paper}"):
+    for word in ("--length", "--hidden-size", "--half-lives", "--seed", "--recipe", "Other recipes: paper"):
         assert word in out
 
 
@@ -122,6 +211,11 @@ def test_a_run_folder_is_not_overwritten(cornn):
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 2
     assert err == "cornn: here holds a run already: choose another --out, or remove it\n"
+
+
+def test_an_unknown_recipe_and_model(cornn):
+    assert "adding has no recipe 'mine': choose one of ours, paper" in cornn("train", "adding", "--recipe", "mine")[2]
+    assert "unknown model 'lsmt': choose one of cornn, lstm" in cornn("train", "adding", *SHORT, "--model", "lsmt")[2]
 
 
 def test_the_installed_program_answers():

@@ -11,18 +11,20 @@ SOURCE = Path(cornn.__file__).parent
 
 # Imports point upwards only: a module may use those above it, never those below it.
 FLOORS = [
-    ["functional", "constants", "seeds"],
+    ["functional", "constants", "precision", "seeds"],
     ["engine"],
     ["stacking"],
     ["layers"],
     ["__init__"],
     ["theory"],
     ["models"],
+    ["data"],
     ["tasks"],
     ["paper"],
     ["runs"],
     ["training"],
     ["report"],
+    ["bench"],
     ["cli"],
     ["__main__"],
 ]

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tolerances import FLOAT32
 from torch import nn
 
 from cornn import CoRNN
@@ -54,3 +55,24 @@ def test_reset_is_a_function_of_the_generator():
 def test_unknown_reading():
     with pytest.raises(ValueError, match="unknown read 'first': choose last or every"):
         SequenceModel(CoRNN(2, 4), 1, read="first")
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, CoRNN])
+def test_every_layer_is_read_at_each_sequences_end(kind):
+    layer = kind(2, 4)
+    model = SequenceModel(layer, 5)
+    input, lengths = torch.randn(7, 3, 2), torch.tensor([7, 2, 5])
+    want = torch.stack([layer(input[:length, [row]])[0][-1, 0] for row, length in enumerate(lengths)])
+    torch.testing.assert_close(model(input, lengths), model.head(want), **FLOAT32)
+    torch.testing.assert_close(model(input), model.head(layer(input)[0][-1]), **FLOAT32)
+    assert SequenceModel(layer, 5, read="every")(input).shape == (7, 3, 5)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_pytorchs_layers_are_drawn_from_the_generator_as_pytorch_draws_them(kind):
+    models = [SequenceModel(kind(2, 100), 1) for _ in range(2)]
+    for model in models:
+        model.reset_parameters(torch.Generator().manual_seed(3))
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(one, other)
+    assert all(0.09 < parameter.abs().max() <= 0.1 for parameter in models[0].layer.parameters())

@@ -1,6 +1,9 @@
+import errno
 import json
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -26,7 +29,10 @@ def test_a_folder_is_read_back_as_it_was_written(tmp_path):
 
 
 def test_a_second_run_does_not_overwrite_the_first(tmp_path):
-    runs.create(tmp_path, {"seed": 1})
+    run = runs.create(tmp_path, {"seed": 1})
+    with pytest.raises(FileExistsError, match="holds a run already: choose another --out, or go on with `cornn resume"):
+        runs.create(tmp_path, {"seed": 2})
+    run.save_result({})
     with pytest.raises(FileExistsError, match="holds a run already: choose another --out, or remove it"):
         runs.create(tmp_path, {"seed": 2})
     assert runs.open_run(tmp_path).config == {"seed": 1}
@@ -43,18 +49,73 @@ def test_not_a_run_folder(tmp_path):
         runs.open_run(tmp_path)
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+@pytest.mark.parametrize("fails", ["replace", "fsync"])
+def test_a_full_disk_is_said_and_leaves_the_old_files_and_no_other(tmp_path, monkeypatch, fails):
     run = runs.create(tmp_path, {})
     run.save_checkpoint({"step": 1})
 
-    class Unpicklable:
-        def __reduce__(self):
-            raise OSError("No space left on device")
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(OSError, match="No space left"):
-        run.save_checkpoint({"step": 2, "x": Unpicklable()})
+    monkeypatch.setattr(os, fails, full)
+    for write in (run.save_checkpoint, run.save_result, run.save_weights):
+        with pytest.raises(OSError, match=r"cannot write .* \(No space left on device\): .*`cornn resume"):
+            write({})
+    monkeypatch.undo()
     assert run.checkpoint()["step"] == 1
     assert sorted(os.listdir(tmp_path)) == ["checkpoint.pt", "config.json"]
+
+
+def test_checkpoints_that_go_together_change_together(tmp_path, monkeypatch):
+    pair = [runs.create(tmp_path / name, {}) for name in "ab"]
+    runs.save_checkpoints([(run, {"step": 1}) for run in pair])
+
+    class Unpicklable:
+        def __reduce__(self):
+            raise ValueError("not this")
+
+    with pytest.raises(ValueError, match="not this"):
+        runs.save_checkpoints([(pair[0], {"step": 2}), (pair[1], {"step": Unpicklable()})])
+    assert [run.checkpoint()["step"] for run in pair] == [1, 1]
+    assert sorted(os.listdir(tmp_path / "a")) == ["checkpoint.pt", "config.json"]
+    real, calls = os.replace, []
+
+    def broken_off(*names):
+        calls.append(names)
+        if len(calls) == stop:
+            raise KeyboardInterrupt
+        real(*names)
+
+    for stop in range(1, 5):
+        calls.clear()
+        monkeypatch.setattr(os, "replace", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            runs.save_checkpoints([(run, {"step": stop + 1}) for run in pair])
+        monkeypatch.undo()
+        kept = [
+            {run.checkpoint()["step"]} | ({run.checkpoint(True)["step"]} if run.checkpoint(True) else set())
+            for run in pair
+        ]
+        assert kept[0] & kept[1]
+        runs.save_checkpoints([(run, {"step": stop + 1}) for run in pair])
+
+
+def test_one_process_at_a_time(tmp_path):
+    run = runs.create(tmp_path, {})
+    code = (
+        "import sys; from pathlib import Path; from cornn.runs import Run\n"
+        "with Run(Path(sys.argv[1])).locked(): print('held', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(RuntimeError, match="another process is training in"), run.locked():
+            pass
+        (tmp_path / ".new-checkpoint.pt-x").write_text("half")
+        other.kill()
+        other.wait()
+        with run.locked():
+            assert not (tmp_path / ".new-checkpoint.pt-x").exists()
 
 
 def test_a_torn_last_line_is_no_measurement(tmp_path):

@@ -1,6 +1,7 @@
 """The program `cornn`."""
 
 import os
+import signal
 import sys
 
 __all__ = ["main"]
@@ -14,9 +15,9 @@ def main() -> None:
         sys.exit(f'cornn: the command line needs the package {error.name}: pip install "cornn[lab]"')
     try:
         cli.run(sys.argv[1:])
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("cornn: stopped. `cornn resume RUN` goes on from the last checkpoint.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         if os.environ.get("CORNN_DEBUG"):
             raise

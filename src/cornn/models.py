@@ -2,22 +2,31 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from cornn.stacking import Stack
 
 __all__ = ["SequenceModel", "count_parameters"]
 
 
 class SequenceModel(nn.Module):
-    """What a task trains: `prediction = model(input)`.
+    """What a task trains: `prediction = model(input, lengths)`.
 
-    layer: any recurrent layer of this package, time-major. Its first state (y) is what the head reads.
+    layer: any recurrent layer of this package, or `nn.LSTM`, `nn.GRU`, `nn.RNN`; time-major. The head reads the first
+        part of its state (y of coRNN, h of the others).
     outputs: numbers predicted for a sequence, or for each of its steps.
     read: "last" reads the state at each sequence's end, "every" the state after every step.
     encoder: what turns the task's input into features, for instance an embedding of words.
 
-    input: (time, batch, features). The prediction is (batch, outputs), or (time, batch, outputs) with "every".
+    input: (time, batch, features). lengths: (batch), steps of each sequence; None: all of them.
+    The prediction is (batch, outputs), or (time, batch, outputs) with "every".
     """
 
-    def __init__(self, layer: nn.Module, outputs: int, *, read: str = "last", encoder: nn.Module | None = None) -> None:
+    layer: Stack | nn.RNNBase
+
+    def __init__(
+        self, layer: Stack | nn.RNNBase, outputs: int, *, read: str = "last", encoder: nn.Module | None = None
+    ) -> None:
         super().__init__()
         if read not in ("last", "every"):
             raise ValueError(f"unknown read {read!r}: choose last or every")
@@ -27,22 +36,36 @@ class SequenceModel(nn.Module):
         self.read = read
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw layer and head anew; the head as `nn.Linear` draws it."""
-        self.layer.reset_parameters(generator)
-        bound = self.head.in_features**-0.5
-        with torch.no_grad():
-            for parameter in self.head.parameters():
-                parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
+        """Draw layer and head anew, as PyTorch draws them where they are its own; an encoder stays as it is."""
+        if isinstance(self.layer, nn.RNNBase):
+            _draw(self.layer, self.layer.hidden_size**-0.5, generator)
+        else:
+            self.layer.reset_parameters(generator)
+        _draw(self.head, self.head.in_features**-0.5, generator)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
         features = self.encoder(input)
         if self.read == "every":
             output, _ = self.layer(features)
             return self.head(output)
-        state = self.layer.last_state(features)
+        state = self._last_state(features, lengths)
         last = state if isinstance(state, Tensor) else state[0]
         directions = 2 if self.layer.bidirectional else 1
         return self.head(torch.cat(last[-directions:].unbind(0), -1))
+
+    def _last_state(self, features: Tensor, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
+        if isinstance(self.layer, Stack):
+            return self.layer.last_state(features, lengths=lengths)
+        if lengths is None:
+            return self.layer(features)[1]
+        return self.layer(pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False))[1]
+
+
+@torch.no_grad()
+def _draw(module: nn.Module, bound: float, generator: torch.Generator | None) -> None:
+    """All of a module's parameters from U(±bound); the same seed gives the same weights on any device."""
+    for parameter in module.parameters():
+        parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
 
 
 def count_parameters(model: nn.Module) -> int:

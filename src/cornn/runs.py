@@ -2,25 +2,29 @@
 
     config.json        the resolved configuration, the version and the machine
     metrics.jsonl      one line an evaluation
-    checkpoint.pt      everything that training needs to go on
+    checkpoint.pt      everything that training needs to go on (runs trained side by side: also the one before it)
     model.safetensors  the trained weights
     result.json        what was reached; written last, so a folder that has it is complete
 
 Every file appears whole or not at all; metrics.jsonl grows by whole lines. Nothing that a file holds is ever executed.
+While a process trains in the folder it holds the lock of `.lock`, which goes with it, however it ends.
 """
 
+import contextlib
+import io
 import json
 import os
 import platform
+import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
-__all__ = ["Run", "create", "machine", "open_run"]
+__all__ = ["Run", "commit", "create", "machine", "open_run", "read_json", "save_checkpoints", "write_json"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,12 @@ class Run:
 
     @property
     def config(self) -> dict:
-        return _read_json(self.path / "config.json")
+        return read_json(self.path / "config.json")
 
     @property
     def result(self) -> dict | None:
         path = self.path / "result.json"
-        return _read_json(path) if path.exists() else None
+        return read_json(path) if path.exists() else None
 
     def metrics(self) -> list[dict]:
         path = self.path / "metrics.jsonl"
@@ -47,25 +51,30 @@ class Run:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     def log(self, row: Mapping[str, object]) -> None:
-        with open(self.path / "metrics.jsonl", "a", encoding="utf8") as file:
-            file.write(json.dumps(row) + "\n")
+        path = self.path / "metrics.jsonl"
+        try:
+            with open(path, "a", encoding="utf8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise _unwritten(path, error) from error
 
     def forget_after(self, step: int) -> None:
         """Drop what was logged after `step`: it will be measured again."""
         rows = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        _write(self.path / "metrics.jsonl", lambda path: Path(path).write_text(text, encoding="utf8"))
+        _write(self.path / "metrics.jsonl", text.encode())
 
     def save_checkpoint(self, content: Mapping[str, object]) -> None:
-        _write(self.path / "checkpoint.pt", lambda path: torch.save(dict(content), path))
+        save_checkpoints([(self, content)])
 
-    def checkpoint(self) -> dict | None:
-        path = self.path / "checkpoint.pt"
+    def checkpoint(self, before: bool = False) -> dict | None:
+        """The last checkpoint, if there is one; `before`: the one before it, which runs that go together keep."""
+        path = self.path / (BEFORE if before else CHECKPOINT)
         return torch.load(path, weights_only=True, map_location="cpu") if path.exists() else None
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        _write(self.path / "model.safetensors", lambda path: save_file(whole, path))
+        _write(self.path / "model.safetensors", save(whole))
 
     def weights(self) -> dict[str, torch.Tensor]:
         path = self.path / "model.safetensors"
@@ -74,18 +83,53 @@ class Run:
         return load_file(path)
 
     def save_result(self, result: Mapping[str, object]) -> None:
-        _write_json(self.path / "result.json", result)
+        write_json(self.path / "result.json", result)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; what another left half-written is cleared away."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise RuntimeError(f"another process is training in {self.path}: wait for it, or stop it") from None
+        try:
+            for leftover in self.path.glob(f"{_TEMPORARY}*"):
+                leftover.unlink()
+            yield
+        finally:
+            lock.release()
+
+
+def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> None:
+    """Checkpoints of runs that go together, which must be able to go on from the same step.
+
+    Each keeps the one before: wherever this is broken off, all have one of the same step.
+    """
+    with contextlib.ExitStack() as written:
+        for run, content in contents:
+            # PyTorch does not say what is wrong when it cannot write a file: it is given memory in its place.
+            memory = io.BytesIO()
+            torch.save(dict(content), memory)
+            written.enter_context(_written(run.path / CHECKPOINT, memory.getbuffer()))
+        for run, _ in contents if len(contents) > 1 else ():
+            if (run.path / CHECKPOINT).exists():
+                _write(run.path / BEFORE, (run.path / CHECKPOINT).read_bytes())
 
 
 def create(path: Path, config: Mapping[str, object]) -> Run:
     """A new run folder with its configuration; `path` must not hold a run already."""
     if (path / "config.json").exists():
-        raise FileExistsError(f"{path} holds a run already: choose another --out, or remove it")
+        done = (path / "result.json").exists()
+        other = "remove it" if done else f"go on with `cornn resume {path}`"
+        raise FileExistsError(f"{path} holds a run already: choose another --out, or {other}")
     try:
         path.mkdir(parents=True, exist_ok=True)
-        _write_json(path / "config.json", config)
+        write_json(path / "config.json", config)
     except OSError as error:
-        raise OSError(f"cannot write the run folder {path} ({error.strerror}): choose another with --out") from error
+        raise OSError(f"cannot write the run folder {path} ({_reason(error)}): choose another with --out") from error
     return Run(path)
 
 
@@ -107,27 +151,71 @@ def machine() -> dict[str, object]:
     }
 
 
-def _read_json(path: Path) -> dict:
+def commit() -> str | None:
+    """The commit of this package's source, if it runs from a checkout; "+" after it: with changes."""
+    source = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(source), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        if not git("ls-files", "runs.py"):
+            return None
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", str(source)) else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def read_json(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _write_json(path: Path, content: Mapping[str, object]) -> None:
-    text = json.dumps(content, indent=2) + "\n"
-    _write(path, lambda temporary: Path(temporary).write_text(text, encoding="utf8"))
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    _write(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
-def _write(path: Path, write: Callable[[str], object]) -> None:
-    """Write beside the file, then take its place: a reader, or a crash, never sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+CHECKPOINT, BEFORE = "checkpoint.pt", "checkpoint-before.pt"
+_TEMPORARY = ".new-"
+
+
+def _write(path: Path, content: bytes) -> None:
+    with _written(path, content):
+        pass
+
+
+@contextlib.contextmanager
+def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
+    """Write beside the file; it takes the file's place on leaving. A reader, or a crash, never sees half of it."""
+    temporary = None
     try:
-        write(temporary)
-        with open(temporary, "rb") as file:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_TEMPORARY}{path.name}-")
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
             os.fsync(file.fileno())
+        yield
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise _unwritten(path, error) from error
         raise
+
+
+def _unwritten(path: Path, error: OSError) -> OSError:
+    return OSError(
+        f"cannot write {path} ({_reason(error)}): what was there before is as it was; see to it, then go on with "
+        f"`cornn resume {path.parent}`"
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """Why a file could not be written, in the system's words."""
+    cause = error.__cause__ or error
+    return getattr(cause, "strerror", None) or str(cause)

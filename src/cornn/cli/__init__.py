@@ -8,8 +8,12 @@ from typing import Annotated
 import tyro
 
 from cornn.cli import train
+from cornn.cli.bench import BenchCommand
+from cornn.cli.check import CheckCommand
+from cornn.cli.data import DataCommand
 from cornn.cli.doctor import DoctorCommand
 from cornn.cli.evaluate import EvaluateCommand
+from cornn.cli.figure import FigureCommand
 from cornn.cli.resume import ResumeCommand
 from cornn.cli.shared import hush
 
@@ -23,6 +27,10 @@ data."""
 COMMANDS = {
     "evaluate": EvaluateCommand,
     "resume": ResumeCommand,
+    "check": CheckCommand,
+    "figure": FigureCommand,
+    "data": DataCommand,
+    "bench": BenchCommand,
     "doctor": DoctorCommand,
 }
 """Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it; `train` comes before them."""
@@ -31,7 +39,7 @@ COMMANDS = {
 def run(arguments: Sequence[str]) -> None:
     commands = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items()]
     command = tyro.cli(
-        reduce(or_, commands, train.command_type(train.named_recipe(arguments))),
+        reduce(or_, commands, train.command_type(arguments)),
         prog="cornn",
         description=DESCRIPTION,
         args=arguments,

@@ -4,70 +4,153 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from cornn import training
-from cornn.cli.shared import conclude, watched
-from cornn.models import count_parameters
-from cornn.paper import RECIPES, SOURCES
-from cornn.tasks import TASKS
+from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
+from cornn.models import SequenceModel, count_parameters
+from cornn.paper import PUBLISHED, RECIPES, SOURCES, Recipe
+from cornn.runs import read_json
+from cornn.tasks import TASKS, Task
 from cornn.training import Train
 
-__all__ = ["TrainCommand", "command_type", "named_recipe"]
+__all__ = ["TrainCommand", "command_type"]
 
 
 @dataclass(frozen=True)
 class TrainCommand:
     """Train a model on a task, and leave a run folder."""
 
-    config: Train
+    train: Train
+    telling: Telling = TELL_ALL
     out: Path | None = None
     """Where the run folder goes. Default: a new folder under runs/."""
-    quiet: bool = False
-    """Print the closing lines only."""
+    seeds: int = 1
+    """Train from so many seeds, side by side where they fit, each into a run folder of its own, and sum them up."""
+    config: Path | None = None
+    """A configuration such as a run folder's config.json; its values take the place of the recipe's."""
+    dry_run: bool = False
+    """Print what would be done, and do nothing."""
 
     def run(self) -> None:
-        console = Console()
-        config = _settled(self.config)
+        console = console_of(self.telling)
+        config = replace(self.train, settings=_settled(self.train.settings, self._start()))
+        training.check(config)
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be above 0, got {self.seeds}")
+        if self.dry_run:
+            _describe(console, config, self.seeds)
+            return
         out = self.out or _new_folder(Path("runs"), training.task_name(config.task))
-        if not self.quiet:
-            task = config.task.load(config.seed)
-            parameters = count_parameters(training.build(config, task))
-            console.print(
-                f"[bold]{task.name}[/bold], {task.length} steps a sequence; coRNN with "
-                f"{config.settings.hidden_size} neurons, {parameters:,} parameters; seed {config.seed}",
-                highlight=False,
+
+        def introduce(task: Task, model: SequenceModel) -> None:
+            if not self.telling.quiet:
+                _introduce(console, config, task, model)
+
+        if self.seeds == 1:
+            finished = watched(console, self.telling, out, lambda watch: training.fit(config, out, watch, introduce))
+            conclude(console, self.telling, finished)
+        else:
+            seeds = range(config.seed, config.seed + self.seeds)
+            summary, runs = watched(
+                console, self.telling, out, lambda watch: training.fit_seeds(config, seeds, out, watch, introduce)
             )
-            console.print(f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", style="dim", highlight=False)
-        finished = watched(console, self.quiet, lambda watch: training.fit(config, out, watch))
-        conclude(console, finished)
+            conclude_seeds(console, self.telling, out, summary, runs)
+
+    def _start(self) -> Recipe:
+        """The settings before those that the command line names."""
+        if self.config is not None:
+            return training.from_dictionary(read_json(self.config)).settings
+        return RECIPES[training.task_name(self.train.task)][self.train.recipe]
 
 
-def command_type(recipe: Literal["ours", "paper"]) -> Any:
-    """What the command line is parsed into; the defaults are those of a recipe, so that --help shows them."""
-    tasks = {name: TrainCommand(training.usual(options(), recipe)) for name, options in TASKS.items()}
-    about = {name: f"{TASKS[name].__doc__} Recipe {recipe}: {SOURCES[name][recipe]}." for name in tasks}
-    train = tyro.extras.subcommand_type_from_defaults(tasks, about, prefix_names=False)
+def command_type(arguments: Sequence[str]) -> Any:
+    """What the command line is parsed into. The defaults are those of a recipe or file, so that --help shows them."""
+    recipe, file = _named("--recipe", arguments), _named("--config", arguments)
+    if file is not None and not Path(file).exists():
+        raise FileNotFoundError(f"no configuration at {file}")
+    given = None if file is None else training.from_dictionary(read_json(Path(file)))
+    if given is not None and training.task_name(given.task) not in arguments:
+        raise ValueError(f"{file} is for the task {training.task_name(given.task)}, and another one is asked for")
+    defaults, about = {}, {}
+    for name, options in TASKS.items():
+        own = recipe if recipe in RECIPES[name] or name in arguments else None
+        config = training.usual(options(), own)
+        if given is not None and training.task_name(given.task) == name:
+            config = given
+        defaults[name] = TrainCommand(config, config=None if file is None else Path(file))
+        others = ", ".join(other for other in RECIPES[name] if other != config.recipe)
+        about[name] = f"{options.__doc__} Recipe {config.recipe}: {SOURCES[name][config.recipe]}."
+        about[name] += f" Other recipes: {others}." if others else ""
+    train = tyro.extras.subcommand_type_from_defaults(defaults, about, prefix_names=False)
     return Annotated[train, tyro.conf.subcommand("train", description=TrainCommand.__doc__)]
 
 
-def named_recipe(arguments: Sequence[str]) -> Literal["ours", "paper"]:
-    """The recipe that the command line names: the defaults of everything else depend on it."""
+def _named(option: str, arguments: Sequence[str]) -> str | None:
+    """What the command line says of an option that the defaults of all others depend on."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
-    return "paper" if ("--recipe", "paper") in pairwise(words) else "ours"
+    return next((value for name, value in pairwise(words) if name == option), None)
 
 
-def _settled(config: Train) -> Train:
-    """gamma and the half-lives set the same thing: the one that was given drops the recipe's other one."""
-    base, given = RECIPES[training.task_name(config.task)][config.recipe], config.settings
-    if given.gamma != base.gamma and given.half_lives == base.half_lives:
-        given = replace(given, half_lives=None)
-    elif given.half_lives != base.half_lives and given.gamma == base.gamma:
-        given = replace(given, gamma=None)
-    return replace(config, settings=given)
+def _settled(given: Recipe, base: Recipe) -> Recipe:
+    """Of two settings that set the same thing, the one that was given drops the other one of `base`."""
+    for one, other in (("gamma", "half_lives"), ("steps", "epochs")):
+        changed = {name: getattr(given, name) != getattr(base, name) for name in (one, other)}
+        if changed[one] != changed[other] and None not in (getattr(given, one), getattr(given, other)):
+            given = replace(given, **{other if changed[one] else one: None})
+    return given
+
+
+def _introduce(console: Console, config: Train, task: Task, model: SequenceModel) -> None:
+    console.print(
+        f"[bold]{task.name}[/bold], {task.length} steps a sequence; {_network(config)}, {_parameters(model)}; "
+        f"seed {config.seed}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(
+        f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", style="dim", highlight=False, soft_wrap=True
+    )
+    for note in task.notes:
+        console.print(note, style="dim", highlight=False, soft_wrap=True)
+
+
+def _network(config: Train) -> str:
+    name = {"cornn": "coRNN", "lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}.get(config.model, config.model)
+    return f"{name} with {config.settings.hidden_size} neurons"
+
+
+def _parameters(model: SequenceModel) -> str:
+    words = count_parameters(model.encoder)
+    network = f"{count_parameters(model) - words:,} parameters"
+    return network + (f" and {words:,} of the embedding" if words else "")
+
+
+def _describe(console: Console, config: Train, seeds: int) -> None:
+    """The dry run: the resolved configuration, the size of the model, and the steps ahead."""
+    console.print_json(data=training.as_dictionary(config))
+    try:
+        task = training.load(config)
+    except OSError as error:
+        console.print(f"{error}; without the data the size of the model and the steps are not known", soft_wrap=True)
+        return
+    model, plan = training.build(config, task), training.plan(config, task)
+    console.print(f"{_network(config)}, {_parameters(model)}", highlight=False)
+    for row in PUBLISHED.get(task.name, ()):
+        if row.model.lower() == config.model and row.units == config.settings.hidden_size:
+            case = f" ({row.case})" if row.case else ""
+            console.print(
+                f"the paper's {row.model} with {row.units} neurons{case}: {row.parameters / 1000:.0f}k parameters, "
+                f"{task.metric} {row.figure:g}",
+                highlight=False,
+            )
+    ahead = f"{plan.steps:,} steps of {plan.batch} sequences"
+    if plan.epoch is not None:
+        ahead += f", {plan.epoch:,} to an epoch of {plan.size:,} sequences"
+    console.print(ahead + ("" if seeds == 1 else f", for each of {seeds} seeds"), highlight=False, soft_wrap=True)
 
 
 def _new_folder(root: Path, name: str) -> Path:

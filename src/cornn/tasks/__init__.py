@@ -1,9 +1,35 @@
 """The benchmarks, one file each."""
 
 from cornn.tasks.adding import Adding
-from cornn.tasks.task import Batch, Task
+from cornn.tasks.har2 import HAR2
+from cornn.tasks.imdb import IMDB
+from cornn.tasks.lorenz96 import Lorenz96
+from cornn.tasks.mnist import PermutedMNIST, SequentialMNIST
+from cornn.tasks.noisy_cifar10 import NoisyCIFAR10
+from cornn.tasks.task import Batch, Part, Task
 
-__all__ = ["TASKS", "Adding", "Batch", "Task"]
+__all__ = [
+    "HAR2",
+    "IMDB",
+    "TASKS",
+    "Adding",
+    "Batch",
+    "Lorenz96",
+    "NoisyCIFAR10",
+    "Part",
+    "PermutedMNIST",
+    "SequentialMNIST",
+    "Task",
+]
 
-TASKS = {"adding": Adding}
-"""Name -> options. `TASKS["adding"](length=500).load(seed)` is a `Task`."""
+TASKS = {
+    "adding": Adding,
+    "smnist": SequentialMNIST,
+    "psmnist": PermutedMNIST,
+    "noisy-cifar10": NoisyCIFAR10,
+    "har2": HAR2,
+    "imdb": IMDB,
+    "lorenz96": Lorenz96,
+}
+"""Name -> options. `TASKS["adding"](length=500).load(seed, data)` is a `Task`; without `data` the folder is the one
+that CORNN_DATA names, else ./data."""

@@ -4,13 +4,15 @@ As the authors ran it: values from U(0, 1); one marker in the first half of the 
 are drawn anew at every step. Answering 1 always has a mean squared error of 1/6.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from cornn.seeds import generator
-from cornn.tasks.task import Batch, Task
+from cornn.tasks.task import Batch, Part, Task
 
 __all__ = ["Adding", "draw"]
 
@@ -25,25 +27,40 @@ class Adding:
     length: int = 500
     """Steps in a sequence. The marked numbers are half a sequence apart on average."""
 
-    def load(self, seed: int) -> Task:
+    def load(self, seed: int, data: Path | None = None) -> Task:
         if self.length < 2:
             raise ValueError(f"length is {self.length}: the adding problem needs two steps at least")
+
+        def fresh(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+            return draw(len(rows["index"]), self.length, random)
+
         return Task(
             name="adding",
             inputs=2,
             outputs=1,
             length=self.length,
             input_mean=(0.5, 2 / self.length),
-            draw=lambda size, random: draw(size, self.length, random),
-            test=lambda: draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test")),
+            training=Part(0, fresh),
+            validation=Part(TEST_SEQUENCES, fresh),
+            test=lambda: _kept(draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test"))),
             loss=lambda prediction, target: torch.nn.functional.mse_loss(prediction.squeeze(-1), target),
+            score=lambda prediction, target: (prediction.squeeze(-1) - target).square(),
             metric="MSE",
+            better="lower",
             trivial=ALWAYS_ONE,
             trivial_words="of always answering 1",
             solved=0.01,
             evaluated_on=f"{TEST_SEQUENCES:,} fresh sequences",
-            evaluation_size=TEST_SEQUENCES,
         )
+
+
+def _kept(batch: Batch) -> Part:
+    """A part that holds these sequences."""
+    return Part(
+        len(batch.target),
+        lambda rows, shared, random: Batch(rows["input"].transpose(0, 1), rows["target"]),
+        {"input": batch.input.transpose(0, 1), "target": batch.target},
+    )
 
 
 def draw(size: int, length: int, random: torch.Generator) -> Batch:

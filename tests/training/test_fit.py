@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cornn import training
+from cornn import theory, training
 from cornn.paper import RECIPES
 from cornn.tasks import Adding
 from cornn.training import Train, usual
@@ -29,6 +29,10 @@ def test_usual_is_the_recipe_but_for_the_changes():
 def test_contradictory_or_senseless_settings(tmp_path):
     with pytest.raises(ValueError, match="gamma and half_lives both set the stiffness: give one of them"):
         training.fit(usual(Adding(), gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
+    with pytest.raises(ValueError, match="steps and epochs both set how long to train: give one of them"):
+        training.fit(usual(Adding(), steps=1, epochs=1), tmp_path)
+    with pytest.raises(ValueError, match="the schedule drop and drop_after belong together"):
+        training.fit(usual(Adding(), drop_after=3), tmp_path)
     for name in ("hidden_size", "batch_size", "steps", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
             training.fit(usual(Adding(), **{name: 0}), tmp_path)
@@ -37,9 +41,7 @@ def test_contradictory_or_senseless_settings(tmp_path):
 def test_the_neurons_memories_span_the_sequence():
     config = usual(Adding(300))
     layer = training.build(config, config.task.load(0)).layer
-    half_lives = training.theory.half_life(
-        config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon
-    )
+    half_lives = theory.half_life(config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon)
     torch.testing.assert_close(half_lives[0].item(), 0.1 * 300, rtol=1e-3, atol=0)
     torch.testing.assert_close(half_lives[-1].item(), 2.0 * 300, rtol=1e-3, atol=0)
 
@@ -47,7 +49,7 @@ def test_the_neurons_memories_span_the_sequence():
 def test_a_centred_layer_is_not_driven_by_the_average_input():
     config = usual(Adding(300))
     task = config.task.load(0)
-    input, _ = task.draw(200, torch.Generator().manual_seed(0))
+    input, _, _ = task.training.batch(torch.arange(200), torch.Generator().manual_seed(0))
     centred, plain = (training.build(changed(config, centre=c), task).layer for c in (True, False))
     drive = {layer: torch.tanh(input @ layer.matrices().V.T + layer.matrices().b) for layer in (centred, plain)}
     assert drive[centred].mean((0, 1)).abs().mean() < 0.5 * drive[plain].mean((0, 1)).abs().mean()
@@ -134,3 +136,16 @@ def test_nothing_is_written_for_a_configuration_that_cannot_be(tmp_path):
 def test_a_gpu_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="no CUDA device here: use --device cpu, or auto"):
         training.fit(replace(SHORT, device="cuda"), tmp_path / "run")
+
+
+def test_where_the_layer_stands_in_the_theory_is_recorded_on_request(tmp_path):
+    run = training.fit(replace(SHORT, theory=True), tmp_path / "theory")
+    rows = run.metrics()
+    assert len(rows) == 4
+    assert all(row["theory"]["eta"] > 0 for row in rows)
+    assert rows[0]["theory"]["W_norm"] != rows[-1]["theory"]["W_norm"]
+    plain = training.fit(SHORT, tmp_path / "plain")
+    assert "theory" not in plain.metrics()[0]
+    assert plain.result["test"] == run.result["test"]
+    with pytest.raises(ValueError, match="the theory is coRNN's, the model is lstm"):
+        training.fit(replace(SHORT, theory=True, model="lstm"), tmp_path / "lstm")

@@ -1,0 +1,100 @@
+"""Parsed data, kept beside its source and found again by the checksum of what it was made from.
+
+A cache holds arrays and nothing else. One that is damaged, or made from other files, is made anew; where nothing can be
+written, everything works without.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["CACHE", "FORMAT", "cached"]
+
+CACHE = ".cornn-cache"
+FORMAT = 1
+"""Part of every key: to be raised when a parser gives other arrays for the same files."""
+
+Arrays = dict[str, np.ndarray]
+
+
+def cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], Arrays], about: str = "") -> Arrays:
+    """What `build()` makes of `files`, from the cache under `folder` if it is there.
+
+    name: of the cache; a new one takes the place of an older one of the same name.
+    about: what the arrays depend on besides the files.
+    """
+    place = folder / CACHE
+    path = place / f"{name}-{_key(place, name, files, about)}.npz"
+    arrays = _read(path)
+    if arrays is None:
+        # As they will come from the cache, so that what is computed of them is the same to the last bit.
+        arrays = {name: np.require(array, requirements=["C", "W", "O"]) for name, array in build().items()}
+        with contextlib.suppress(OSError):
+            _write(path, lambda temporary: _save(temporary, arrays))
+            for old in place.glob(f"{name}-{'?' * KEY}.npz"):
+                if old != path:
+                    old.unlink()
+    return arrays
+
+
+KEY = 32  # characters of a checksum in a file's name
+
+
+def _key(place: Path, name: str, files: Sequence[Path], about: str) -> str:
+    """The checksum of the files' names and content. It is remembered with their sizes and times, so that tens of
+    thousands of files need not be read again as long as these are the same."""
+    stamp = hashlib.sha256(f"{FORMAT}/{about}".encode())
+    for file in files:
+        status = file.stat()
+        stamp.update(f"\0{file.parent.name}/{file.name} {status.st_size} {status.st_mtime_ns}".encode())
+    index = place / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads(index.read_text(encoding="utf8"))
+        if known["stamp"] == stamp.hexdigest():
+            return str(known["checksum"])
+    checksum = hashlib.sha256(f"{FORMAT}/{about}".encode())
+    for file in files:
+        with open(file, "rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        checksum.update(f"\0{file.parent.name}/{file.name} {content}".encode())
+    key = checksum.hexdigest()[:KEY]
+    text = json.dumps({"stamp": stamp.hexdigest(), "checksum": key})
+    with contextlib.suppress(OSError):
+        _write(index, lambda temporary: Path(temporary).write_text(text, encoding="utf8"))
+    return key
+
+
+def _read(path: Path) -> Arrays | None:
+    try:
+        # The zip format checks every array's sum. A file that is opened here is closed if it is none.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+            return {name: content[name] for name in content.files}
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+        return None
+
+
+def _save(temporary: str, arrays: Arrays) -> None:
+    with open(temporary, "wb") as file:
+        np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def _write(path: Path, write: Callable[[str], object]) -> None:
+    """Whole or not at all: another process never sees half a file."""
+    path.parent.mkdir(exist_ok=True, parents=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o644)  # a data folder is often shared
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

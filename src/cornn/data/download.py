@@ -1,0 +1,79 @@
+"""Downloads that go on where they were stopped, and are verified before they take their place."""
+
+import contextlib
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+__all__ = ["Watch", "fetch", "verified"]
+
+Watch = Callable[[int, int | None], None]
+"""(bytes that are there, bytes of the whole file where the server says it)"""
+
+TIMEOUT = 30.0
+CHUNK = 1 << 18
+
+
+def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda done, whole: None) -> None:
+    """Download one file to `path`, from the first of the addresses that answers.
+
+    checksum: "md5:…" or "sha256:…".
+
+    What has arrived is in `path` + ".part". If the transfer breaks off, the next call asks only for the rest.
+    """
+    part = path.with_name(f"{path.name}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    failures = []
+    for url in urls:
+        try:
+            _transfer(url, part, watch)
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", None) or error
+            failures.append(f"{urllib.parse.urlsplit(url).netloc}: {reason}")
+            continue
+        if verified(part, checksum):
+            os.replace(part, path)
+            return
+        part.unlink()
+        failures.append(f"{urllib.parse.urlsplit(url).netloc}: its checksum is not {checksum}, so it was thrown away")
+    raise OSError(
+        f"cannot download {path.name} ({'; '.join(failures)}): try again, or get {urls[0]} elsewhere, "
+        f"put it at {path} and give the command again"
+    )
+
+
+def verified(path: Path, checksum: str) -> bool:
+    method, _, expected = checksum.partition(":")
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, method).hexdigest() == expected
+
+
+def _transfer(url: str, part: Path, watch: Watch) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "cornn"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        with contextlib.closing(error):
+            if have and error.code == 416:  # nothing after what is here: it is whole, or it is of another file
+                return
+            raise urllib.error.URLError(f"{error.code} {error.reason}") from None
+    with response:
+        if response.status != 206:
+            have = 0
+        length = response.headers.get("Content-Length")
+        whole = have + int(length) if length and length.isdigit() else None
+        with open(part, "ab" if have else "wb") as file:
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+                have += len(chunk)
+                watch(have, whole)
+    if whole is not None and have < whole:
+        raise ConnectionError(f"it broke off after {have:,} of {whole:,} bytes")

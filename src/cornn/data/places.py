@@ -1,0 +1,43 @@
+"""Where data is looked for, and what is said when it is not there."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["checked", "folder", "missing", "user_cache"]
+
+
+def folder(data: Path | None = None) -> Path:
+    """The data folder: the one that is given, else CORNN_DATA, else ./data."""
+    return Path(data or os.environ.get("CORNN_DATA") or "data")
+
+
+def user_cache() -> Path:
+    """Where what was computed is kept when there is no data folder: CORNN_CACHE, else the user's cache directory."""
+    if "CORNN_CACHE" in os.environ:
+        return Path(os.environ["CORNN_CACHE"])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cornn"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cornn"
+
+
+def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoundError:
+    """The error for a data set that is not there."""
+    detail = f" ({detail})" if detail else ""
+    shown = "" if where == Path() else f"{where}/"
+    return FileNotFoundError(
+        f'no {title} under {shown or "this folder"}{detail}: run "cornn data get {name}", or set CORNN_DATA'
+    )
+
+
+def checked(content: bytes, file: str, sums: Mapping[str, str], where: Path | str, name: str) -> bytes:
+    """The content of a file, whose md5 sum must be the publisher's."""
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != sums[file]:
+        raise ValueError(
+            f"{where} is damaged: the md5 sum of {file} is {found}, its publisher's is {sums[file]}: "
+            f'remove it and run "cornn data get {name}"'
+        )
+    return content

@@ -1,0 +1,88 @@
+"""Archives, unpacked such that nothing lands outside the folder it is meant for."""
+
+import contextlib
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+__all__ = ["unpack"]
+
+
+def unpack(archive: Path, folder: Path, wanted: str, inside: str | None = None) -> int:
+    """Put the files of a zip or tar archive under `folder`, and say how many there were.
+
+    wanted: a regular expression that the whole name of a file must match; others are left out.
+    inside: the name of an archive within the archive, which is the one to unpack.
+
+    Everything is unpacked aside first, and takes its place once all of it is whole. A name that points out of the
+    folder stops it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(dir=folder, prefix=".unpack-"))
+    try:
+        with open(archive, "rb") as file:
+            try:
+                if inside is None:
+                    files = _write(file, aside, wanted)
+                else:
+                    with tempfile.TemporaryFile(dir=folder) as inner:
+                        for name, content in _files(file):
+                            if name == inside:
+                                shutil.copyfileobj(content, inner)
+                        inner.seek(0)
+                        files = _write(inner, aside, wanted)
+            except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise ValueError(f"{archive} is damaged ({error}): remove it and try again") from error
+        if not files:
+            raise ValueError(f"{archive} holds none of the files that are expected in it")
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(aside / name, folder / name)
+        return len(files)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(file: IO[bytes], aside: Path, wanted: str) -> list[str]:
+    pattern = re.compile(wanted)
+    written = []
+    for name, content in _files(file):
+        if pattern.fullmatch(name):
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            with open(aside / name, "wb") as target:
+                shutil.copyfileobj(content, target, 1 << 20)
+            written.append(name)
+    return written
+
+
+def _files(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
+    """The plain files of an archive. Folders, links and devices are no files."""
+    if zipfile.is_zipfile(file):
+        file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    with archive.open(_safe(entry)) as content:
+                        yield entry.filename, content
+        return
+    file.seek(0)
+    with tarfile.open(fileobj=file, mode="r|*") as archive:
+        for member in archive:
+            if member.isfile() and (content := archive.extractfile(_safe(member))) is not None:
+                with contextlib.closing(content):
+                    yield member.name, content
+
+
+def _safe(entry):
+    name = entry.filename if isinstance(entry, zipfile.ZipInfo) else entry.name
+    parts = re.split(r"[/\\]", name)
+    if ".." in parts or not parts[0] or ":" in parts[0]:
+        raise ValueError(f"the archive holds {name!r}, which points out of its folder: it is not unpacked")
+    return entry

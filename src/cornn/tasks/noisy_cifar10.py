@@ -1,0 +1,135 @@
+"""CIFAR-10 one row at a time, followed by noise until step 1,000: the image must be held over 968 steps.
+
+As the authors ran it: pixels divided by 255; a step is one row of the image, its red, green and blue values one after
+the other; 3,000 of the 50,000 training images are the validation part. Of the noise the paper says that it is uniform;
+its code draws one block of standard normal numbers and puts it behind every image; where the task comes from (Chang et
+al. 2019) each image has fresh standard normal noise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cornn.data import cifar10, folder
+from cornn.seeds import generator
+from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
+from cornn.tasks.task import Batch, Part, Task
+
+__all__ = ["NoisyCIFAR10", "uniform_of"]
+
+ROWS, FEATURES, STEPS = 32, 96, 1000
+NOISE = STEPS - ROWS
+
+WORDS = {
+    "fixed-normal": "one block of normal noise behind every image, as in the authors' code",
+    "fresh-normal": "fresh normal noise for each image, as where the task comes from",
+    "fresh-uniform": "fresh uniform noise for each image, as the paper says",
+}
+
+
+@dataclass(frozen=True)
+class NoisyCIFAR10:
+    """Images of CIFAR-10, one row a step, then 968 steps of noise."""
+
+    noise: Literal["fixed-normal", "fresh-normal", "fresh-uniform"] = "fixed-normal"
+    """One block for all images, drawn from the seed, or new noise at every presentation. In validation and test fresh
+    noise is drawn once for each image, the same for all runs."""
+    validation: int = 3000
+    """Training images held out for validation; the seed draws them."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        where = folder(data)
+        images, labels = _tensors(*cifar10.read(where, "train"))
+        training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))
+        block = torch.randn(NOISE, 1, FEATURES, generator=generator(seed, "noisy-cifar10", "noise"))
+        middle = {"fixed-normal": block.mean((0, 1)), "fresh-normal": 0.0, "fresh-uniform": 0.5}[self.noise]
+        kept = images[training]
+        image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
+
+        def part(name: str, images: Tensor, labels: Tensor) -> Part:
+            rows = {"image": images, "target": labels}
+            if self.noise == "fixed-normal":
+                return Part(len(images), _fixed, rows, {"noise": block})
+            if name == "training":
+                return Part(len(images), _fresh_normal if self.noise == "fresh-normal" else _fresh_uniform, rows)
+            # A number for each image that its noise is computed from: to keep all of it would take gigabytes.
+            keys = torch.randint(
+                -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
+            )
+            make = _own_normal if self.noise == "fresh-normal" else _own_uniform
+            return Part(len(images), make, {**rows, "key": keys})
+
+        return Task(
+            name="noisy-cifar10",
+            inputs=FEATURES,
+            outputs=10,
+            length=STEPS,
+            input_mean=tuple(((ROWS * image_mean + NOISE * middle) / STEPS).tolist()),
+            training=part("training", kept, labels[training]),
+            validation=part("validation", images[validation], labels[validation]),
+            test=lambda: part("test", *_tensors(*cifar10.read(where, "test"))),
+            loss=cross_entropy,
+            score=right,
+            metric="accuracy",
+            better="higher",
+            trivial=most_frequent(labels[training]),
+            trivial_words="of always answering the same class",
+            notes=(f"noise: {WORDS[self.noise]}",),
+        )
+
+
+def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(images), torch.from_numpy(labels).long()
+
+
+def _joined(rows: Mapping[str, Tensor], noise: Tensor) -> Batch:
+    image = rows["image"].transpose(0, 1).contiguous().float() / 255
+    return Batch(torch.cat((image, noise.expand(-1, image.shape[1], -1))), rows["target"])
+
+
+def _fixed(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _joined(rows, shared["noise"])
+
+
+def _fresh_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    image = rows["image"]
+    return _joined(rows, torch.randn(NOISE, len(image), FEATURES, generator=random, device=image.device))
+
+
+def _fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    image = rows["image"]
+    return _joined(rows, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
+
+
+def _own_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _joined(rows, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2))
+
+
+def _own_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _joined(rows, uniform_of(rows["key"]))
+
+
+def uniform_of(keys: Tensor) -> Tensor:
+    """Noise (968, images, 96), uniform in (0, 1), that is a function of each image's key (images) alone.
+
+    It is the splitmix64 generator with the place in the block as its counter: a few operations on whole numbers, which
+    come out the same on every device and for every division into batches.
+    """
+    counter = torch.arange(1, NOISE * FEATURES + 1, device=keys.device).view(NOISE, 1, FEATURES)
+    mixed = counter * _signed(0x9E3779B97F4A7C15) + keys.view(1, -1, 1)
+    mixed ^= mixed >> 30 & (1 << 34) - 1  # shifts keep the sign here: the mask takes it off
+    mixed *= _signed(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> 27 & (1 << 37) - 1
+    mixed *= _signed(0x94D049BB133111EB)
+    mixed ^= mixed >> 31 & (1 << 33) - 1
+    return ((mixed >> 41 & (1 << 23) - 1).float() + 0.5) * 2.0**-23
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number

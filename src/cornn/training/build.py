@@ -1,0 +1,64 @@
+"""From a configuration to a model with its first weights."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from cornn import theory
+from cornn.layers import CoRNN
+from cornn.models import SequenceModel
+from cornn.paper import Recipe
+from cornn.seeds import generator
+from cornn.stacking import Stack
+from cornn.tasks import Task
+from cornn.training.config import Train
+
+__all__ = ["MODELS", "build"]
+
+
+def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
+    if recipe.half_lives is None:
+        gamma = recipe.gamma
+    else:
+        least = theory.shortest_half_life(recipe.dt, recipe.epsilon, damping=recipe.damping)
+        shortest, longest = (max(share * task.length, least) for share in recipe.half_lives)
+        steps = theory.log_spaced(shortest, longest, recipe.hidden_size)
+        gamma = theory.stiffness(steps, recipe.dt, recipe.epsilon, damping=recipe.damping)
+    return CoRNN(
+        task.inputs,
+        recipe.hidden_size,
+        dt=recipe.dt,
+        gamma=gamma,  # pyright: ignore[reportArgumentType] - one of the two is given
+        epsilon=recipe.epsilon,
+        damping=recipe.damping,
+        trainable=recipe.trainable,
+        per_neuron=bool(recipe.trainable),
+        init=recipe.init,
+        backend=backend,
+    )
+
+
+MODELS: dict[str, Callable[[Task, Recipe, str], Stack | nn.RNNBase]] = {
+    "cornn": _cornn,
+    "lstm": lambda task, recipe, backend: nn.LSTM(task.inputs, recipe.hidden_size),
+    "gru": lambda task, recipe, backend: nn.GRU(task.inputs, recipe.hidden_size),
+    "rnn": lambda task, recipe, backend: nn.RNN(task.inputs, recipe.hidden_size),
+}
+"""Name -> (task, recipe, backend) -> the recurrent layer."""
+
+
+def build(config: Train, task: Task) -> SequenceModel:
+    """The model of a configuration, with its first weights."""
+    if config.model not in MODELS:
+        raise ValueError(f"unknown model {config.model!r}: choose one of {', '.join(MODELS)}")
+    recipe = config.settings
+    layer = MODELS[config.model](task, recipe, config.backend)
+    words = None if task.words is None else nn.Embedding.from_pretrained(task.words.clone(), False, task.padding)
+    model = SequenceModel(layer, task.outputs, read=task.read, encoder=words)
+    model.reset_parameters(generator(config.seed, "weights"))
+    if recipe.centre:
+        if not isinstance(layer, CoRNN):
+            raise ValueError(f"centre is for coRNN's biases, the model is {config.model}: use --no-centre")
+        layer.centre_(torch.tensor(task.input_mean))
+    return model

@@ -1,0 +1,148 @@
+"""The configuration of a training run: made from a recipe, checked, written and read back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cornn.paper import RECIPES, Recipe
+from cornn.tasks import TASKS, Task
+
+__all__ = ["Train", "as_dictionary", "check", "differences", "from_dictionary", "load", "task_name", "usual"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """A training run. `usual` makes one from the options of one of `TASKS` and the name of a recipe."""
+
+    task: Any
+    settings: Recipe
+    recipe: str = "ours"
+    """Whose settings the others start from: ours, or the paper's, where there are such."""
+    model: str = "cornn"
+    """The recurrent layer: cornn, lstm, gru or rnn."""
+    evaluate_every: int = 0
+    """Steps between evaluations; 0: one an epoch, and where there are no epochs every 100 steps."""
+    checkpoint_every: float = 10.0
+    """Seconds between checkpoints."""
+    theory: bool = False
+    """Record at every evaluation which of the theory's hypotheses the layer meets, its energy, and how its gradients
+    fade with the lag: for `cornn figure assumptions`."""
+    backend: str = "auto"
+    """What runs the recurrence; `cornn doctor` lists what there is."""
+    precision: Literal["fp32", "mixed"] = "fp32"
+    """mixed: bfloat16 outside of the recurrence."""
+    seed: int = 0
+    """Same seed, same device, same version: same result."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+    devices: int = 1
+    """Processes that share each batch, one a device. Under torchrun it is torchrun that says how many."""
+    data: str | None = None
+    """The folder of the data. Default: CORNN_DATA, or data/."""
+
+
+# What may differ between the parts of a run: it says where and how often, and changes nothing in the result.
+PLACE = ("checkpoint_every", "theory", "device", "devices", "data")
+
+
+def task_name(task: Any) -> str:
+    return next(name for name, options in TASKS.items() if isinstance(task, options))
+
+
+def load(config: Train) -> Task:
+    """The task of a configuration, with its data."""
+    return config.task.load(config.seed, None if config.data is None else Path(config.data))
+
+
+def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
+    """A run with the settings of a recipe (the task's first, if none is named), and `changes` to any of them."""
+    recipes = RECIPES[task_name(task)]
+    recipe = recipe or next(iter(recipes))
+    if recipe not in recipes:
+        raise ValueError(f"{task_name(task)} has no recipe {recipe!r}: choose one of {', '.join(recipes)}")
+    base = recipes[recipe]
+    for pair in (("gamma", "half_lives"), ("steps", "epochs")):
+        if any(changes.get(name) is not None for name in pair):
+            base = replace(base, **dict.fromkeys(pair))
+    settings = {field.name for field in fields(Recipe)}
+    return Train(
+        task,
+        replace(base, **{name: value for name, value in changes.items() if name in settings}),
+        recipe,
+        **{name: value for name, value in changes.items() if name not in settings},
+    )
+
+
+def check(config: Train) -> None:
+    """Refuse what cannot be, before anything is read or written."""
+    recipe = config.settings
+    if config.theory and config.model != "cornn":
+        raise ValueError(f"the theory is coRNN's, the model is {config.model}: use --no-theory")
+    if (recipe.gamma is None) == (recipe.half_lives is None):
+        raise ValueError("gamma and half_lives both set the stiffness: give one of them, not both and not none")
+    if (recipe.steps is None) == (recipe.epochs is None):
+        raise ValueError("steps and epochs both set how long to train: give one of them, not both and not none")
+    positive: dict[str, float] = {"devices": config.devices}
+    positive |= {name: getattr(recipe, name) for name in ("hidden_size", "batch_size", "learning_rate")}
+    positive |= {"steps": recipe.steps} if recipe.steps is not None else {"epochs": recipe.epochs}  # pyright: ignore
+    for name, value in positive.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be above 0, got {value}")
+    natural = {name: getattr(recipe, name) for name in ("warm_up", "drop_after", "clip", "weight_decay")}
+    natural |= {"evaluate_every": config.evaluate_every, "checkpoint_every": config.checkpoint_every}
+    for name, value in natural.items():
+        if not value >= 0:
+            raise ValueError(f"{name} must not be below 0, got {value}")
+    for name in ("beta1", "beta2", "ema"):
+        if not 0 <= getattr(recipe, name) < 1:
+            raise ValueError(f"{name} must lie in [0, 1), got {getattr(recipe, name)}")
+    if (recipe.schedule == "drop") != (recipe.drop_after > 0):
+        raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
+
+
+def as_dictionary(config: Train) -> dict[str, Any]:
+    """The configuration as config.json holds it; `from_dictionary` is its inverse."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: plain(part) for name, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(part) for part in value]
+        return str(value) if isinstance(value, Path) else value
+
+    return {"task_name": task_name(config.task), **plain(asdict(config))}
+
+
+def from_dictionary(content: Mapping[str, Any]) -> Train:
+    """The configuration that a config.json holds; what it does not name is as usual."""
+
+    def known(kind: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+        names = {field.name for field in fields(kind)}
+        for name in values:
+            if name not in names:
+                raise ValueError(f"{where} has no setting {name!r}: it has {', '.join(sorted(names))}")
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+    for name in ("task_name", "task", "settings"):
+        if name not in content:
+            raise ValueError(f"not a configuration: it has no {name!r}")
+    name = content["task_name"]
+    if name not in TASKS:
+        raise ValueError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
+    options = TASKS[name](**known(TASKS[name], content["task"], f"the task {name}"))
+    settings = Recipe(**known(Recipe, content["settings"], "a recipe"))
+    own = {field.name for field in fields(Train)} - {"task", "settings"}
+    return Train(options, settings, **{key: value for key, value in content.items() if key in own})
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> list[str]:
+    """What changed between two configurations as dictionaries, setting by setting."""
+    found = []
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, f"{at}{name}.")
+        elif old != new and not (at == "" and name in PLACE):
+            found.append(f"{at}{name} was {old!r}, is {new!r}")
+    return found

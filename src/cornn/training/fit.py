@@ -1,0 +1,116 @@
+"""Start a run, go on with one, evaluate one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cornn import __version__
+from cornn.models import SequenceModel
+from cornn.precision import exact
+from cornn.runs import Run, create, machine, open_run
+from cornn.seeds import generator
+from cornn.tasks import Task
+from cornn.training.build import build
+from cornn.training.config import Train, as_dictionary, check, from_dictionary, load
+from cornn.training.evaluate import metric
+from cornn.training.loop import Progress, Watch, train
+from cornn.training.trainee import prepare
+
+__all__ = ["Introduce", "about", "connect", "evaluate", "fit", "resume", "silent", "unseen"]
+
+
+Introduce = Callable[[Task, SequenceModel], None]
+
+
+def silent(progress: Progress) -> None:
+    """Watch nothing."""
+
+
+def unseen(task: Task, model: SequenceModel) -> None:
+    """Introduce nothing."""
+
+
+def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce = unseen) -> Run:
+    """Train, and leave a run folder at `out`.
+
+    introduce: is shown the task and the model before they are trained; watch: the progress, once a step.
+    """
+    check(config)
+    fabric = connect(config)
+    out = fabric.broadcast(out)
+    trainee = prepare(config, fabric)
+    if fabric.is_global_zero:
+        trainee.run = create(out, about(config))
+    introduce(trainee.task, trainee.model)
+    _succeed(train([trainee], fabric, watch))
+    return Run(out)
+
+
+def resume(path: Path, watch: Watch = silent) -> Run:
+    """Go on with a run that was stopped, from its last checkpoint; it ends as if it had not been."""
+    run = open_run(path)
+    if run.result is not None:
+        raise ValueError(f"{path} is complete: there is nothing to resume")
+    config = from_dictionary(run.config)
+    check(config)
+    fabric = connect(config)
+    trainee, checkpoint = prepare(config, fabric), run.checkpoint()
+    if fabric.is_global_zero:
+        trainee.run = run
+    _succeed(train([trainee], fabric, watch, [] if checkpoint is None else [checkpoint]))
+    return run
+
+
+def _succeed(failures: dict[int, str]) -> None:
+    for failure in failures.values():
+        raise RuntimeError(failure)
+
+
+def evaluate(path: Path) -> tuple[Run, Task, float]:
+    """The metric of a finished run on its test part, computed anew from its weights."""
+    run = open_run(path)
+    config = from_dictionary(run.config)
+    weights = run.weights()
+    fabric = connect(config)
+    task = load(config)
+    model = build(config, task).to(fabric.device)
+    model.load_state_dict(weights)
+    random = generator(config.seed, "testing", device=fabric.device)
+    own, batch_size = dict(model.named_parameters()), config.settings.batch_size
+    with exact():
+        return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size)
+
+
+def about(config: Train) -> dict[str, object]:
+    """What config.json holds."""
+    return {**as_dictionary(config), "version": __version__, "machine": machine()}
+
+
+def connect(config: Train) -> Any:
+    """Lightning Fabric on the devices of a configuration, with the other processes, if there are any, started."""
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:
+        try:
+            from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise ImportError('training needs Lightning Fabric: pip install "cornn[lab]"') from None
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("no CUDA device here: use --device cpu, or auto")
+    if config.device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"unknown device {config.device!r}: choose auto, cpu or cuda")
+    # torchrun says in the environment how many processes there are, here and on all machines.
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
+    everywhere = int(os.environ.get("WORLD_SIZE", here))
+    fabric = Fabric(
+        accelerator=config.device,
+        devices=here,
+        num_nodes=max(1, everywhere // here),
+        strategy="ddp" if everywhere > 1 else "auto",
+        precision="bf16-mixed" if config.precision == "mixed" else "32-true",
+    )
+    fabric.launch()
+    return fabric

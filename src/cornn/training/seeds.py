@@ -1,0 +1,155 @@
+"""Several seeds of one configuration: a run folder each, and one summary.
+
+    seeds.json      the configuration and the seeds
+    seed-0 ...      their run folders
+    summary.json    what they reached together
+
+They are trained side by side where they fit, else one after another, and end as they would alone, to rounding.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cornn.runs import Run, create, read_json, write_json
+from cornn.training.config import Train, as_dictionary, check, from_dictionary
+from cornn.training.fit import Introduce, about, connect, silent, unseen
+from cornn.training.loop import Watch, train
+from cornn.training.steps import fits_side_by_side
+from cornn.training.trainee import Trainee, prepare
+
+__all__ = ["fit_seeds", "holds_seeds", "resume_seeds", "student_quantile", "summarise"]
+
+
+def fit_seeds(
+    config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent, introduce: Introduce = unseen
+) -> tuple[dict, list[Run]]:
+    """Train from each of the seeds: (summary, runs)."""
+    check(config)
+    fabric = connect(config)
+    out = fabric.broadcast(out)
+    trainees = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
+    if fabric.is_global_zero:
+        if (out / "seeds.json").exists() or (out / "config.json").exists():
+            raise FileExistsError(f"{out} holds runs already: choose another --out, or remove it")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
+        except OSError as error:
+            raise OSError(f"cannot write the folder {out}: choose another with --out") from error
+    introduce(trainees[0].task, trainees[0].model)
+    return _train(trainees, fabric, out, watch)
+
+
+def holds_seeds(path: Path) -> bool:
+    return (path / "seeds.json").exists()
+
+
+def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
+    """Go on with all seeds that are not finished."""
+    content = read_json(path / "seeds.json")
+    config = from_dictionary(content["config"])
+    check(config)
+    fabric = connect(config)
+    unfinished = [seed for seed in content["seeds"] if not (_folder(path, seed) / "result.json").exists()]
+    trainees = [prepare(replace(config, seed=seed), fabric) for seed in unfinished]
+    return _train(trainees, fabric, path, watch)
+
+
+def _folder(path: Path, seed: int) -> Path:
+    return path / f"seed-{seed}"
+
+
+def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) -> tuple[dict, list[Run]]:
+    # Those that stand at the same step go together.
+    together: dict[int, list[tuple[Trainee, dict | None]]] = {}
+    failures: dict[int, str] = {}
+    folders = [_folder(out, trainee.config.seed) for trainee in trainees]
+    for trainee, folder, checkpoint in zip(trainees, folders, _checkpoints(folders), strict=True):
+        if fabric.is_global_zero:
+            started = (folder / "config.json").exists()
+            trainee.run = Run(folder) if started else create(folder, about(trainee.config))
+        together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((trainee, checkpoint))
+    fabric.barrier()
+    for same in together.values():
+        group, checkpoints = zip(*same, strict=True)
+        known = [checkpoint for checkpoint in checkpoints if checkpoint is not None]
+        models, parts = [trainee.model for trainee in group], [trainee.training for trainee in group]
+        if fabric.world_size == 1 and fits_side_by_side(models, parts):
+            failures |= train(group, fabric, watch, known)
+        else:
+            for number, trainee in enumerate(group):
+                failures |= train([trainee], fabric, watch, known[number : number + 1])
+    content = read_json(out / "seeds.json")
+    runs = [Run(_folder(out, seed)) for seed in content["seeds"]]
+    if all(run.result is None for run in runs):
+        raise RuntimeError("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()))
+    summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}
+    if fabric.is_global_zero:
+        write_json(out / "summary.json", summary)
+    return summary, runs
+
+
+def _checkpoints(folders: Sequence[Path]) -> list[dict | None]:
+    """The last checkpoint of each; of those that were killed while they saved, the last that all of them have."""
+    found = [Run(folder).checkpoint() for folder in folders]
+    first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in found), default=0)
+    for number, folder in enumerate(folders):
+        checkpoint = found[number]
+        if checkpoint is not None and checkpoint["step"] > first:
+            before = Run(folder).checkpoint(before=True)
+            if (before["step"] if before else 0) == first:
+                found[number] = before
+    return found
+
+
+def summarise(runs: Sequence[Run]) -> dict:
+    """The test metric over runs that differ in their seed: mean, deviation, best, 95 % interval of the mean."""
+    results = [run.result for run in runs]
+    finished = [result for result in results if result is not None]
+    if not finished:
+        raise ValueError("no seed has finished: there is nothing to sum up")
+    tests = [result["test"] for result in finished]
+    better = finished[0]["better"]
+    mean = statistics.fmean(tests)
+    deviation = statistics.stdev(tests) if len(tests) > 1 else None
+    interval = None
+    if deviation is not None:
+        half = student_quantile(0.975, len(tests) - 1) * deviation / math.sqrt(len(tests))
+        interval = [mean - half, mean + half]
+    return {
+        "metric": finished[0]["metric"],
+        "better": better,
+        "seeds": len(runs),
+        "finished": len(finished),
+        "tests": tests,
+        "mean": mean,
+        "deviation": deviation,
+        "best": min(tests) if better == "lower" else max(tests),
+        "interval_95": interval,
+        "seconds": max(result["seconds"] for result in finished),
+    }
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """The point that Student's t with this many degrees of freedom stays below with this probability, above a half."""
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+
+    def below(point: float) -> float:
+        # With t = sqrt(freedom) tan(angle) the density becomes a power of a cosine, over a finite range.
+        end, pieces = math.atan(point / math.sqrt(freedom)), 2000
+        width = end / pieces
+        values = [math.cos(width * number) ** (freedom - 1) for number in range(pieces + 1)]
+        simpson = values[0] + values[-1] + 4 * sum(values[1:-1:2]) + 2 * sum(values[2:-1:2])
+        return 0.5 + scale * simpson * width / 3
+
+    low, high = 0.0, 1.0
+    while below(high) < probability:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < probability else (low, middle)
+    return (low + high) / 2

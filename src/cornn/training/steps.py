@@ -1,0 +1,241 @@
+"""One training step: of one model or of many side by side, launched as it comes or captured in a CUDA graph.
+
+All weights of all models are one tensor (models, numbers), and so are Adam's moments: a step's arithmetic on them is a
+handful of operations whatever the model is made of, and each model keeps its own learning rate, its own data and its
+own norm of the gradient. Everything that a step needs is on the device: nothing is copied to it or read from it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cornn.paper import Recipe
+from cornn.stacking import Stack
+from cornn.tasks import Batch, Task
+from cornn.tasks.task import Part
+from cornn.training.schedule import Plan, rates
+
+__all__ = ["Group", "Member", "fits_side_by_side", "named"]
+
+ADAM_EPSILON = 1e-8
+
+
+class Member(NamedTuple):
+    """One model of a group, and what it is trained on."""
+
+    model: nn.Module
+    task: Task
+    part: Part  # of training, on the device
+    recipe: Recipe
+    plan: Plan
+    random: torch.Generator  # on the device
+
+
+def named(model: nn.Module, row: Tensor) -> dict[str, Tensor]:
+    """A row of numbers as the parameters that it holds, by name; views. Leading dimensions stay in front."""
+    parts = row.split([parameter.numel() for parameter in model.parameters()], -1)
+    return {
+        name: part.unflatten(-1, parameter.shape) if parameter.dim() else part.squeeze(-1)
+        for part, (name, parameter) in zip(parts, model.named_parameters(), strict=True)
+    }
+
+
+def fits_side_by_side(models: Sequence[nn.Module], parts: Sequence[Part]) -> bool:
+    """Whether the models can run as one: the engine has layers for that, and their batches are equally long."""
+    own = all(isinstance(model.layer, Stack) for model in models)  # pyright: ignore[reportAttributeAccessIssue]
+    return own and not any(part.ragged for part in parts)
+
+
+class Group:
+    """Models that take their steps together, and their optimiser: Adam with the decay of AdamW.
+
+    fabric: devices, precision and the other processes. Each process takes its share of every batch, and their
+        gradients are added up, so that all of them hold the same weights.
+    """
+
+    def __init__(self, members: Sequence[Member], fabric: Any) -> None:
+        self.members, self.fabric = list(members), fabric
+        self.recipe = members[0].recipe
+        device = fabric.device
+        rows = [nn.utils.parameters_to_vector(member.model.parameters()).detach() for member in members]
+        self.weights = torch.stack(rows).to(device)  # (models, numbers)
+        self.first, self.second = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
+        self.average = self.weights.clone() if self.recipe.ema else None
+        self.loss = torch.zeros(len(members), device=device)  # summed over the steps since it was last set to 0
+        self.steps_done = torch.zeros(1, dtype=torch.int64, device=device)
+        self.orders = [member.plan.order(0, 1).to(device) for member in members]
+        self.table = _table(members).to(device)
+        self.rate = torch.cat(
+            [
+                torch.full((value.numel(),), self.recipe.recurrent_rate if "weight_hh" in name else 1.0)
+                for name, value in members[0].model.named_parameters()
+            ]
+        ).to(device)
+        self.predict, self.leaves = (_alone if len(members) == 1 else _side_by_side)(self)
+        self._replay: Callable[[], None] | None = None
+
+    def step(self, number: int) -> None:
+        """Take step `number` (from 1)."""
+        counts = [member.plan.count(number) for member in self.members]
+        full = all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True))
+        if not (full and self.captures()):
+            self._step(counts)
+            return
+        if self._replay is None:
+            self._replay = self._captured(counts)
+        self._replay()
+
+    def captures(self) -> bool:
+        """Whether a step can be captured: one process, a GPU, and batches whose shape does not change."""
+        alone = self.fabric.device.type == "cuda" and self.fabric.world_size == 1
+        return alone and not any(member.part.ragged for member in self.members)
+
+    def order(self, model: int, order: Tensor) -> None:
+        """The sequences that a model sees from here on, (steps, batch)."""
+        self.orders[model].copy_(order)
+
+    def _step(self, counts: Sequence[int]) -> None:
+        """One step. counts: the sequences of each model's batch that count; what comes after them only fills it up."""
+        batches, places = [], []
+        for member, order, count in zip(self.members, self.orders, counts, strict=True):
+            index = order.index_select(0, self.steps_done % len(order)).squeeze(0)
+            batch, place = self._share(member.part.batch(index, member.random), member.task, count)
+            batches.append(batch)
+            places.append(place)
+        with self.fabric.autocast():
+            predictions = self.predict(batches)
+            losses = [
+                _loss(member.task, prediction, batch.target, *place)
+                for member, prediction, batch, place in zip(self.members, predictions, batches, places, strict=True)
+            ]
+        loss = torch.stack(losses)
+        gradients = torch.autograd.grad(loss.sum(), self.leaves)
+        with torch.no_grad():
+            self.loss += loss
+            self._update(torch.cat([gradient.reshape(len(losses), -1) for gradient in gradients], 1))
+
+    def _share(self, batch: Batch, task: Task, count: int) -> tuple[Batch, tuple[int, int]]:
+        """This process's sequences of a batch; how many of them count, and how many of the whole batch do."""
+        world, rank = self.fabric.world_size, self.fabric.global_rank
+        if world == 1:
+            return batch, (count, count)
+        size = batch.input.shape[1]
+        start, end = rank * size // world, (rank + 1) * size // world
+        mine = Batch(
+            batch.input[:, start:end],
+            batch.target.narrow(_batch_dimension(task), start, end - start),
+            None if batch.lengths is None else batch.lengths[start:end],
+        )
+        return mine, (max(0, min(count, end) - start), count)
+
+    def _update(self, gradient: Tensor) -> None:
+        recipe = self.recipe
+        if self.fabric.world_size > 1:
+            gradient = self.fabric.all_reduce(gradient, reduce_op="sum")
+        if recipe.clip:
+            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+            gradient = gradient * (recipe.clip / (norm + 1e-6)).clamp(max=1.0)
+        decay, size, root = self.table.index_select(0, self.steps_done).squeeze(0).unsqueeze(-1).unbind(1)
+        self.first.lerp_(gradient, 1 - recipe.beta1)
+        self.second.mul_(recipe.beta2).addcmul_(gradient, gradient, value=1 - recipe.beta2)
+        change = self.first / (self.second.sqrt().div_(root).add_(ADAM_EPSILON))
+        change.mul_(size)
+        if recipe.weight_decay:
+            change.addcmul_(self.weights, decay)
+        if recipe.recurrent_rate != 1:
+            change.mul_(self.rate)
+        self.weights.sub_(change)
+        if self.average is not None:
+            self.average.lerp_(self.weights, 1 - recipe.ema)
+        self.steps_done += 1
+
+    def _captured(self, counts: Sequence[int]) -> Callable[[], None]:
+        """A full step as a CUDA graph. Its rehearsals leave no trace."""
+        randoms = [member.random for member in self.members]
+        changing = [self.weights, self.first, self.second, self.loss, self.steps_done]
+        changing += [] if self.average is None else [self.average]
+        kept, states = [tensor.clone() for tensor in changing], [random.get_state() for random in randoms]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.steps_done.zero_()  # the tables may be shorter than the rehearsals
+                self._step(counts)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        for random, state in zip(randoms, states, strict=True):
+            random.set_state(state)
+            graph.register_generator_state(random)
+        with torch.cuda.graph(graph):
+            self._step(counts)
+        with torch.no_grad():
+            for tensor, before in zip(changing, kept, strict=True):
+                tensor.copy_(before)
+        return graph.replay
+
+
+def _table(members: Sequence[Member]) -> Tensor:
+    """For each step and model the rate of decay, Adam's step size, and the root that corrects its second moment.
+
+    A model that is done before the others holds its last values, which no one uses: (steps, models, 3).
+    """
+    recipe, most = members[0].recipe, max(member.plan.steps for member in members)
+    table = torch.empty(most, len(members), 3, dtype=torch.float64)
+    for number, member in enumerate(members):
+        own = torch.tensor(rates(member.recipe, member.plan), dtype=torch.float64)
+        own = torch.cat((own, own[-1:].expand(most - len(own))))
+        step = torch.arange(1, most + 1, dtype=torch.float64)
+        table[:, number, 0] = own * recipe.weight_decay
+        table[:, number, 1] = own / (1 - recipe.beta1**step)
+        table[:, number, 2] = (1 - recipe.beta2**step).sqrt()
+    return table.float()
+
+
+Predict = Callable[[Sequence[Batch]], Sequence[Tensor]]
+
+
+def _alone(group: Group) -> tuple[Predict, list[Tensor]]:
+    """One model, called as it is; its parameters become views of the group's weights."""
+    model = group.members[0].model
+    for parameter, view in zip(model.parameters(), named(model, group.weights[0]).values(), strict=True):
+        parameter.data = view
+    return lambda batches: [model(batches[0].input, batches[0].lengths)], list(model.parameters())
+
+
+def _side_by_side(group: Group) -> tuple[Predict, list[Tensor]]:
+    """Many models of one shape in one call, which reaches the engine as one launch."""
+    models = [member.model for member in group.members]
+    _, buffers = torch.func.stack_module_state(models)
+    views = named(models[0], group.weights)
+    leaves = {name: view.detach().requires_grad_() for name, view in views.items()}
+
+    def call(weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], input: Tensor, lengths: Tensor | None):
+        return torch.func.functional_call(models[0], (dict(weights), dict(buffers)), (input, lengths))
+
+    def predict(batches: Sequence[Batch]) -> Sequence[Tensor]:
+        input = torch.stack([batch.input for batch in batches], 1)  # (time, models, batch, features)
+        lengths = None
+        if batches[0].lengths is not None:
+            lengths = torch.stack([batch.lengths for batch in batches])  # pyright: ignore[reportArgumentType]
+        dims = (0, 0, 1, None if lengths is None else 0)
+        return torch.vmap(call, in_dims=dims)(leaves, buffers, input, lengths).unbind(0)
+
+    return predict, list(leaves.values())
+
+
+def _batch_dimension(task: Task) -> int:
+    """Of predictions and targets."""
+    return 1 if task.read == "every" else 0
+
+
+def _loss(task: Task, prediction: Tensor, target: Tensor, count: int, total: int) -> Tensor:
+    """What the first `count` sequences, here, contribute to the mean over `total` of them, in all processes."""
+    if count == 0:
+        return prediction.sum() * 0.0
+    dimension = _batch_dimension(task)
+    if count < prediction.shape[dimension]:
+        prediction, target = prediction.narrow(dimension, 0, count), target.narrow(dimension, 0, count)
+    loss = task.loss(prediction, target)
+    return loss if count == total else loss * (count / total)

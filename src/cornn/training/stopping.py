@@ -1,0 +1,59 @@
+"""SIGINT and SIGTERM ask a run to save and leave."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+import torch
+
+__all__ = ["Stopped", "Stopping"]
+
+# Where several processes share a batch they have to agree on when to save and stop, and asking makes a GPU wait.
+STEPS_BETWEEN_QUESTIONS = 10
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was asked to stop; a checkpoint was written."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}; a checkpoint is saved")
+        self.signal_number = signal_number
+
+
+class Stopping:
+    """While it is entered, the first signal is noted; a second one acts as it does anywhere."""
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self, fabric: Any) -> None:
+        self.fabric = fabric
+        self.noted = 0
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Stopping":
+        if threading.current_thread() is threading.main_thread():
+            self.before = {number: signal.signal(number, self._note) for number in self.signals}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.noted = number
+        for other in self.signals:
+            signal.signal(other, self.before[other])
+
+    def asked(self, step: int, save: bool) -> tuple[int, bool]:
+        """The signal that asks to stop after this step, or 0, and whether to save; the same in all processes.
+
+        save: whether this process finds that it is time to.
+        """
+        if self.fabric.world_size == 1:
+            return self.noted, save or self.noted > 0
+        if step % STEPS_BETWEEN_QUESTIONS:
+            return 0, False
+        mine = torch.tensor([float(self.noted), float(save)], device=self.fabric.device)
+        signal_number, anyone = self.fabric.all_reduce(mine, reduce_op="max").tolist()
+        return int(signal_number), anyone > 0 or signal_number > 0

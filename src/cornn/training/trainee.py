@@ -1,0 +1,85 @@
+"""A run while it is being trained."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cornn.models import SequenceModel
+from cornn.runs import Run
+from cornn.seeds import generator
+from cornn.tasks import Task
+from cornn.tasks.task import Part
+from cornn.training.build import build
+from cornn.training.config import Train, load
+from cornn.training.schedule import Plan, plan
+
+__all__ = ["Best", "Trainee", "prepare"]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best validation so far."""
+
+    metric: float
+    step: int
+    weights: Tensor  # (numbers)
+
+
+@dataclass
+class Trainee:
+    """A run while it is being trained."""
+
+    config: Train
+    task: Task
+    model: SequenceModel
+    plan: Plan
+    training: Part
+    validation: Part
+    random: torch.Generator
+    run: Run | None = None  # None in all processes but the first
+    step: int = 0
+    seconds: float = 0.0
+    evaluated: int = 0  # the step of the latest evaluation
+    loss: float | None = None
+    metric: float | None = None
+    best: Best | None = None
+    theory: dict[str, float] | None = None  # at the latest evaluation, if it is to be recorded
+    failure: str | None = None
+    complete: bool = False
+
+    @property
+    def running(self) -> bool:
+        return not self.complete and self.failure is None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to train."""
+        reached = self.evaluated == self.step and self.metric is not None and self._reached(self.metric)
+        return self.step >= self.plan.steps or reached
+
+    def _reached(self, metric: float) -> bool:
+        until = self.config.settings.until
+        return bool(until) and (metric <= until if self.task.better == "lower" else metric >= until)
+
+    def better(self, metric: float) -> bool:
+        if self.best is None:
+            return True
+        return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
+
+    def fail(self, what: str) -> None:
+        """Give up: `what` says why."""
+        where = "" if self.run is None else f" (the last good checkpoint, if there was one, is in {self.run.path})"
+        self.failure = f"{what}: try a smaller learning_rate or dt{where}"
+
+
+def prepare(config: Train, fabric: Any) -> Trainee:
+    """A run at its start: the data on the device, a model with its first weights."""
+    # Parsed data is cached: the first process of a machine does it, the others read what it left.
+    with fabric.rank_zero_first(local=True):
+        task = load(config)
+    model = build(config, task).to(fabric.device)
+    training, validation = task.training.to(fabric.device), task.validation.to(fabric.device)
+    random = generator(config.seed, "training", device=fabric.device)
+    return Trainee(config, task, model, plan(config, task), training, validation, random)

@@ -1,0 +1,106 @@
+"""Training on a GPU: the captured step against the plain one, repeats, resumption, and many models side by side."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from cornn import training
+from cornn.tasks import Adding
+from cornn.training import steps, usual
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+from synthetic import Synthetic, register
+from tolerances import FLOAT32
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+register()
+
+CASES = {
+    "epochs with a smaller last batch": usual(Synthetic(), device="cuda"),
+    "noise": usual(Synthetic(noise=0.5), device="cuda"),
+    "everything on": usual(
+        Synthetic(noise=0.5),
+        device="cuda",
+        clip=0.1,
+        ema=0.9,
+        weight_decay=0.1,
+        schedule="cosine",
+        warm_up=3,
+        recurrent_rate=0.1,
+        trainable=("dt", "gamma"),
+    ),
+    "read at every step": usual(Synthetic(every=True), device="cuda"),
+    "fresh sequences": usual(Adding(30), hidden_size=16, steps=25, evaluate_every=10, until=0, device="cuda"),
+    "mixed precision": usual(Synthetic(), device="cuda", precision="mixed"),
+    "lstm": usual(Synthetic(), device="cuda", model="lstm"),
+    "gru": usual(Synthetic(), device="cuda", model="gru"),
+}
+every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES)
+
+
+def assert_same_end(config, one, other):
+    """To the bit; with PyTorch's own layers to rounding, since cuDNN promises no more."""
+    for name, value in one.weights().items():
+        if config.model == "cornn":
+            assert torch.equal(value, other.weights()[name]), name
+        else:
+            torch.testing.assert_close(value, other.weights()[name], **FLOAT32)
+
+
+@every_case
+@pytest.mark.filterwarnings("ignore:RNN module weights")
+def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_path, monkeypatch):
+    first, again = (training.fit(config, tmp_path / name) for name in ("first", "again"))
+    assert_same_end(config, first, again)
+    monkeypatch.setattr(steps.Group, "captures", lambda group: False)
+    plain = training.fit(config, tmp_path / "plain")
+    if config.precision == "fp32":
+        for name, value in plain.weights().items():
+            torch.testing.assert_close(first.weights()[name], value, **FLOAT32, msg=lambda text, n=name: f"{n}: {text}")
+
+
+def test_a_step_is_captured_and_replayed(tmp_path, monkeypatch):
+    calls = []
+    real = steps.Group._step
+    monkeypatch.setattr(steps.Group, "_step", lambda group, counts: (calls.append(counts), real(group, counts)))
+    training.fit(CASES["epochs with a smaller last batch"], tmp_path)
+    # Three rehearsals and the capture; then the smaller last batch of each of three epochs.
+    assert calls == [[10]] * 4 + [[7]] * 3
+
+
+@every_case
+@pytest.mark.filterwarnings("ignore:RNN module weights")
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(config, tmp_path):
+    whole = training.fit(config, tmp_path / "whole")
+
+    def stop(progress):
+        if progress.step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(replace(config, checkpoint_every=0.0), tmp_path / "parts", stop)
+    parts = training.resume(tmp_path / "parts")
+    assert_same_end(config, whole, parts)
+    assert [row["step"] for row in parts.metrics()] == [row["step"] for row in whole.metrics()]
+    if config.model == "cornn":
+        assert [row["loss"] for row in parts.metrics()] == [row["loss"] for row in whole.metrics()]
+
+
+@pytest.mark.parametrize("options", [{}, {"uneven": True}, {"noise": 0.5}, {"every": True}], ids=str)
+def test_seeds_side_by_side_end_as_they_would_alone(options, tmp_path):
+    config = usual(Synthetic(**options), device="cuda", clip=0.5)
+    _, together = training.fit_seeds(config, range(3), tmp_path / "together")
+    for seed, run in enumerate(together):
+        assert run.result["side_by_side"] == 3
+        alone = training.fit(replace(config, seed=seed), tmp_path / f"alone-{seed}")
+        for name, value in alone.weights().items():
+            torch.testing.assert_close(run.weights()[name], value, **FLOAT32)
+        assert [row["step"] for row in run.metrics()] == [row["step"] for row in alone.metrics()]
+
+
+def test_ragged_batches_are_not_captured(tmp_path):
+    run = training.fit(usual(Synthetic(ragged=True), device="cuda"), tmp_path)
+    assert run.result is not None

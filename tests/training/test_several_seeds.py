@@ -1,0 +1,125 @@
+import json
+import math
+
+import pytest
+import scipy.stats
+import synthetic
+import torch
+from synthetic import Synthetic
+
+from cornn import training
+from cornn.runs import Run, create
+from cornn.tasks import Adding
+from cornn.training import trainee, usual
+from cornn.training.seeds import student_quantile, summarise
+
+synthetic.register()
+CONFIG = usual(Synthetic(), device="cpu", checkpoint_every=0.0)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
+def test_students_t(freedom):
+    assert student_quantile(0.975, freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), rel=1e-6)
+
+
+def test_a_summary_is_that_of_the_tests(tmp_path):
+    tests = [97.0, 96.0, 98.5, 95.5]
+    runs = []
+    for seed, test in enumerate(tests):
+        runs.append(create(tmp_path / str(seed), {"seed": seed}))
+        runs[-1].save_result({"test": test, "metric": "accuracy", "better": "higher", "seconds": 2.0 + seed})
+    summary = summarise([*runs, create(tmp_path / "unfinished", {"seed": 9})])
+    low, high = scipy.stats.t.interval(0.95, 3, loc=96.75, scale=scipy.stats.sem(tests))
+    assert (summary["seeds"], summary["finished"], summary["best"], summary["mean"]) == (5, 4, 98.5, 96.75)
+    assert summary["deviation"] == pytest.approx(math.sqrt(sum((t - 96.75) ** 2 for t in tests) / 3))
+    assert summary["interval_95"] == pytest.approx([low, high])
+    assert summarise(runs[:1])["interval_95"] is None
+
+
+def test_folders_and_summary(tmp_path):
+    summary, runs = training.fit_seeds(CONFIG, range(4, 7), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "seed-4", "seed-5", "seed-6", "seeds.json", "summary.json"
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert [run.config["seed"] for run in runs] == [4, 5, 6]
+    assert summary["tests"] == [run.result["test"] for run in runs]
+    for run in runs:
+        assert training.evaluate(run.path)[2] == pytest.approx(run.result["test"])
+    with pytest.raises(FileExistsError, match="holds runs already"):
+        training.fit_seeds(CONFIG, range(2), tmp_path)
+
+
+def interrupted(tmp_path):
+    def stop(progress):
+        if progress.step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_seeds(CONFIG, range(3), tmp_path, stop)
+
+
+def test_what_was_trained_together_goes_on_together_or_alone(tmp_path):
+    _, whole = training.fit_seeds(CONFIG, range(3), tmp_path / "whole")
+    for name in ("together", "alone"):
+        interrupted(tmp_path / name)
+    _, together = training.resume_seeds(tmp_path / "together")
+    for one, other in zip(whole, together, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+    alone = training.resume(tmp_path / "alone" / "seed-1")
+    for name, value in whole[1].weights().items():
+        torch.testing.assert_close(alone.weights()[name], value, rtol=2e-5, atol=2e-6)
+    summary, _ = training.resume_seeds(tmp_path / "alone")
+    assert summary["finished"] == 3
+
+
+def test_killed_while_they_were_saved_they_go_on_from_the_step_before(tmp_path):
+    _, whole = training.fit_seeds(CONFIG, range(3), tmp_path / "whole")
+    interrupted(tmp_path / "parts")
+    for seed in (0, 2):
+        folder = tmp_path / "parts" / f"seed-{seed}"
+        (folder / "checkpoint-before.pt").replace(folder / "checkpoint.pt")
+    _, parts = training.resume_seeds(tmp_path / "parts")
+    for one, other in zip(whole, parts, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+        assert other.result["side_by_side"] == 3
+
+
+def test_those_at_another_step_go_on_by_themselves(tmp_path):
+    interrupted(tmp_path)
+    (tmp_path / "seed-2" / "checkpoint.pt").unlink()
+    _, runs = training.resume_seeds(tmp_path)
+    assert [run.result["side_by_side"] for run in runs] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("changes", [{"model": "lstm"}, {"options": {"ragged": True}}], ids=str)
+def test_what_does_not_fit_side_by_side_goes_one_after_another(tmp_path, changes):
+    options = changes.pop("options", {})
+    _, runs = training.fit_seeds(usual(Synthetic(**options), device="cpu", epochs=1, **changes), range(2), tmp_path)
+    assert [run.result["side_by_side"] for run in runs] == [1, 1]
+
+
+def test_each_stops_by_itself_once_it_is_good_enough(tmp_path):
+    config = usual(Adding(10), hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu")
+    _, runs = training.fit_seeds(config, range(3), tmp_path / "together")
+    for seed, run in enumerate(runs):
+        alone = training.fit(usual(Adding(10), hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu",
+                                   seed=seed), tmp_path / str(seed))  # fmt: skip
+        assert run.result["steps"] == alone.result["steps"] < 400
+
+
+def test_one_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch):
+    real = trainee.prepare
+
+    def prepare(config, fabric):
+        one = real(config, fabric)
+        if config.seed == 1:
+            with torch.no_grad():
+                one.model.head.bias.fill_(math.nan)
+        return one
+
+    monkeypatch.setattr("cornn.training.seeds.prepare", prepare)
+    summary, _ = training.fit_seeds(CONFIG, range(3), tmp_path)
+    assert (summary["finished"], summary["seeds"]) == (2, 3)
+    assert summary["failures"]["1"].startswith("the weights are not finite after step 1: try a smaller learning_rate")
+    assert Run(tmp_path / "seed-1").result is None
