@@ -204,6 +204,7 @@ class CoRNNCell(nn.Module):
         lengths: Tensor | None,
         every: bool,
         backend: str,
+        precision: str = "exact",
     ) -> tuple[Tensor, Float[Tensor, "2 batch hidden"]]:
         """All steps at once: the output of every step (empty, perhaps, if not `every`) and the last state."""
         constants = torch.stack([constant.expand(self.hidden_size) for constant in self.oscillators()])
@@ -219,6 +220,7 @@ class CoRNNCell(nn.Module):
             lengths=lengths,
             every=every,
             backend=backend,
+            precision=precision,
         )
 
     def extra_repr(self) -> str:
@@ -250,6 +252,10 @@ class CoRNN(Stack):
     checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
         Training then needs little memory beyond the output itself, for the time of a second forward pass.
     backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
+    precision: "exact", or "tf32" or "bf16" for large batches on a GPU: the products of the steps run on tensor cores, what
+        enters them is rounded, everything else stays float32. Needs the backend cuda; above 128 neurons there is no such
+        kernel, and float32 is used throughout. Under `torch.autocast("cuda", dtype=torch.bfloat16)` a batch of 512 or
+        more has "bf16" where this says "exact"; smaller ones, and the CPU, stay exact.
 
     input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
         `PackedSequence`.
@@ -277,6 +283,7 @@ class CoRNN(Stack):
         init: str = "paper",
         checkpoint_every: int | None = None,
         backend: str = "auto",
+        precision: str = "exact",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -308,6 +315,7 @@ class CoRNN(Stack):
             bidirectional,
             checkpoint_every=checkpoint_every,
             backend=backend,
+            precision=precision,
         )
 
     def matrices(self, layer: int = 0, reverse: bool = False) -> Matrices:

@@ -2,7 +2,7 @@
 
 A cell is a module with `states` (the names of the parts of its state), `reset_parameters(generator)`, and
 
-    sequence(input, state, *, timespans, lengths, every, backend) -> (output, last)
+    sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, last)
 
 for time-major input (time, batch, features) and a state (states, batch, hidden).
 """
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from cornn.engine import check_backend
+from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack", "checked_input", "checked_state", "checked_timespans"]
 
@@ -114,6 +114,7 @@ class Stack(nn.Module):
         *,
         checkpoint_every: int | None = None,
         backend: str = "auto",
+        precision: str = "exact",
     ) -> None:
         super().__init__()
         if not isinstance(num_layers, int) or num_layers < 1:
@@ -125,6 +126,7 @@ class Stack(nn.Module):
         if checkpoint_every is not None and (not isinstance(checkpoint_every, int) or checkpoint_every < 1):
             raise ValueError(f"checkpoint_every must be a whole number above 0, got {checkpoint_every!r}")
         check_backend(backend)
+        check_precision(precision)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -134,6 +136,7 @@ class Stack(nn.Module):
         self.bidirectional = bidirectional
         self.checkpoint_every = checkpoint_every
         self.backend = backend
+        self.precision = precision
         directions = 2 if bidirectional else 1
         self.cells = nn.ModuleDict()
         for layer in range(num_layers):
@@ -156,7 +159,7 @@ class Stack(nn.Module):
 
     def extra_repr(self) -> str:
         usual = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
-        usual |= {"checkpoint_every": None, "backend": "auto"}
+        usual |= {"checkpoint_every": None, "backend": "auto", "precision": "exact"}
         changed = [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])
 
@@ -269,8 +272,9 @@ class Stack(nn.Module):
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
         """One cell over the sequence; in segments of which only the ends are kept, where that is asked for."""
         sequence, size = self.cells[name].sequence, self.checkpoint_every
+        options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:
-            return sequence(input, state, timespans=timespans, lengths=lengths, every=every, backend=self.backend)
+            return sequence(input, state, timespans=timespans, lengths=lengths, **options)
         # PyTorch's own checkpoint fails there too, later, and speaks of something else.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling() and torch._C._functorch.maybe_current_level():
             raise NotImplementedError(
@@ -289,8 +293,7 @@ class Stack(nn.Module):
                 state,
                 timespans=span,
                 lengths=rest,
-                every=every,
-                backend=self.backend,
+                **options,
                 use_reentrant=False,
                 preserve_rng_state=False,
             )

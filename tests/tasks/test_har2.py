@@ -67,3 +67,18 @@ def test_judging(tmp_path):
     assert task.score(logits, target).tolist() == [100, 100, 0, 100]
     assert task.loss(torch.zeros(4, 1), target).item() == pytest.approx(np.log(2))
     assert task.outputs == 1
+
+
+def test_windows_of_all_people_dealt_out_anew(tmp_path):
+    written = tiny.write_har(tmp_path)
+    tasks = [HAR2(validation="random", test="windows").load(seed, tmp_path) for seed in (0, 0, 1)]
+    assert (tasks[0].training.size, tasks[0].validation.size, tasks[0].test().size) == (54, 6, 20)
+    targets = [
+        torch.cat([whole(part).target for part in (task.training, task.validation, task.test())]) for task in tasks
+    ]
+    assert all(len(target) == 80 and target.sum() == targets[0].sum() for target in targets)
+    inputs = [whole(task.test()).input for task in tasks]
+    assert torch.equal(inputs[0], inputs[1])
+    assert not torch.equal(inputs[0], inputs[2])
+    assert tasks[0].notes[1] == "test on windows of all people"
+    assert len(written["test"][0]) == 20

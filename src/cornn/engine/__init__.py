@@ -12,10 +12,23 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from cornn.engine.operator import BACKENDS, no_autocast, plain, recur, reference
-from cornn.engine.problem import Problem
+from cornn.engine.problem import PRECISIONS, Problem
 from cornn.engine.updates import UPDATES
 
-__all__ = ["BACKENDS", "UPDATES", "Problem", "check_backend", "choose", "no_autocast", "run"]
+__all__ = [
+    "BACKENDS",
+    "PRECISIONS",
+    "UPDATES",
+    "Problem",
+    "check_backend",
+    "check_precision",
+    "choose",
+    "no_autocast",
+    "run",
+]
+
+LARGE_BATCH = 512
+"""From here on autocast to bfloat16 means the products of the recurrence too: below, tensor cores would idle."""
 
 
 def check_backend(backend: str) -> None:
@@ -24,9 +37,26 @@ def check_backend(backend: str) -> None:
         raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
 
 
+def check_precision(precision: str) -> None:
+    """Raises unless there is a precision of this name."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+
+
 def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
-    """(name, reason) of the backend that will serve. One that is asked for by name and cannot serve raises."""
+    """(name, reason) of the backend that will serve. One that is asked for by name and cannot serve raises.
+
+    So does a precision other than "exact" where the backend cuda, which alone has others, cannot serve.
+    """
     check_backend(backend)
+    check_precision(problem.precision)
+    if problem.precision != "exact":
+        usable, reason = BACKENDS["cuda"].usable(problem)
+        if backend not in ("auto", "cuda"):
+            usable, reason = False, f"{backend!r} was asked for, which computes in the type of its input only"
+        if not usable:
+            raise RuntimeError(f"precision={problem.precision!r} needs the cuda backend: {reason}")
+        return "cuda", reason
     if backend == "reference":
         return backend, "asked for: the plain equations, differentiated by autograd"
     if backend == "auto":
@@ -55,6 +85,7 @@ def run(
     lengths: Tensor | None = None,
     every: bool = True,
     backend: str = "auto",
+    precision: str = "exact",
 ) -> tuple[Tensor, Tensor]:
     """Run a recurrence over a sequence: (output, last).
 
@@ -65,6 +96,10 @@ def run(
     parameters: (parameters, hidden). For coRNN dt, gamma, epsilon.
     timespans: (time, batch), factors on dt. lengths: (batch), the number of steps of each sequence.
     every: whether the output of every step is wanted; without it `output` may come back empty.
+    precision: "exact", or "tf32" or "bf16": weights and states are rounded as they enter the products of the steps, which
+        then run on tensor cores, for large batches. Sums, states and gradients stay float32. It needs the backend cuda;
+        above 128 neurons there is no such kernel, and float32 is used throughout. Under autocast to bfloat16 on a GPU a
+        batch of 512 or more has "bf16" where this says "exact".
 
     output is (time, batch, hidden), last is (states, batch, hidden), the state after each sequence's last step.
     """
@@ -79,21 +114,34 @@ def run(
         shape[-2],
         rows[-2],
         timespans is not None,
+        precision,
     )
     direct = plain(arguments)
     name, _ = (_choose_once if direct else choose)(problem, backend)
     if (not direct or forward_ad._current_level >= 0) and _transformed(arguments):
+        if precision != "exact":
+            raise RuntimeError(
+                f"precision={precision!r} has no forward-mode derivatives and no torch.func.grad: use 'exact'"
+            )
         if backend not in ("auto", "reference"):
             raise RuntimeError(
                 f"backend {backend!r} has no forward-mode derivatives and no torch.func.grad: use auto, or reference"
             )
         name = "reference"
-    # The recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what autocast
-    # is for.
+    if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and _autocast_to_bfloat16():
+        precision = "bf16"
+    if precision != "exact":
+        name = f"{name}/{precision}"
+    # Otherwise the recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what
+    # autocast is for, and even then the state is not rounded, only what enters a product.
     with no_autocast(problem.device.type):
         if name == "reference":
             return reference(*arguments, update)
         return recur(arguments, update, name, every, direct)
+
+
+def _autocast_to_bfloat16() -> bool:
+    return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 
 
 def _transformed(arguments: Sequence[Tensor | None]) -> bool:

@@ -102,7 +102,7 @@ def _prepared(
     if precision == "exact":
         layout = plan(hidden, groups, batch, multiprocessors, ROWS_WITH_PARAMETERS if for_parameters else ROWS)
     else:
-        layout = tensor_plan(direction, hidden, groups, batch, multiprocessors, precision, spans, for_parameters)
+        layout = tensor_plan(hidden, groups, batch, multiprocessors, precision, spans, for_parameters)
         macros["WIDE"] = int(wide)
     blocks = layout.blocks(groups, batch)
     if blocks == 0 or hidden == 0:

@@ -136,20 +136,16 @@ class TensorPlan(NamedTuple):
         }
 
 
-def tensor_plans(direction: str, size: int, precision: str, spans: bool, for_parameters: bool) -> list[TensorPlan]:
+def tensor_plans(size: int, precision: str, spans: bool, for_parameters: bool) -> list[TensorPlan]:
     """The layouts that there is a kernel for: two tiles where registers and shared memory have room for them."""
     lean = size == TENSOR_SIZES[0]
-    one = 2 if for_parameters else 4
-    if not lean:
-        one = 2 if direction == "forward" and precision == "bf16" else 1
-    found = [TensorPlan(size, 8, precision, one)]
-    if not spans and not for_parameters and (lean or direction == "forward" or precision == "bf16"):
+    found = [TensorPlan(size, 8, precision, (2 if for_parameters else 3) if lean else 1)]
+    if not spans and not for_parameters and (lean or precision == "bf16"):
         found.append(TensorPlan(size, 16, precision, 2 if lean else 1))
     return found
 
 
 def tensor_plan(
-    direction: str,
     hidden: int,
     groups: int,
     batch: int,
@@ -166,4 +162,4 @@ def tensor_plan(
         issue = layout.rows // 8 * _TENSOR_COSTS[size, precision]
         return -(-blocks // (multiprocessors * layout.resident)) * (_TENSOR_LATENCY + together * issue)
 
-    return min(tensor_plans(direction, size, precision, spans, for_parameters), key=cost)
+    return min(tensor_plans(size, precision, spans, for_parameters), key=cost)

@@ -10,6 +10,7 @@ sequence does.
 
 import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,9 +37,15 @@ def no_autocast(device: str) -> contextlib.AbstractContextManager:
     return torch.autocast(device, enabled=False) if available and torch.is_autocast_enabled(device) else _AS_IT_IS
 
 
+def _served_by(backend: str) -> Any:
+    """The module of a backend. "cuda/tf32" is cuda with its products in tf32: the precision goes where the name goes."""
+    name, _, precision = backend.partition("/")
+    return BACKENDS[name].reduced(precision) if precision else BACKENDS[name]
+
+
 def _forward(backend: str, *arguments, update: str, **options) -> tuple[Tensor, Tensor, Tensor | None]:
     """(output, last, trail) by a backend that does it all, or by one that leaves the products to PyTorch."""
-    rule, module = UPDATES[update], BACKENDS[backend]
+    rule, module = UPDATES[update], _served_by(backend)
     check(rule.states, len(rule.parameters), *arguments)
     if whole := getattr(module, "whole_forward", None):
         return whole(*arguments, update=update, **options)
@@ -47,7 +54,7 @@ def _forward(backend: str, *arguments, update: str, **options) -> tuple[Tensor, 
 
 def _backward(backend: str, *arguments, **options) -> Sequence[Tensor | None]:
     """Gradients for `ARGUMENTS`, in their order; None where `needs` says that none is wanted."""
-    module = BACKENDS[backend]
+    module = _served_by(backend)
     if whole := getattr(module, "whole_backward", None):
         return whole(*arguments, **options)
     with no_autocast(arguments[2].device.type):

@@ -41,7 +41,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Gradients", "Problem", "active", "check"]
+__all__ = ["PRECISIONS", "Gradients", "Problem", "active", "check"]
+
+PRECISIONS = ("exact", "tf32", "bf16")
+"""In what the products of the steps are made; "exact" is the type of the input."""
 
 
 class Problem(NamedTuple):
@@ -55,6 +58,7 @@ class Problem(NamedTuple):
     batch: int
     hidden: int
     timespans: bool
+    precision: str = "exact"
 
 
 class Gradients(NamedTuple):

@@ -57,7 +57,8 @@ class NoisyCIFAR10:
             if self.noise == "fixed-normal":
                 return Part(len(images), _fixed, rows, {"noise": block})
             if name == "training":
-                return Part(len(images), _fresh_normal if self.noise == "fresh-normal" else _fresh_uniform, rows)
+                make = _fresh_normal if self.noise == "fresh-normal" else _fresh_uniform
+                return Part(len(images), make, rows, draws=True)
             # A number for each image that its noise is computed from: to keep all of it would take gigabytes.
             keys = torch.randint(
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)

@@ -26,6 +26,7 @@ class Part:
         device of the tensors.
     size: sequences; 0 for a part that is drawn anew for every batch, and has no end.
     ragged: whether a batch is as long as its longest sequence, so that shapes differ from batch to batch.
+    draws: whether `make` draws random numbers.
     """
 
     size: int
@@ -33,6 +34,7 @@ class Part:
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     shared: Mapping[str, Tensor] = field(default_factory=dict)
     ragged: bool = False
+    draws: bool = False
 
     def to(self, device: torch.device | str) -> "Part":
         """The same part with its tensors there."""

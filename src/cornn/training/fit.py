@@ -1,5 +1,6 @@
 """Start a run, go on with one, evaluate one."""
 
+import atexit
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -113,4 +114,12 @@ def connect(config: Train) -> Any:
         precision="bf16-mixed" if config.precision == "mixed" else "32-true",
     )
     fabric.launch()
+    if everywhere > 1:
+        atexit.register(_disconnect)
     return fabric
+
+
+def _disconnect() -> None:
+    """Close the connections in order: a process that ends while another still holds one may abort it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

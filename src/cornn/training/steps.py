@@ -6,6 +6,7 @@ own norm of the gradient. Everything that a step needs is on the device: nothing
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -65,7 +66,14 @@ class Group:
         self.average = self.weights.clone() if self.recipe.ema else None
         self.loss = torch.zeros(len(members), device=device)  # summed over the steps since it was last set to 0
         self.steps_done = torch.zeros(1, dtype=torch.int64, device=device)
-        self.orders = [member.plan.order(0, 1).to(device) for member in members]
+        # The orders of all models below each other, each model's own, and where they begin.
+        orders = [member.plan.order(0, 1).to(device) for member in members]
+        self.all_orders = torch.cat(orders)
+        lengths = [len(order) for order in orders]
+        self.orders = list(self.all_orders.split(lengths))
+        self.epochs = torch.tensor(lengths, device=device)
+        self.begins = self.epochs.cumsum(0) - self.epochs
+        self.pool = _pool([member.part for member in members]) if len(members) > 1 else None
         self.table = _table(members).to(device)
         self.rate = torch.cat(
             [
@@ -98,6 +106,14 @@ class Group:
 
     def _step(self, counts: Sequence[int]) -> None:
         """One step. counts: the sequences of each model's batch that count; what comes after them only fills it up."""
+        loss = self._losses(counts) if self.pool is None else self._pooled_losses(self.pool, counts)
+        gradients = torch.autograd.grad(loss.sum(), self.leaves)
+        with torch.no_grad():
+            self.loss += loss
+            self._update(torch.cat([gradient.reshape(len(loss), -1) for gradient in gradients], 1))
+
+    def _losses(self, counts: Sequence[int]) -> Tensor:
+        """Of each model, (models), from batches that are made one by one."""
         batches, places = [], []
         for member, order, count in zip(self.members, self.orders, counts, strict=True):
             index = order.index_select(0, self.steps_done % len(order)).squeeze(0)
@@ -105,16 +121,33 @@ class Group:
             batches.append(batch)
             places.append(place)
         with self.fabric.autocast():
-            predictions = self.predict(batches)
+            predictions = self.predict(_stacked(batches) if len(batches) > 1 else batches[0])
             losses = [
                 _loss(member.task, prediction, batch.target, *place)
                 for member, prediction, batch, place in zip(self.members, predictions, batches, places, strict=True)
             ]
-        loss = torch.stack(losses)
-        gradients = torch.autograd.grad(loss.sum(), self.leaves)
-        with torch.no_grad():
-            self.loss += loss
-            self._update(torch.cat([gradient.reshape(len(losses), -1) for gradient in gradients], 1))
+        return torch.stack(losses)
+
+    def _pooled_losses(self, pool: "Pool", counts: Sequence[int]) -> Tensor:
+        """Of each model, (models), from one batch with the sequences of all: few operations, however many models."""
+        models, task = len(self.members), self.members[0].task
+        index = self.all_orders.index_select(0, self.begins + self.steps_done % self.epochs)  # (models, batch)
+        batch = pool.part.batch((index + pool.begins.unsqueeze(1)).flatten(), self.members[0].random)
+        target = batch.target.unflatten(_batch_dimension(task), (models, -1)).movedim(_batch_dimension(task), 0)
+        together = Batch(
+            batch.input.unflatten(1, (models, -1)),
+            target,
+            None if batch.lengths is None else batch.lengths.unflatten(0, (models, -1)),
+        )
+        with self.fabric.autocast():
+            predictions = self.predict(together)
+            if all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True)):
+                return torch.vmap(task.loss)(predictions, target)
+            losses = [
+                _loss(task, prediction, wanted, count, count)
+                for prediction, wanted, count in zip(predictions, target, counts, strict=True)
+            ]
+        return torch.stack(losses)
 
     def _share(self, batch: Batch, task: Task, count: int) -> tuple[Batch, tuple[int, int]]:
         """This process's sequences of a batch; how many of them count, and how many of the whole batch do."""
@@ -193,7 +226,37 @@ def _table(members: Sequence[Member]) -> Tensor:
     return table.float()
 
 
-Predict = Callable[[Sequence[Batch]], Sequence[Tensor]]
+class Pool(NamedTuple):
+    """The training parts of several models below each other."""
+
+    part: Part
+    begins: Tensor  # where each model's rows begin, (models)
+
+
+def _pool(parts: Sequence[Part]) -> Pool | None:
+    """One part with the rows of all, if the sequences of all are made alike and without chance."""
+    first = parts[0]
+    for part in parts:
+        alike = part.make is first.make and part.rows and not (part.draws or part.ragged)
+        if not alike or part.shared.keys() != first.shared.keys():
+            return None
+        if not all(torch.equal(value, first.shared[name]) for name, value in part.shared.items()):
+            return None
+    rows = {name: torch.cat([part.rows[name] for part in parts]) for name in first.rows}
+    sizes = torch.tensor([part.size for part in parts], device=next(iter(rows.values())).device)
+    return Pool(replace(first, size=int(sizes.sum()), rows=rows), sizes.cumsum(0) - sizes)
+
+
+def _stacked(batches: Sequence[Batch]) -> Batch:
+    """Batches of several models as one: input (time, models, batch, features), the others with models in front."""
+    lengths = None
+    if batches[0].lengths is not None:
+        lengths = torch.stack([batch.lengths for batch in batches])  # pyright: ignore[reportArgumentType]
+    return Batch(torch.stack([batch.input for batch in batches], 1), torch.stack([b.target for b in batches]), lengths)
+
+
+Predict = Callable[[Batch], Tensor]
+"""What each model predicts, with the models in front: one from its own batch, several from a stacked one."""
 
 
 def _alone(group: Group) -> tuple[Predict, list[Tensor]]:
@@ -201,7 +264,7 @@ def _alone(group: Group) -> tuple[Predict, list[Tensor]]:
     model = group.members[0].model
     for parameter, view in zip(model.parameters(), named(model, group.weights[0]).values(), strict=True):
         parameter.data = view
-    return lambda batches: [model(batches[0].input, batches[0].lengths)], list(model.parameters())
+    return lambda batch: model(batch.input, batch.lengths).unsqueeze(0), list(model.parameters())
 
 
 def _side_by_side(group: Group) -> tuple[Predict, list[Tensor]]:
@@ -214,13 +277,9 @@ def _side_by_side(group: Group) -> tuple[Predict, list[Tensor]]:
     def call(weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], input: Tensor, lengths: Tensor | None):
         return torch.func.functional_call(models[0], (dict(weights), dict(buffers)), (input, lengths))
 
-    def predict(batches: Sequence[Batch]) -> Sequence[Tensor]:
-        input = torch.stack([batch.input for batch in batches], 1)  # (time, models, batch, features)
-        lengths = None
-        if batches[0].lengths is not None:
-            lengths = torch.stack([batch.lengths for batch in batches])  # pyright: ignore[reportArgumentType]
-        dims = (0, 0, 1, None if lengths is None else 0)
-        return torch.vmap(call, in_dims=dims)(leaves, buffers, input, lengths).unbind(0)
+    def predict(batch: Batch) -> Tensor:
+        dims = (0, 0, 1, None if batch.lengths is None else 0)
+        return torch.vmap(call, in_dims=dims)(leaves, buffers, batch.input, batch.lengths)
 
     return predict, list(leaves.values())
 

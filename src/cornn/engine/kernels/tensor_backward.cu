@@ -182,7 +182,9 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             grad_state[stride + own] = grad_z[i][p] + (EARLY ? fmaf(-fixed[p].h, for_y, for_z) : for_z);
             if (FOR_PARAMETERS) {
                 float none;
-                if (!SPANS) update[p].gradients(sum[i][p], 1.f, totals[i][p], none);
+                // Read again: registers are scarce in the loop.
+                const Update again(constants, groups * hidden, place.neuron + p, size);
+                if (!SPANS) again.gradients(sum[i][p], 1.f, totals[i][p], none);
 #pragma unroll
                 for (int c = 0; c < Update::PARAMETERS; ++c) grad_parameters[c * stride + own] = totals[i][p][c];
             }
