@@ -9,27 +9,11 @@ import re
 import sys
 from pathlib import Path
 
+from run_tables import TABLES as RUNS
 from theory_tables import TABLES as THEORY
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-
-
-def adding() -> str:
-    """Our recipe, seed by seed."""
-    rows = [
-        "| sequence | neurons | seed | training steps | time | test MSE |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for path in sorted((RESULTS / "adding").glob("ours-*.json")):
-        record = json.loads(path.read_text(encoding="utf8"))
-        config, result = record["config"], record["result"]
-        length, hidden = config["task"]["length"], config["settings"]["hidden_size"]
-        rows.append(
-            f"| {length} | {hidden} | {config['seed']} | {result['steps']:,} "
-            f"| {result['seconds']:.0f} s | {result['test']:.4f} |"
-        )
-    return "\n".join(rows)
 
 
 def speed_cpu() -> str:
@@ -168,7 +152,6 @@ def adding_ablation() -> str:
 
 TABLES = {
     "adding-ablation": adding_ablation,
-    "adding": adding,
     "speed-cpu": speed_cpu,
     "speed-cpu-both": speed_cpu_both,
     "speed-cpu-forward": speed_cpu_forward,
@@ -176,6 +159,7 @@ TABLES = {
     "speed-cuda": speed_cuda,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
+    **RUNS,
     **THEORY,
 }
 

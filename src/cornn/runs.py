@@ -174,8 +174,8 @@ def read_json(path: Path) -> dict:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    _write(path, (json.dumps(content, indent=2) + "\n").encode())
+def write_json(path: Path, content: Mapping[str, object], indent: int | None = 2) -> None:
+    _write(path, (json.dumps(content, indent=indent) + "\n").encode())
 
 
 CHECKPOINT, BEFORE = "checkpoint.pt", "checkpoint-before.pt"
