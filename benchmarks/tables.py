@@ -5,6 +5,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`; nothing betwee
 
 import argparse
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -122,6 +123,54 @@ def speed_cuda() -> str:
     return "\n".join(lines)
 
 
+MULTIPROCESSORS, LANES, CLOCK = 132, 128, 1980  # of an H200: multiply-adds a clock each, clocks a microsecond
+
+
+def _floor(hidden: int, batch: int) -> float:
+    """Microseconds a step of nothing but multiply-adds, with the sequences spread as the kernels spread them."""
+    blocks, sequences = (1, 1) if hidden <= 128 else (4, 4) if hidden <= 256 else (8, 8)
+    rounds = math.ceil(math.ceil(batch / sequences) / (MULTIPROCESSORS // blocks))
+    return rounds * sequences / blocks * 2 * hidden**2 / LANES / CLOCK
+
+
+def kernels() -> str:
+    """Every size that has a goal: the floor, what was asked for, what was measured."""
+    content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    lines = [
+        "| steps, batch, neurons | floor, µs a step | forward: goal, measured | backward: goal, measured "
+        "| both, ms: goal, measured | LSTM ÷ |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in content["times"]:
+        if row["goals"][0] is None:
+            continue
+        measured = (row["forward"], row["backward"], row["both_graph"])
+        cells = [
+            f"{goal:g}, {value:.3g}{'' if value <= goal else ' (missed)'}"
+            for goal, value in zip(row["goals"], measured, strict=True)
+        ]
+        lines.append(
+            f"| {row['steps']}, {row['batch']}, {row['hidden']} | {_floor(row['hidden'], row['batch']):.3f} | "
+            + " | ".join(cells)
+            + f" | {row['lstm_both'] / row['both_graph']:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def profile() -> str:
+    """Where the cycles of the kernels go."""
+    content = json.loads((RESULTS / "profile-cuda.json").read_text(encoding="utf8"))
+    lines = [
+        "| kernel | neurons | multiply-adds | issue slots | no warp ready | shared memory |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in content["kernels"]:
+        figures = [row[f"{name}_percent"] for name in ("fma", "issue_slots", "no_eligible_warp", "l1")]
+        note = f" ({row['note']})" if "note" in row else ""
+        lines.append(f"| {row['kernel']}{note} | {row['hidden']} | " + " | ".join(f"{x:.0f} %" for x in figures) + " |")
+    return "\n".join(lines)
+
+
 CHANGES = {
     "": "the recipe",
     "centre": "biases not centred",
@@ -157,6 +206,8 @@ TABLES = {
     "speed-cpu-forward": speed_cpu_forward,
     "speed-cpu-memory": speed_cpu_memory,
     "speed-cuda": speed_cuda,
+    "kernels": kernels,
+    "profile": profile,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
     **RUNS,

@@ -2,8 +2,8 @@
 // for the drive) in shared memory, one barrier a step, what the forward pass kept fetched AHEAD steps early.
 //
 // Floor at 128 neurons and one sequence: 256 cycles of multiply-adds a step, as forward. The latencies are those of the
-// forward pass less the tanh (65 cycles), plus a second exchange, which hides (EARLY) as half of the product does. The
-// assembler's schedule played through with these latencies gives some 480 cycles, 0.24 us; at 64 neurons 240.
+// forward pass less the tanh (65 cycles), plus a second exchange, which hides (EARLY) as half of the product does. What is
+// measured is in docs/speed.md.
 #include "tile.cuh"
 
 // Blocks that a multiprocessor should hold at once.

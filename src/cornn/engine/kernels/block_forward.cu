@@ -5,8 +5,7 @@
 // 1.98 GHz. Where the rest goes, by count of latencies: shared load 30, half of the product 128 issue cycles (EARLY),
 // exchange 3 x 28, tanh 65, update and store 30, barrier 30: some 370 cycles; the other half of the product hides under
 // the exchange and the tanh. Two warps of 200 instructions a scheduler are 400 issue cycles, of which 256 are
-// multiply-adds; the assembler's schedule played through with these latencies gives some 480 cycles, 0.24 us. At 64
-// neurons, where one warp a scheduler waits for itself, 330.
+// multiply-adds. What is measured, and a profile, is in docs/speed.md.
 #include "tile.cuh"
 
 // Blocks that a multiprocessor should hold at once.

@@ -1,5 +1,5 @@
 // The backward pass, one cluster of blocks for SETS * ROWS sequences, up to 512 neurons: the transposes where the forward pass
-// has the matrices, delta (the gradient for the drive) travelling as z does there.
+// has the matrices, delta (the gradient for the drive) travelling as y and z do there. The floor is the same.
 #include "cluster.cuh"
 
 // What comes in for the next step may find a thread still at work with this one's delta.
