@@ -1,7 +1,6 @@
 """The tables of runs: what they reached, beside what the paper says."""
 
 import statistics
-from dataclasses import fields
 from pathlib import Path
 
 from cornn.paper import PUBLISHED
@@ -55,13 +54,16 @@ def runs() -> str:
         groups: dict[tuple, list[dict]] = {}
         for record in records.read(RESULTS, task):
             config = record["config"]
-            key = (tuple(config["task"].items()), config["model"], config["settings"]["hidden_size"])
+            if records.changed_settings(config) or config.get("theory"):
+                continue
+            key = (tuple(records.changed_options(config).items()), config["model"], config["settings"]["hidden_size"])
             groups.setdefault(key, []).append(record)
         for (options, model, units), group in sorted(groups.items(), key=str):
-            results = [record["result"] for record in group]
+            results = [record["result"] for record in group if "test" in record["result"]]
+            if not results:
+                continue
             better, tests = results[0]["better"], [result["test"] for result in results]
-            usual = {field.name: field.default for field in fields(TASKS[task])}
-            changed = ", ".join(f"{name} {value}" for name, value in options if usual.get(name) != value)
+            changed = ", ".join(f"{name} {value}" for name, value in options)
             deviation = f" ± {_figure(statistics.stdev(tests), better)}" if len(tests) > 1 else ""
             best = max(tests) if better == "higher" else min(tests)
             together = results[0]["side_by_side"]

@@ -24,6 +24,7 @@ FLOORS = [
     ["runs"],
     ["training"],
     ["report"],
+    ["reproduce"],
     ["bench"],
     ["cli"],
     ["__main__"],

@@ -14,9 +14,9 @@ def test_a_record_is_what_the_run_folder_says_without_weights(tmp_path):
         usual(Adding(10), hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu", seed=3), tmp_path / "run"
     )
     content = records.record(run)
-    assert records.name(content) == "ours-length-10-cornn4-seed3.json"
+    assert records.name(content) == "ours-length-10-steps-20-until-0-cornn4-seed3.json"
     path = records.write(content, tmp_path / "results")
-    assert path == tmp_path / "results/adding/ours-length-10-cornn4-seed3.json"
+    assert path == tmp_path / "results/adding/ours-length-10-steps-20-until-0-cornn4-seed3.json"
     (read,) = records.read(tmp_path / "results", "adding")
     assert read == json.loads(json.dumps(content))
     assert read["result"] == run.result

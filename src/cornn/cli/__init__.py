@@ -14,6 +14,7 @@ from cornn.cli.data import DataCommand
 from cornn.cli.doctor import DoctorCommand
 from cornn.cli.evaluate import EvaluateCommand
 from cornn.cli.figure import FigureCommand
+from cornn.cli.reproduce import ReproduceCommand
 from cornn.cli.resume import ResumeCommand
 from cornn.cli.shared import hush
 
@@ -30,6 +31,7 @@ COMMANDS = {
     "check": CheckCommand,
     "figure": FigureCommand,
     "data": DataCommand,
+    "reproduce": ReproduceCommand,
     "bench": BenchCommand,
     "doctor": DoctorCommand,
 }

@@ -7,13 +7,14 @@ curve    the lines of metrics, column by column
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
+from cornn.paper import RECIPES
 from cornn.runs import Run, write_json
 from cornn.tasks import TASKS
 
-__all__ = ["name", "read", "record", "write"]
+__all__ = ["changed_options", "changed_settings", "columns", "name", "read", "record", "write"]
 
 DIGITS = 6  # of what a curve holds
 
@@ -37,12 +38,33 @@ def _short(value):
 
 
 def name(content: dict) -> str:
-    """Of a record's file: what is not as usual in the task, the model, its size, the recipe and the seed."""
+    """Of a record's file: recipe, model and size, what is not as usual in the task and in the recipe, and the seed."""
     config = content["config"]
-    usual = {field.name: field.default for field in fields(TASKS[config["task_name"]])}
-    options = [f"{key}-{value}" for key, value in config["task"].items() if usual.get(key) != value]
+    changed = changed_options(config) | changed_settings(config)
+    words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.get("theory") else [])
     size = f"{config.get('model', 'cornn')}{config['settings']['hidden_size']}"
-    return "-".join([config["recipe"], *options, size, f"seed{config['seed']}"]) + ".json"
+    return "-".join([config["recipe"], *words, size, f"seed{config['seed']}"]) + ".json"
+
+
+def changed_options(config: dict) -> dict:
+    """The task's options that are not the usual ones."""
+    usual = {field.name: field.default for field in fields(TASKS[config["task_name"]])}
+    return {key: value for key, value in config["task"].items() if usual.get(key) != value}
+
+
+def changed_settings(config: dict) -> dict:
+    """The settings, but for the size, that are not those of the recipe."""
+    recipe = asdict(RECIPES[config["task_name"]][config["recipe"]])
+    known = {key: value for key, value in config["settings"].items() if key in recipe and key != "hidden_size"}
+    return {key: value for key, value in known.items() if _plain(recipe[key]) != value}
+
+
+def _plain(value):
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _word(value) -> str:
+    return "-".join(str(part) for part in value) if isinstance(value, list) else str(value)
 
 
 def write(content: dict, results: Path) -> Path:

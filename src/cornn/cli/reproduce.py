@@ -1,0 +1,87 @@
+"""cornn reproduce"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from cornn import reproduce
+from cornn.cli.shared import Telling, watched
+from cornn.runs import read_json
+from cornn.training import task_name
+
+__all__ = ["ReproduceCommand"]
+
+
+@dataclass(frozen=True)
+class ReproduceCommand:
+    """Run the paper's experiments that have no record yet, and record them.
+
+    Targets: all, or any of har2, adding, smnist, psmnist, noisy-cifar10, imdb, lorenz96; weights (the theory's
+    hypotheses during training), variants (implicit damping, trained constants), distribution (ten seeds of each),
+    ablation (a grid of gamma and epsilon). First the plan is printed, with times as recorded. It can be stopped at any
+    moment: the same command goes on, also on another machine that has the records."""
+
+    targets: tyro.conf.Positional[tuple[str, ...]] = ("all",)
+    """What to run."""
+    seeds: int | None = None
+    """So many seeds of each, in place of each one's own number."""
+    budget_minutes: float | None = None
+    """Start nothing that would not be done in this time, by its recorded speed."""
+    results: Path = Path("results")
+    """Where the records are, and go."""
+    folder: Path = Path("runs/reproduce")
+    """Where the run folders go."""
+    device: str | None = None
+    """auto, cpu or cuda."""
+    data: str | None = None
+    """The folder of the data. Default: CORNN_DATA, or data/."""
+    quiet: bool = False
+    """Print the plan and what was reached only."""
+    dry_run: bool = False
+    """Print the plan, and do nothing."""
+
+    def run(self) -> None:
+        console = Console()
+        planned = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
+        left = [(one, reproduce.missing(one, self.results)) for one in planned]
+        _print_plan(console, left, self.results)
+        if self.dry_run:
+            return
+        began = time.monotonic()
+        for one, seeds in left:
+            if not seeds:
+                continue
+            needed = (reproduce.seconds_a_run(one, self.results) or 0.0) * len(seeds)
+            spent = time.monotonic() - began
+            if self.budget_minutes is not None and spent + needed > 60 * self.budget_minutes:
+                console.print(f"{task_name(one.config.task)} {one.name}: left out, the budget is spent", style="dim")
+                continue
+            console.print(f"[bold]{task_name(one.config.task)}[/bold] {one.name}, seeds {seeds}", highlight=False)
+
+            def work(watch, one=one):
+                return reproduce.complete(one, self.results, self.folder, watch)
+
+            for path in watched(console, Telling(quiet=self.quiet), self.folder, work):
+                result = read_json(path)["result"]
+                said = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
+                console.print(f"  {path}: {said}", highlight=False, soft_wrap=True)
+
+
+def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]], results: Path) -> None:
+    table = Table("task", "run", "recorded", "to run", "minutes", box=None, header_style="bold")
+    total, unknown = 0.0, 0
+    for one, seeds in left:
+        seconds = reproduce.seconds_a_run(one, results)
+        minutes = None if seconds is None else seconds * len(seeds) / 60
+        total += minutes or 0.0
+        unknown += len(seeds) if minutes is None else 0
+        shown = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
+        table.add_row(task_name(one.config.task), one.name, str(one.seeds - len(seeds)), str(len(seeds)), shown)
+    console.print(table)
+    runs = sum(len(seeds) for _, seeds in left)
+    note = f", and {unknown} whose time is not known yet" if unknown else ""
+    console.print(f"{runs} runs to go: {total:.0f} minutes where they were recorded{note}", highlight=False)

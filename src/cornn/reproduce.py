@@ -1,0 +1,165 @@
+"""The paper's experiments as a plan of runs: what is to be run, what has a record already, and the running of the rest.
+
+A record under results/ is all that is asked about a run, so that a plan can be stopped at any point and gone on with,
+also on another machine. A run that fails leaves a record of its failure.
+"""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cornn.report import records
+from cornn.runs import Run, commit, machine
+from cornn.tasks import HAR2, IMDB, Adding, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
+from cornn.training import Train, Watch, as_dictionary, fit, fit_seeds, holds_seeds, resume, resume_seeds, usual
+
+__all__ = ["TARGETS", "Planned", "complete", "missing", "plan", "seconds_a_run"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Runs that differ in nothing but their seed."""
+
+    config: Train
+    seeds: int
+
+    @property
+    def name(self) -> str:
+        return records.name({"config": as_dictionary(self.config)}).removesuffix("-seed0.json")
+
+
+def _adding() -> list[Planned]:
+    runs = [usual(Adding(length), "paper", steps=20_000) for length in (500, 2000, 5000)]
+    return [Planned(config, 3) for config in runs]
+
+
+def _mnist(task: SequentialMNIST | PermutedMNIST) -> list[Planned]:
+    return [Planned(usual(task, recipe), 5) for recipe in ("paper", "paper-128")]
+
+
+def _noisy_cifar10() -> list[Planned]:
+    fresh = [Planned(usual(NoisyCIFAR10(noise)), 1) for noise in ("fresh-normal", "fresh-uniform")]
+    return [Planned(usual(NoisyCIFAR10()), 5), *fresh]
+
+
+def _har2() -> list[Planned]:
+    known = [usual(HAR2("random", "windows"), recipe) for recipe in ("paper", "paper-tiny")]
+    new = [usual(HAR2(), recipe) for recipe in ("paper", "paper-tiny")]
+    return [Planned(config, 10) for config in (*new, *known)]
+
+
+def _lorenz96() -> list[Planned]:
+    tasks = [Lorenz96(force=force) for force in (0.9, 8.0)]
+    lstm = [usual(task, model="lstm", hidden_size=44) for task in tasks]
+    return [Planned(config, 3) for config in (*(usual(task) for task in tasks), *lstm)]
+
+
+def _distribution() -> list[Planned]:
+    tasks = (SequentialMNIST(), PermutedMNIST(), NoisyCIFAR10(), HAR2("random", "windows"), IMDB())
+    return [Planned(usual(task), 10) for task in tasks]
+
+
+def _weights() -> list[Planned]:
+    runs = (usual(SequentialMNIST(), "paper-128"), usual(NoisyCIFAR10()), usual(HAR2()))
+    return [Planned(replace(config, theory=True), 1) for config in runs]
+
+
+def _ablation() -> list[Planned]:
+    """The grid of the figure, whose axes are printed swapped."""
+    gammas, epsilons = (0.8, 1.05, 1.3, 1.55, 1.8), (5.7, 8.7, 11.7, 14.7, 17.7)
+    grid = [(gamma, epsilon) for gamma in gammas for epsilon in epsilons]
+    return [Planned(usual(NoisyCIFAR10(), gamma=gamma, epsilon=epsilon), 1) for gamma, epsilon in grid]
+
+
+def _variants() -> list[Planned]:
+    """What the paper says makes little difference: the damping, and whether dt, gamma and epsilon are trained."""
+    runs = []
+    for task, recipe in ((SequentialMNIST(), "paper-128"), (HAR2(), "paper")):
+        runs.append(usual(task, recipe, damping="implicit"))
+        runs.append(usual(task, recipe, trainable=("dt", "gamma", "epsilon")))
+    return [Planned(config, 3) for config in runs]
+
+
+TARGETS: dict[str, Callable[[], list[Planned]]] = {
+    "har2": _har2,
+    "adding": _adding,
+    "smnist": lambda: _mnist(SequentialMNIST()),
+    "psmnist": lambda: _mnist(PermutedMNIST()),
+    "noisy-cifar10": _noisy_cifar10,
+    "imdb": lambda: [Planned(usual(IMDB(read_at)), 3) for read_at in ("end", "padding")],
+    "lorenz96": _lorenz96,
+    "weights": _weights,
+    "variants": _variants,
+    "distribution": _distribution,
+    "ablation": _ablation,
+}
+"""Name -> its runs, in the order in which they are worth running."""
+
+
+def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) -> list[Planned]:
+    """The runs of these targets ("all" for every one), none twice; `seeds` in place of each one's own number.
+
+    place: device and data of the runs.
+    """
+    unknown = [target for target in targets if target not in (*TARGETS, "all")]
+    if unknown:
+        raise ValueError(f"unknown target {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
+    names = TARGETS if "all" in targets else targets
+    wanted: dict[str, Planned] = {}
+    for name in names:
+        for planned in TARGETS[name]():
+            config = replace(planned.config, **{key: value for key, value in place.items() if value is not None})
+            same = (as_dictionary(planned.config)["task_name"], planned.name)
+            before = wanted.get(str(same))
+            count = max(seeds or planned.seeds, before.seeds if before else 0)
+            wanted[str(same)] = Planned(config, count)
+    return list(wanted.values())
+
+
+def missing(planned: Planned, results: Path) -> list[int]:
+    """The seeds that have no record yet."""
+    kept = {record["config"]["seed"] for record in _records(planned, results)}
+    return [seed for seed in range(planned.seeds) if seed not in kept]
+
+
+def seconds_a_run(planned: Planned, results: Path) -> float | None:
+    """How long one of these runs took where it was recorded, or None."""
+    done = [record["result"] for record in _records(planned, results) if "test" in record["result"]]
+    return statistics.fmean(result["seconds"] / result["side_by_side"] for result in done) if done else None
+
+
+def _records(planned: Planned, results: Path) -> list[dict]:
+    kept = records.read(results, as_dictionary(planned.config)["task_name"])
+    return [record for record in kept if records.name(record).rsplit("-seed", 1)[0] == planned.name]
+
+
+def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> list[Path]:
+    """Run the seeds that have no record, under `folder`, and write their records; those of failures too."""
+    seeds = missing(planned, results)
+    place = folder / as_dictionary(planned.config)["task_name"] / planned.name
+    failure = None
+    try:
+        if holds_seeds(place):
+            _, runs = resume_seeds(place, watch)
+        elif len(seeds) > 1:
+            _, runs = fit_seeds(planned.config, seeds, place, watch)
+        else:
+            runs = [_one(replace(planned.config, seed=seeds[0]), place / f"seed-{seeds[0]}", watch)]
+    except (RuntimeError, ValueError) as error:
+        failure, runs = str(error), []
+    written = [records.write(records.record(run), results) for run in runs if run.result is not None]
+    finished = {run.config["seed"] for run in runs if run.result is not None}
+    for seed in set(seeds) - finished:
+        config = as_dictionary(replace(planned.config, seed=seed))
+        why = failure or "it diverged: the loss or the weights became infinite or NaN"
+        content = {"config": config, "result": {"failed": why, "machine": machine(), "commit": commit()}, "curve": {}}
+        written.append(records.write(content, results))
+    return written
+
+
+def _one(config: Train, place: Path, watch: Watch) -> Run:
+    if not (place / "config.json").exists():
+        return fit(config, place, watch)
+    run = Run(place)
+    return run if run.result is not None else resume(place, watch)
