@@ -7,13 +7,14 @@ from typing import Annotated
 
 import tyro
 
-from cornn.cli import train
+from cornn.cli import search, train
 from cornn.cli.bench import BenchCommand
 from cornn.cli.check import CheckCommand
 from cornn.cli.data import DataCommand
 from cornn.cli.doctor import DoctorCommand
 from cornn.cli.evaluate import EvaluateCommand
 from cornn.cli.figure import FigureCommand
+from cornn.cli.report import ReportCommand
 from cornn.cli.reproduce import ReproduceCommand
 from cornn.cli.resume import ResumeCommand
 from cornn.cli.shared import hush
@@ -32,16 +33,18 @@ COMMANDS = {
     "figure": FigureCommand,
     "data": DataCommand,
     "reproduce": ReproduceCommand,
+    "report": ReportCommand,
     "bench": BenchCommand,
     "doctor": DoctorCommand,
 }
-"""Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it; `train` comes before them."""
+"""Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it. `train` and `search`, which have
+the options of each task, come before them."""
 
 
 def run(arguments: Sequence[str]) -> None:
     commands = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items()]
     command = tyro.cli(
-        reduce(or_, commands, train.command_type(arguments)),
+        reduce(or_, [search.command_type(arguments), *commands], train.command_type(arguments)),
         prog="cornn",
         description=DESCRIPTION,
         args=arguments,

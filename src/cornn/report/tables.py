@@ -1,0 +1,122 @@
+"""The paper's tables with our records beside its figures."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cornn.paper import PUBLISHED, Published
+from cornn.report import records
+from cornn.tasks import TASKS
+
+__all__ = ["NAMES", "Reached", "Row", "reached", "rows"]
+
+NAMES = {"cornn": "coRNN", "lstm": "LSTM", "gru": "GRU", "rnn": "tanh RNN"}
+"""Of models, as the paper's tables print them."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Runs that differ in nothing but their seed."""
+
+    task: str
+    model: str
+    units: int
+    options: dict
+    settings: dict  # what is not as in the recipe
+    records: tuple[dict, ...]  # those that came to an end
+    failed: int
+
+    @property
+    def tests(self) -> list[float]:
+        return [record["result"]["test"] for record in self.records]
+
+    @property
+    def better(self) -> str:
+        return self.records[0]["result"]["better"]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.tests)
+
+    @property
+    def deviation(self) -> float | None:
+        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
+
+    @property
+    def best(self) -> float:
+        return max(self.tests) if self.better == "higher" else min(self.tests)
+
+    @property
+    def parameters(self) -> int:
+        return self.records[0]["result"]["parameters"]
+
+    @property
+    def time(self) -> str:
+        """Of a run, and where."""
+        result = self.records[0]["result"]
+        together = f" for {result['side_by_side']} at once" if result["side_by_side"] > 1 else ""
+        where = (result["machine"].get("gpu") or "CPU").removeprefix("NVIDIA ")
+        return f"{result['seconds']:.0f} s{together}, {where}"
+
+    @property
+    def case(self) -> str:
+        """What is not as usual, in words."""
+        return ", ".join(f"{name} {value}" for name, value in (self.options | self.settings).items())
+
+    def number(self, value: float) -> str:
+        return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
+
+
+def reached(results: Path, task: str) -> list[Reached]:
+    """What the records of a task say, runs of equal settings together."""
+    groups: dict[str, list[dict]] = {}
+    for record in records.read(results, task):
+        groups.setdefault(records.name(record).rsplit("-seed", 1)[0], []).append(record)
+    found = []
+    for group in groups.values():
+        config = group[0]["config"]
+        ended = tuple(record for record in group if "test" in record["result"])
+        found.append(
+            Reached(
+                task,
+                config.get("model", "cornn"),
+                config["settings"]["hidden_size"],
+                records.changed_options(config),
+                records.changed_settings(config),
+                ended,
+                len(group) - len(ended),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of one of the paper's tables, what the paper says, and what was reached here; either may be None."""
+
+    model: str
+    units: int
+    published: Published | None
+    ours: Reached | None
+
+
+def rows(results: Path, task: str) -> list[Row]:
+    """A task's table: the paper's models, then what only we have run."""
+    left = [one for one in reached(results, task) if one.records and not one.settings]
+    table = []
+    for published in PUBLISHED.get(task, ()):
+        same = [one for one in left if _is(one, published)]
+        table += [Row(published.model, published.units, published, one) for one in same or [None]]
+        left = [one for one in left if one not in same]
+    return table + [Row(NAMES.get(one.model, one.model), one.units, None, one) for one in left]
+
+
+def _is(one: Reached, published: Published) -> bool:
+    case = f"F = {one.options.get('force', 8.0):g}" if one.task == "lorenz96" else ""
+    model = NAMES.get(one.model, one.model)
+    return (model, one.units) == (published.model, published.units) and published.case in ("", case)
+
+
+def tasks_with_records(results: Path) -> Sequence[str]:
+    return [task for task in TASKS if records.read(results, task)]

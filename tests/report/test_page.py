@@ -1,0 +1,93 @@
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from cornn import training
+from cornn.report import page, records, tables
+from cornn.tasks import Adding
+from cornn.training import usual
+
+SMALL = usual(Adding(10), hidden_size=4, device="cpu", until=0, steps=20, evaluate_every=10)
+VOID = {"meta", "link", "img", "br"}
+
+
+class Reader(HTMLParser):
+    """What a page refers to, and whether what it opens is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.names, self.links, self.sources, self.open, self.tables = set(), [], [], [], 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if "id" in attributes:
+            assert attributes["id"] not in self.names, attributes["id"]
+            self.names.add(attributes["id"])
+        self.links += [attributes["href"]] if tag == "a" else []
+        self.sources += [attributes["src"]] if "src" in attributes else []
+        self.tables += tag == "table"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """A page of three small runs, one of them with another setting; the figures of the theory take long."""
+    monkeypatch.setattr(page, "FIGURES", dict.fromkeys(page.FIGURES, page.FIGURES["statements"]))
+    for seed in (0, 1):
+        run = training.fit(replace(SMALL, seed=seed), tmp_path / f"run{seed}")
+        content = records.record(run)
+        content["config"]["settings"] |= {"steps": 1500, "until": 0.008}  # as the recipe has it
+        records.write(content, tmp_path / "results")
+    changed = replace(SMALL, settings=replace(SMALL.settings, damping="implicit"))
+    records.write(records.record(training.fit(changed, tmp_path / "changed")), tmp_path / "results")
+    return page.page(tmp_path / "results")
+
+
+def test_what_was_reached_stands_beside_what_was_published(tmp_path, report):
+    usual_runs, changed = sorted(tables.reached(tmp_path / "results", "adding"), key=lambda one: len(one.settings))
+    assert (len(usual_runs.tests), changed.failed) == (2, 0)
+    assert changed.settings["damping"] == "implicit"
+    assert usual_runs.number(usual_runs.mean) in report
+    assert usual_runs.number(usual_runs.deviation) in report
+    assert usual_runs.best == min(usual_runs.tests)
+    (row,) = tables.rows(tmp_path / "results", "adding")
+    assert (row.model, row.units, row.published) == ("coRNN", 4, None)
+    assert "not run" in report  # the tables of the other tasks
+
+
+def test_the_page_is_whole_and_needs_no_network(report):
+    reader = Reader(report)
+    assert reader.open == []
+    assert reader.tables > 8
+    assert all(link.startswith("#") and link[1:] in reader.names for link in reader.links)
+    assert all(source.startswith("data:") for source in reader.sources)
+
+
+def test_no_records(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no records under .*: name the folder"):
+        page.page(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_in_a_browser(tmp_path, report):
+    (tmp_path / "report.html").write_text(report, encoding="utf8")
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *quiet]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr", "--window-size=400,900"]
+    picture = tmp_path / "page.png"
+    done = subprocess.run(
+        [*command, f"--screenshot={picture}", f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "CONSOLE" not in done.stderr
+    assert picture.stat().st_size > 10_000
+    dom = subprocess.run([*command, "--dump-dom", f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True)
+    assert dom.stdout.count("<table") == Reader(report).tables
