@@ -49,8 +49,9 @@ def build(library: Path) -> None:
         tasks = [(SOURCES / name, Path(folder) / f"{name}.o", []) for name in ("library.c", "threads.c")]
         for isa, flags in INSTRUCTION_SETS.items():
             for precision, macro in (("float", []), ("double", ["-DDOUBLE"])):
-                target = Path(folder) / f"{isa}_{precision}.o"
-                tasks.append((SOURCES / "kernels.c", target, [*flags, *macro, f"-DISA={isa}"]))
+                for name in ("kernels.c", "stream.c"):
+                    target = Path(folder) / f"{isa}_{precision}_{name}.o"
+                    tasks.append((SOURCES / name, target, [*flags, *macro, f"-DISA={isa}"]))
 
         def compile_one(task: tuple[Path, Path, list[str]]) -> None:
             source, target, flags = task

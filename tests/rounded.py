@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cornn.engine.updates import KEPT, UPDATES, Coefficients
 
-__all__ = ["forward", "backward", "to_bf16", "to_tf32"]
+__all__ = ["backward", "forward", "to_bf16", "to_tf32"]
 
 
 def to_bf16(x: Tensor) -> Tensor:

@@ -13,8 +13,10 @@ SOURCE = Path(cornn.__file__).parent
 FLOORS = [
     ["functional", "constants", "precision", "seeds"],
     ["engine"],
+    ["streaming"],
     ["stacking"],
     ["layers"],
+    ["baselines"],
     ["__init__"],
     ["theory"],
     ["models"],
@@ -23,6 +25,8 @@ FLOORS = [
     ["paper"],
     ["runs"],
     ["training"],
+    ["search"],
+    ["estimators"],
     ["report"],
     ["reproduce"],
     ["bench"],
@@ -54,10 +58,28 @@ def test_imports_point_upwards_only():
 
 
 def test_the_bare_layer_needs_nothing_of_the_laboratory():
-    optional = ["lightning_fabric", "tyro", "rich", "scipy", "beartype", "matplotlib", "optuna", "cuda.core"]
+    optional = [
+        "lightning_fabric",
+        "tyro",
+        "rich",
+        "scipy",
+        "beartype",
+        "matplotlib",
+        "optuna",
+        "cuda.core",
+        "sklearn",
+        "pandas",
+    ]
     code = f"import sys, cornn; print([name for name in {optional} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_import_loads_no_compiler():
+    """It takes a second, and whoever compiles a model loads it anyway."""
+    code = "import sys, cornn; print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
 
 
 def test_the_public_surface_is_documented():

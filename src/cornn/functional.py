@@ -1,4 +1,4 @@
-"""The equations of coRNN: one step, and the unrolled sequence (the paper's eq. 3).
+"""The equations: of coRNN, one step and the unrolled sequence (the paper's eq. 3), and of networks with one state.
 
 This is the reference. It is plain, differentiable any number of times, and everything faster must agree with it.
 
@@ -6,15 +6,19 @@ This is the reference. It is plain, differentiable any number of times, and ever
     y_n = y_{n-1} + dt * z_n
 
 with nbar = n - 1 (explicit damping) or nbar = n (implicit damping). `drive` stands for V u_n + b.
+
+The paper's rivals have one state h, and one function phi of it and of the pre-activations (`POINTWISE`):
+
+    h_n = phi(R h_{n-1} + drive_n, h_{n-1})
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["ACTIVATIONS", "DAMPINGS", "duffing", "step", "unroll"]
+__all__ = ["ACTIVATIONS", "DAMPINGS", "POINTWISE", "duffing", "step", "step_one", "unroll", "unroll_one"]
 
 Constant = float | Tensor
 """dt, gamma or epsilon: one number for all neurons, or a tensor that broadcasts against (batch, hidden)."""
@@ -90,3 +94,79 @@ def unroll(
         y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
         ys.append(y)
     return torch.stack(ys), (y, z)
+
+
+def _leaky(pre: Tensor, h: Tensor, leak: Tensor, gain: Tensor) -> Tensor:
+    """A tanh RNN (leak 0, gain 1), FastRNN (both trained), or an antisymmetric RNN (leak 1, gain its step)."""
+    return leak * h + gain * torch.tanh(pre)
+
+
+def _fast_grnn(pre: Tensor, h: Tensor, bias_z: Tensor, bias_h: Tensor, zeta: Tensor, nu: Tensor) -> Tensor:
+    z = torch.sigmoid(pre + bias_z)
+    return z * h + (zeta * (1 - z) + nu) * torch.tanh(pre + bias_h)
+
+
+def _gated(pre: Tensor, h: Tensor, epsilon: Tensor) -> Tensor:
+    """pre: that of the gate, then that of the candidate."""
+    gate, candidate = pre.chunk(2, -1)
+    return h + epsilon * torch.sigmoid(gate) * torch.tanh(candidate)
+
+
+def _modrelu(pre: Tensor, h: Tensor, bias: Tensor) -> Tensor:
+    return torch.sign(pre) * torch.relu(torch.abs(pre) + bias)
+
+
+def _lipschitz(pre: Tensor, h: Tensor, epsilon: Tensor) -> Tensor:
+    """pre: A h, then W h + E u + b."""
+    linear, inner = pre.chunk(2, -1)
+    return h + epsilon * (linear + torch.tanh(inner))
+
+
+POINTWISE: dict[str, Callable[..., Tensor]] = {
+    "leaky": _leaky,
+    "fastgrnn": _fast_grnn,
+    "gated": _gated,
+    "modrelu": _modrelu,
+    "lipschitz": _lipschitz,
+}
+"""Name -> (pre-activations, h, *parameters) -> the next h."""
+
+
+def step_one(
+    drive: Float[Tensor, "*batch drives"],
+    h: Float[Tensor, "*batch hidden"],
+    R: Float[Tensor, "*group products hidden"],
+    parameters: Sequence[Tensor],
+    *,
+    pointwise: str,
+) -> Float[Tensor, "*batch hidden"]:
+    """One step of a network with one state: the next h.
+
+    drive: one or several pre-activations a neuron, side by side. R: as many blocks of rows, or one for all of them.
+    parameters: those of `POINTWISE`, each broadcasting against (batch, hidden).
+    """
+    product = h @ R.mT
+    copies = drive.shape[-1] // product.shape[-1]
+    return POINTWISE[pointwise](drive + torch.cat((product,) * copies, -1), h, *parameters)
+
+
+def unroll_one(
+    drive: Float[Tensor, "time *batch drives"],
+    h: Float[Tensor, "*batch hidden"],
+    R: Float[Tensor, "*group products hidden"],
+    parameters: Sequence[Tensor],
+    *,
+    pointwise: str,
+    active: Tensor | None = None,
+) -> tuple[Float[Tensor, "time *batch hidden"], Float[Tensor, "*batch hidden"]]:
+    """The sequence of h, and the last one.
+
+    active: (time, batch) of booleans, whether a sequence still runs; one that has ended keeps its h.
+    """
+    hs = []
+    lives = [None] * len(drive) if active is None else active.unsqueeze(-1).unbind(0)
+    for drive_n, lives_n in zip(drive.unbind(0), lives, strict=True):
+        after = step_one(drive_n, h, R, parameters, pointwise=pointwise)
+        h = after if lives_n is None else torch.where(lives_n, after, h)
+        hs.append(h)
+    return torch.stack(hs), h

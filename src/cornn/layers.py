@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from cornn import engine, functional
 from cornn.constants import CONSTANTS, Oscillators, Values, constant, constrained, free
 from cornn.stacking import Stack, checked_input, checked_state, checked_timespans
+from cornn.streaming import Stream, open_stream
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
 
@@ -252,10 +253,11 @@ class CoRNN(Stack):
     checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
         Training then needs little memory beyond the output itself, for the time of a second forward pass.
     backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
-    precision: "exact", or "tf32" or "bf16" for large batches on a GPU: the products of the steps run on tensor cores, what
-        enters them is rounded, everything else stays float32. Needs the backend cuda; above 128 neurons there is no such
-        kernel, and float32 is used throughout. Under `torch.autocast("cuda", dtype=torch.bfloat16)` a batch of 512 or
-        more has "bf16" where this says "exact"; smaller ones, and the CPU, stay exact.
+    precision: "exact", or "tf32" or "bf16" for large batches on a GPU: the products of the steps run on tensor cores,
+        what enters them is rounded, everything else stays float32. It needs the backend cuda; above 128 neurons there
+        is no such kernel, and float32 is used throughout. Under `torch.autocast("cuda", dtype=torch.bfloat16)` a batch
+        of 512 or more has "bf16" where this says "exact"; smaller ones, and the CPU, stay exact. The products over all
+        steps at once (of the input, and for the gradients of the weights) follow `torch.set_float32_matmul_precision`.
 
     input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
         `PackedSequence`.
@@ -335,6 +337,10 @@ class CoRNN(Stack):
     def oscillators(self, layer: int = 0, reverse: bool = False) -> Oscillators:
         """dt, gamma and epsilon of one layer and direction, as they are now."""
         return self.cell(layer, reverse).oscillators()
+
+    def stream(self) -> Stream:
+        """This layer, one sample at a time: `y = stream(sample)`, the same y as `forward` has for that step."""
+        return open_stream(self)
 
     @classmethod
     def from_original(

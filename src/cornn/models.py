@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from cornn.stacking import Stack
+from cornn.streaming import Stream, open_stream
 
 __all__ = ["SequenceModel", "count_parameters"]
 
@@ -52,6 +53,12 @@ class SequenceModel(nn.Module):
         last = state if isinstance(state, Tensor) else state[0]
         directions = 2 if self.layer.bidirectional else 1
         return self.head(torch.cat(last[-directions:].unbind(0), -1))
+
+    def stream(self) -> Stream:
+        """This model, one sample at a time: `prediction = stream(sample)`, that for the sequence so far."""
+        if not isinstance(self.encoder, nn.Identity):
+            raise TypeError("a model with an encoder has no stream: use model.layer.stream() on what it encodes")
+        return open_stream(self.layer, self.head)
 
     def _last_state(self, features: Tensor, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         if isinstance(self.layer, Stack):

@@ -3,10 +3,11 @@
 The paper: T. K. Rusch and S. Mishra, Coupled Oscillatory Recurrent Neural Network (coRNN), ICLR 2021.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-__all__ = ["PUBLISHED", "RECIPES", "SOURCES", "Published", "Recipe"]
+__all__ = ["PUBLISHED", "RANGES", "RECIPES", "RIVALS", "SOURCES", "Published", "Recipe", "Rival", "for_model"]
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,90 @@ SOURCES = {
     "lorenz96": {"ours": "64 neurons as in the paper, which gives no other value; the rest by validation at F = 8"},
 }
 """Task -> name -> where the recipe's values come from."""
+
+_SEARCHED = {"learning_rate": (1e-4, 1e-1), "dt": (1e-2, 1e-1), "gamma": (1e-1, 10.0), "epsilon": (1e-1, 10.0)}
+RANGES = {
+    "adding": {"dt": (1e-2, 1e-1), "gamma": (1.0, 100.0), "epsilon": (1.0, 100.0)},
+    "smnist": _SEARCHED,
+    "psmnist": _SEARCHED,
+    "noisy-cifar10": _SEARCHED | {"gamma": (1.0, 100.0), "epsilon": (1.0, 100.0)},
+    "har2": _SEARCHED,
+    "imdb": _SEARCHED,
+}
+"""Task -> setting -> (lowest, highest) of the paper's random search, tab:hyperparameters; it has none of Lorenz-96."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A model beside coRNN as its authors ran it. Training here is by Adam, whatever they used."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of its layer."""
+    learning_rate: float | None = None
+    """None: none that would do for all tasks was published, and the recipe's is used."""
+    recurrent_rate: float = 1.0
+    """The learning rate of the recurrent weights, as a share of that of the other weights."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where each of these values comes from, by its name."""
+
+
+_FASTGRNN = "Kusupati et al. 2018, the initial values of their code"
+_ANTISYMMETRIC = "Chang et al. 2019: of the steps .01, .1 and 1 they tried, and diffusions from .001 on, ours to choose"
+_EXPRNN = "Lezcano-Casado and Martinez-Rubio 2019, with RMSprop"
+_TRIVIALISED = "Lezcano-Casado 2019, with RMSprop"
+_LIPSCHITZ = "Erichson et al. 2021, for 128 neurons, with Adam"
+
+RIVALS = {
+    "tanh-rnn": Rival(),
+    "fastrnn": Rival({"alpha": -3.0, "beta": 3.0}, sources={"alpha": _FASTGRNN, "beta": _FASTGRNN}),
+    "fastgrnn": Rival({"zeta": 1.0, "nu": -4.0}, sources={"zeta": _FASTGRNN, "nu": _FASTGRNN}),
+    "antisymmetric": Rival(
+        {"epsilon": 0.01, "gamma": 0.01}, sources={"epsilon": _ANTISYMMETRIC, "gamma": _ANTISYMMETRIC}
+    ),
+    "gated-antisymmetric": Rival(
+        {"epsilon": 0.01, "gamma": 0.01}, sources={"epsilon": _ANTISYMMETRIC, "gamma": _ANTISYMMETRIC}
+    ),
+    "exprnn": Rival(
+        {"init": "henaff"},
+        7e-4,
+        0.1,
+        {"init": _EXPRNN, "learning_rate": _EXPRNN, "recurrent_rate": _EXPRNN},
+    ),
+    "dtriv": Rival(
+        {"init": "henaff"},
+        7e-4,
+        0.1,
+        {"init": _TRIVIALISED, "learning_rate": _TRIVIALISED, "recurrent_rate": _TRIVIALISED},
+    ),
+    "lipschitz": Rival(
+        {"epsilon": 0.03, "beta": 0.75, "gamma": 0.001},
+        3e-3,
+        sources=dict.fromkeys(("epsilon", "beta", "gamma", "learning_rate"), _LIPSCHITZ),
+    ),
+    "unitary": Rival(learning_rate=1e-3, sources={"learning_rate": "Arjovsky, Shah and Bengio 2016, with RMSprop"}),
+    "incremental": Rival(),
+    "skip-lstm": Rival(),
+    "skip-gru": Rival(),
+    "relu-gru": Rival(),
+    "lem": Rival(
+        {"dt": 0.0242},
+        2.6e-3,
+        sources=dict.fromkeys(("dt", "learning_rate"), "Rusch et al. 2022, for adding, with Adam"),
+    ),
+    "unicornn": Rival(),
+    "linoss": Rival(),
+    "d-linoss": Rival(),
+}
+"""Model -> its published values; for the layers of `baselines.LAYERS`. What is not here is as the layer has it."""
+
+
+def for_model(recipe: Recipe, model: str) -> Recipe:
+    """A recipe with the published rates of a model in place of coRNN's, and without what only coRNN has."""
+    if model not in RIVALS:
+        return recipe
+    rival = RIVALS[model]
+    rate = recipe.learning_rate if rival.learning_rate is None else rival.learning_rate
+    return replace(recipe, learning_rate=rate, recurrent_rate=rival.recurrent_rate, centre=False)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ A cell is a module with `states` (the names of the parts of its state), `reset_p
 
     sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, last)
 
-for time-major input (time, batch, features) and a state (states, batch, hidden).
+for time-major input (time, batch, features) and a state (states, batch, hidden). A cell that does not start from zeros
+has `initial_state() -> (states, hidden)` besides.
 """
 
 import warnings
@@ -226,6 +227,8 @@ class Stack(nn.Module):
             state = tuple(part.unsqueeze(1) for part in parts)
         if state is None:
             first = input.new_zeros(len(names), *shape)
+            if hasattr(next(iter(self.cells.values())), "initial_state"):
+                first = first + torch.stack([cell.initial_state() for cell in self.cells.values()], 1).unsqueeze(2)
         else:
             first = torch.stack(checked_state(state, names, shape, input))
         if order is not None:

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from cornn.engine import nvrtc
-from cornn.engine.cuda import _macros
-from cornn.engine.layout import BLOCK_SIZES, CLUSTERS, ROWS, ROWS_WITH_PARAMETERS, Plan
+from cornn.engine.cuda import _macros, _update_macros
+from cornn.engine.layout import BLOCK_SIZES, CLUSTERS, ROWS, ROWS_WITH_PARAMETERS, TENSOR_SIZES, Plan, tensor_plans
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
@@ -57,6 +57,50 @@ def test_it_compiles_without_spills(arch, layout, direction, spans):
         macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
         cubin = nvrtc.compiled(f"{layout.kind}_{direction}.cu", _macros(layout, macros), arch)
         used = resources(cubin)
+        assert 0 < used[REGISTERS] <= 65536 // layout.threads
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+# Every kernel on tensor cores for one architecture, with timespans those that need most registers; for the others the
+# large ones.
+TENSOR = [
+    (arch, size, precision, direction, spans, for_parameters)
+    for arch, sizes in (("sm_80", TENSOR_SIZES[-1:]), ("sm_90", TENSOR_SIZES), ("sm_100", TENSOR_SIZES[-1:]))
+    for size in sizes
+    for precision in ("tf32", "bf16")
+    for direction, spans, for_parameters in (
+        ("forward", False, False),
+        ("backward", False, True),
+        *([("backward", False, False), ("backward", True, True)] if arch == "sm_90" else []),
+    )
+]
+
+
+@pytest.mark.parametrize(("arch", "size", "precision", "direction", "spans", "for_parameters"), TENSOR)
+def test_tensor_cores_compile_without_spills(arch, size, precision, direction, spans, for_parameters):
+    for layout in tensor_plans(size, precision, spans, for_parameters):
+        # Odd sizes have no timespans here and even ones have, to try both.
+        macros = {**UPDATE, "SPANS": int(spans), "FOR_PARAMETERS": int(for_parameters), "WIDE": int(spans)}
+        used = resources(nvrtc.compiled(f"tensor_{direction}.cu", _macros(layout, macros), arch))
+        assert 0 < used[REGISTERS] <= 65536 // (layout.threads * layout.resident)
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+# Networks of one state: the sizes and numbers of sequences that need most registers, and a small one.
+ONE_STATE = [
+    (arch, update, size, rows)
+    for arch, size, rows in (("sm_80", 128, 2), ("sm_90", 128, 4), ("sm_90", 64, 1), ("sm_100", 128, 1))
+    for update in ("leaky", "fastgrnn", "modrelu")
+]
+
+
+@pytest.mark.parametrize(("arch", "update", "size", "rows"), ONE_STATE)
+def test_one_state_compiles_without_spills(arch, update, size, rows):
+    layout = Plan(size, rows, 1)
+    kinds = [("forward", 0), ("backward", 0)] + [("backward", 1)] * (rows in ROWS_WITH_PARAMETERS)
+    for direction, for_parameters in kinds:
+        macros = {**_update_macros(update, False), "FOR_PARAMETERS": for_parameters}
+        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), arch))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 

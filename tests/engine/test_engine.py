@@ -16,20 +16,37 @@ from cornn.engine.problem import Problem
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
 
 
-def arguments(steps, batch, hidden, features, *, seed=0, spans=False, ragged=False, scale=0.3, dtype=torch.float64):
+COUPLED = [name for name, rule in engine.UPDATES.items() if rule.timed]
+ONE_STATE = [name for name in engine.UPDATES if name not in COUPLED]
+
+
+def arguments(
+    steps,
+    batch,
+    hidden,
+    features,
+    *,
+    update="cornn/explicit/tanh",
+    seed=0,
+    spans=False,
+    ragged=False,
+    scale=0.3,
+    dtype=torch.float64,
+):
     """Random arguments of `engine.run`, each wanting its gradient, and lengths."""
-    random = torch.Generator().manual_seed(seed)
+    random, rule = torch.Generator().manual_seed(seed), engine.UPDATES[update]
+    drives = rule.drives * hidden
 
     def draw(*shape):
         return torch.randn(*shape, generator=random, dtype=torch.float64) * scale
 
     given = {
         "input": draw(steps, batch, features),
-        "state": draw(2, batch, hidden),
-        "input_weight": draw(hidden, features),
-        "bias": draw(hidden),
-        "weight": draw(hidden, 2 * hidden) * 2 / hidden**0.5,
-        "parameters": torch.rand(3, hidden, generator=random, dtype=torch.float64) * 0.4 + 0.1,
+        "state": draw(rule.states, batch, hidden),
+        "input_weight": draw(drives, features),
+        "bias": draw(drives),
+        "weight": draw(rule.products * hidden, rule.states * hidden) * 2 / hidden**0.5,
+        "parameters": torch.rand(len(rule.parameters), hidden, generator=random, dtype=torch.float64) * 0.4 + 0.1,
         "timespans": torch.rand(steps, batch, generator=random, dtype=torch.float64) + 0.5 if spans else None,
     }
     lengths = torch.randint(1, steps + 1, (batch,), generator=random) if ragged else None
@@ -64,7 +81,8 @@ def assert_same(got, want, **tolerance):
     seed=st.integers(0, 2**31),
 )
 def test_portable_agrees_with_the_reference(update, steps, batch, hidden, features, spans, ragged, seed):
-    given_, lengths = arguments(steps, batch, hidden, features, spans=spans, ragged=ragged, seed=seed)
+    spans = spans and engine.UPDATES[update].timed
+    given_, lengths = arguments(steps, batch, hidden, features, update=update, spans=spans, ragged=ragged, seed=seed)
     want = results(given_, lengths, update, "reference")
     assert_same(results(given_, lengths, update, "portable"), want, **FLOAT64)
 
@@ -80,6 +98,46 @@ def test_first_and_second_derivatives(update, ragged, spans):
 
     assert torch.autograd.gradcheck(f, tuple(given_.values()))
     assert torch.autograd.gradgradcheck(f, tuple(given_.values()))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("update", ONE_STATE)
+def test_first_and_second_derivatives_of_one_state(update, ragged):
+    given_, lengths = arguments(4, 2, 3, 2, update=update, ragged=ragged)
+    present = {name: x for name, x in given_.items() if x is not None}
+
+    def f(*values):
+        return engine.run(**dict(zip(present, values, strict=True)), lengths=lengths, update=update, backend="portable")
+
+    assert torch.autograd.gradcheck(f, tuple(present.values()))
+    assert torch.autograd.gradgradcheck(f, tuple(present.values()))
+
+
+@pytest.mark.parametrize("update", ["fastgrnn", "gated", "lipschitz"])
+def test_operators_of_one_state_keep_pytorchs_rules(update):
+    given_, lengths = arguments(4, 2, 3, 2, update=update, ragged=True)
+    tensors = (*given_.values(), lengths)
+    opcheck(recurrence, (*tensors, update, "portable", True, True))
+    with torch.no_grad():
+        opcheck(recurrence, (*(None if x is None else x.detach() for x in tensors), update, "portable", False, False))
+
+
+@pytest.mark.parametrize("update", ONE_STATE)
+def test_one_state_has_no_timespans(update):
+    given_, _ = arguments(4, 2, 3, 2, update=update)
+    given_["timespans"] = torch.ones(4, 2, dtype=torch.float64)
+    for backend in ("auto", "reference"):
+        with pytest.raises(ValueError, match=f"timespans multiply a time step, and the update {update} has none"):
+            engine.run(**given_, update=update, backend=backend)
+
+
+@pytest.mark.parametrize("update", ONE_STATE)
+def test_past_its_end_one_state_stays_as_it_is_to_the_bit(update):
+    given_, _ = arguments(9, 3, 4, 2, update=update)
+    output, last = engine.run(**given_, lengths=torch.tensor([9, 4, 1]), update=update)
+    assert torch.equal(output[3:, 1], output[3, 1].expand(6, -1))
+    assert torch.equal(output[:, 2], output[0, 2].expand(9, -1))
+    assert torch.equal(last[0], output[-1])
 
 
 @pytest.mark.parametrize("ragged", [False, True])

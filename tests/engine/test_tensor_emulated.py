@@ -12,11 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import rounded
+import torch
 
 from cornn.engine.cuda import _macros, _update_macros
 from cornn.engine.layout import TENSOR_SIZES, tensor_plans
@@ -67,7 +64,7 @@ def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDL
     entry.write_text(f'#include "tensor_{direction}.cu"\n' + ENTRY.format(call=CALLS[direction]), encoding="utf8")
     library = folder / f"{direction}.so"
     options = [f"-D{name}={value}" for name, value in macros.items()]
-    command = [COMPILER, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", *options, str(entry), "-o", str(library)]
+    command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", *options, str(entry), "-o", str(library)]
     subprocess.run([str(part) for part in command], check=True)
     return ctypes.CDLL(str(library))
 
@@ -109,24 +106,24 @@ def arguments(steps, groups, batch, hidden, spans, ragged):
 
 
 def assert_near(got: torch.Tensor, want: torch.Tensor, name: str) -> None:
-    error = ((got.double() - want).norm() / want.norm()).item()
+    error = ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
     assert error <= EMULATED, f"{name} is off by {error:.1e}"
 
 
-# steps, groups, batch, hidden, spans, ragged, gradients of the parameters, tiles, update
+# precision, steps, groups, batch, hidden, spans, ragged, gradients of the parameters, tiles, update
 CASES = [
-    (7, 2, 11, 50, False, True, True, 1, "cornn/explicit/tanh"),
-    (6, 1, 9, 33, True, True, True, 1, "cornn/implicit/tanh"),
-    (6, 1, 17, 64, False, False, False, 2, "cornn/implicit/tanh"),
-    (5, 1, 5, 127, False, True, False, 1, "cornn/explicit/duffing"),
-    (5, 1, 10, 128, True, False, True, 1, "cornn/explicit/tanh"),
-    (1, 1, 1, 1, False, False, True, 1, "cornn/explicit/relu"),
+    ("tf32", 7, 2, 11, 50, False, True, True, 1, "cornn/explicit/tanh"),
+    ("bf16", 7, 2, 11, 50, False, True, True, 1, "cornn/implicit/tanh"),
+    ("tf32", 6, 1, 9, 33, True, True, True, 1, "cornn/implicit/tanh"),
+    ("bf16", 6, 1, 17, 64, False, False, False, 2, "cornn/implicit/tanh"),
+    ("tf32", 5, 1, 5, 127, False, True, False, 1, "cornn/explicit/duffing"),
+    ("bf16", 5, 1, 10, 128, True, False, True, 1, "cornn/explicit/tanh"),
+    ("tf32", 1, 1, 1, 1, False, False, True, 1, "cornn/explicit/relu"),
 ]
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
 @pytest.mark.parametrize(
-    ("steps", "groups", "batch", "hidden", "spans", "ragged", "for_parameters", "tiles", "update"), CASES
+    ("precision", "steps", "groups", "batch", "hidden", "spans", "ragged", "for_parameters", "tiles", "update"), CASES
 )
 def test_the_kernels_do_what_the_rounded_recurrence_does(
     tmp_path, precision, steps, groups, batch, hidden, spans, ragged, for_parameters, tiles, update

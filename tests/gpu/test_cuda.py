@@ -23,9 +23,13 @@ def backend(monkeypatch):
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
 
 
-def arguments(steps, batch, hidden, features=3, *, groups=0, spans=False, ragged=False, seed=0):
+ONE_STATE = [name for name, rule in engine.UPDATES.items() if rule.states == 1 and rule.kernel is not None]
+COUPLED = [name for name, rule in engine.UPDATES.items() if rule.timed]
+
+
+def arguments(steps, batch, hidden, features=3, *, update=UPDATE, groups=0, spans=False, ragged=False, seed=0):
     """Random arguments of `engine.run` on the GPU, as float32, and lengths."""
-    random = torch.Generator().manual_seed(seed)
+    random, states = torch.Generator().manual_seed(seed), engine.UPDATES[update].states
     group = (groups,) if groups else ()
 
     def draw(*shape):
@@ -35,13 +39,17 @@ def arguments(steps, batch, hidden, features=3, *, groups=0, spans=False, ragged
     others = torch.rand(*group, 2, hidden, generator=random) * 2 + 0.5
     given = {
         "input": draw(steps, batch, features),
-        "state": draw(2, batch, hidden) * 0.3,
+        "state": draw(states, batch, hidden) * 0.3,
         "input_weight": draw(hidden, features) / features**0.5,
         "bias": draw(hidden) * 0.3,
-        "weight": draw(hidden, 2 * hidden) / hidden**0.5,
+        "weight": draw(hidden, states * hidden) / hidden**0.5,
         "parameters": torch.cat((dt, others), -2),
         "timespans": torch.rand(*group, steps, batch, generator=random) * 2 if spans else None,
     }
+    if states == 1:
+        # Numbers that weigh old against new, all below a half, so that nothing grows.
+        rows = len(engine.UPDATES[update].parameters)
+        given["parameters"] = torch.rand(*group, rows, hidden, generator=random) * 0.5
     lengths = torch.randint(0, steps + 1, (batch,), generator=random) if ragged else None
     return {name: None if x is None else x.cuda() for name, x in given.items()}, lengths
 
@@ -79,7 +87,7 @@ def poison():
 
 
 def check(steps, batch, hidden, *, update=UPDATE, every=True, **options):
-    given, lengths = arguments(steps, batch, hidden, **options)
+    given, lengths = arguments(steps, batch, hidden, update=update, **options)
     want = results(given, lengths, dtype=torch.float64, backend="portable", update=update, every=every)
     poison()
     got = results(given, lengths, dtype=torch.float32, backend="cuda", update=update, every=every)
@@ -118,7 +126,47 @@ def test_lengths_and_timespans(hidden, ragged, spans):
     check(40, 9, hidden, ragged=ragged, spans=spans)
 
 
-@pytest.mark.parametrize("update", engine.UPDATES)
+@pytest.mark.parametrize("update", ONE_STATE)
+@pytest.mark.parametrize("hidden", [1, 20, 64, 100, 128])
+@pytest.mark.parametrize(("batch", "ragged"), [(1, False), (7, True), (300, True), (1024, False)])
+def test_one_state(update, hidden, batch, ragged):
+    # modReLU alone does not fade, and jumps at 0: a few steps only.
+    check(4 if update == "modrelu" else 40, batch, hidden, update=update, ragged=ragged)
+
+
+@pytest.mark.parametrize("update", ONE_STATE)
+def test_one_state_in_a_group_and_for_the_last_state_only(update):
+    steps = 4 if update == "modrelu" else 20
+    check(steps, 6, 40, update=update, groups=3)
+    check(steps, 6, 40, update=update, every=False)
+
+
+@pytest.mark.parametrize("update", [name for name in engine.UPDATES if name not in COUPLED])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_one_state_in_a_cuda_graph(update, ragged):
+    rule, random = engine.UPDATES[update], torch.Generator().manual_seed(0)
+    hidden = 24
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=random).cuda() / hidden**0.5
+
+    given = {
+        "input": draw(70, 5, 3),
+        "state": draw(1, 5, hidden),
+        "input_weight": draw(rule.drives * hidden, 3),
+        "bias": draw(rule.drives * hidden),
+        "weight": draw(rule.products * hidden, hidden),
+        "parameters": draw(len(rule.parameters), hidden).abs(),
+        "timespans": None,
+    }
+    lengths = torch.tensor([70, 1, 33, 32, 0]) if ragged else None
+    want = results(given, lengths, dtype=torch.float64, backend="portable", update=update)
+    got = results(given, lengths, dtype=torch.float64, backend="graph", update=update)
+    for name in want:
+        torch.testing.assert_close(got[name], want[name])
+
+
+@pytest.mark.parametrize("update", COUPLED)
 @pytest.mark.parametrize("hidden", [100, 200])
 def test_every_update(update, hidden):
     # Duffing oscillators blow up under a strong drive: a few steps only.

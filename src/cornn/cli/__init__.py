@@ -37,8 +37,8 @@ COMMANDS = {
     "bench": BenchCommand,
     "doctor": DoctorCommand,
 }
-"""Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it. `train` and `search`, which have
-the options of each task, come before them."""
+"""Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it. `train` and `search`, which
+have the options of each task, come before them."""
 
 
 def run(arguments: Sequence[str]) -> None:

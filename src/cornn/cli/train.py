@@ -17,7 +17,7 @@ from cornn.runs import read_json
 from cornn.tasks import TASKS, Task
 from cornn.training import Train
 
-__all__ = ["TrainCommand", "command_type"]
+__all__ = ["TrainCommand", "command_type", "named_option", "settled"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TrainCommand:
 
     def run(self) -> None:
         console = console_of(self.telling)
-        config = replace(self.train, settings=_settled(self.train.settings, self._start()))
+        config = replace(self.train, settings=settled(self.train.settings, self._start()))
         training.check(config)
         if self.seeds < 1:
             raise ValueError(f"seeds must be above 0, got {self.seeds}")
@@ -69,16 +69,18 @@ class TrainCommand:
 
 def command_type(arguments: Sequence[str]) -> Any:
     """What the command line is parsed into. The defaults are those of a recipe or file, so that --help shows them."""
-    recipe, file = _named("--recipe", arguments), _named("--config", arguments)
+    recipe, file = named_option("--recipe", arguments), named_option("--config", arguments)
     if file is not None and not Path(file).exists():
         raise FileNotFoundError(f"no configuration at {file}")
     given = None if file is None else training.from_dictionary(read_json(Path(file)))
     if given is not None and training.task_name(given.task) not in arguments:
         raise ValueError(f"{file} is for the task {training.task_name(given.task)}, and another one is asked for")
+    asked = named_option("--model", arguments)
+    model = {} if asked is None else {"model": asked}
     defaults, about = {}, {}
     for name, options in TASKS.items():
         own = recipe if recipe in RECIPES[name] or name in arguments else None
-        config = training.usual(options(), own)
+        config = training.usual(options(), own, **model)
         if given is not None and training.task_name(given.task) == name:
             config = given
         defaults[name] = TrainCommand(config, config=None if file is None else Path(file))
@@ -89,13 +91,13 @@ def command_type(arguments: Sequence[str]) -> Any:
     return Annotated[train, tyro.conf.subcommand("train", description=TrainCommand.__doc__)]
 
 
-def _named(option: str, arguments: Sequence[str]) -> str | None:
+def named_option(option: str, arguments: Sequence[str]) -> str | None:
     """What the command line says of an option that the defaults of all others depend on."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
     return next((value for name, value in pairwise(words) if name == option), None)
 
 
-def _settled(given: Recipe, base: Recipe) -> Recipe:
+def settled(given: Recipe, base: Recipe) -> Recipe:
     """Of two settings that set the same thing, the one that was given drops the other one of `base`."""
     for one, other in (("gamma", "half_lives"), ("steps", "epochs")):
         changed = {name: getattr(given, name) != getattr(base, name) for name in (one, other)}

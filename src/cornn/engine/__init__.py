@@ -94,15 +94,19 @@ def run(
     input_weight, bias: V (hidden, features) and b (hidden), either may be None.
     weight: R (hidden, states * hidden). For coRNN W and W_z side by side.
     parameters: (parameters, hidden). For coRNN dt, gamma, epsilon.
-    timespans: (time, batch), factors on dt. lengths: (batch), the number of steps of each sequence.
+    update: one of `UPDATES`. Those with several drives have more rows of input_weight and bias, and perhaps of R.
+    timespans: (time, batch), factors on dt; only coRNN has a time step.
+    lengths: (batch), the number of steps of each sequence.
     every: whether the output of every step is wanted; without it `output` may come back empty.
-    precision: "exact", or "tf32" or "bf16": weights and states are rounded as they enter the products of the steps, which
-        then run on tensor cores, for large batches. Sums, states and gradients stay float32. It needs the backend cuda;
-        above 128 neurons there is no such kernel, and float32 is used throughout. Under autocast to bfloat16 on a GPU a
-        batch of 512 or more has "bf16" where this says "exact".
+    precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores, and
+        weights and states are rounded as they enter them. Sums, states and gradients stay float32. It needs the
+        backend cuda; above 128 neurons there is no such kernel, and float32 is used throughout. Under autocast to
+        bfloat16 on a GPU a batch of 512 or more has "bf16" where this says "exact".
 
     output is (time, batch, hidden), last is (states, batch, hidden), the state after each sequence's last step.
     """
+    if timespans is not None and not UPDATES[update].timed:
+        raise ValueError(f"timespans multiply a time step, and the update {update} has none: leave them out")
     arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
     shape, rows = input.shape, weight.shape
     problem = Problem(
@@ -112,7 +116,7 @@ def run(
         rows[0] if len(rows) == 3 else 1,
         shape[0],
         shape[-2],
-        rows[-2],
+        state.shape[-1],
         timespans is not None,
         precision,
     )

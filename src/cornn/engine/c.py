@@ -17,8 +17,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cornn.engine import products
 from cornn.engine.memory import LARGE, reusable
-from cornn.engine.problem import Problem
+from cornn.engine.problem import Problem, about_this_machine
 from cornn.engine.updates import UPDATES
 
 __all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
@@ -122,8 +123,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
     return _usable_here(problem.dtype, problem.update)
 
 
-# For torch.compile: an answer about this machine, not something to trace.
-@torch.compiler.assume_constant_result
+@about_this_machine
 def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
     try:
         _find(dtype, update)
@@ -150,7 +150,8 @@ def _call(kept: list[Tensor], input: Tensor, weight: Tensor, lengths: Tensor | N
     """A call with its sizes, and pointers to its tensors. What it points to is added to `kept`, to outlive it."""
     shape, rows, dtype = input.shape, weight.shape, input.dtype
     groups = rows[0] if len(rows) == 3 else 1
-    call = Call(groups, shape[0], shape[-2], rows[-2], shape[-1], torch.get_num_threads())
+    hidden = tensors["state"].shape[-1]  # pyright: ignore[reportOptionalMemberAccess]
+    call = Call(groups, shape[0], shape[-2], hidden, shape[-1], torch.get_num_threads())
     tensors["input"], tensors["weight"] = input, weight
     for name, tensor in tensors.items():
         if tensor is not None:
@@ -172,6 +173,12 @@ def _with_workspace(call: Call, kernel: Kernel, kept: list[Tensor]) -> Call:
     return call
 
 
+def _drives(input: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
+    """V u + b: an update whose drives share a product is given its drives, since the kernels' product has no room."""
+    drive = input @ input_weight.mT
+    return drive if bias is None else drive.add_(bias.unsqueeze(-2))
+
+
 def whole_forward(
     input: Tensor,
     state: Tensor,
@@ -187,9 +194,11 @@ def whole_forward(
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     kernel, dtype, kept = _find(input.dtype, update), input.dtype, []
-    sequence = (*input.shape[:-1], weight.shape[-2])
-    output = _empty(sequence if keep or every else (0,), dtype)
-    trail = reusable((UPDATES[update].trail, *sequence), dtype) if keep else None
+    rule, hidden = UPDATES[update], state.shape[-1]
+    if rule.products < rule.drives and input_weight is not None:
+        input, input_weight, bias = _drives(input, input_weight, bias), None, None
+    output = _empty((*input.shape[:-1], hidden) if keep or every else (0,), dtype)
+    trail = reusable((rule.trail, *input.shape[:-1], rule.drives * hidden), dtype) if keep else None
     last = torch.empty(state.shape, dtype=dtype)
     call = _call(
         kept,
@@ -228,13 +237,23 @@ def whole_backward(
     needs: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
     need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
+    rule = UPDATES[update]
+    if rule.products < rule.drives and input_weight is not None:
+        # The drives as they were are not needed, only their shape.
+        sequences = (grad_output, grad_last, output, trail, trail[-1])
+        rest = (state, None, None, weight, parameters, timespans, lengths)
+        asked = (True, need_state, False, False, need_weight, need_parameters, need_timespans)
+        drive, *others = whole_backward(*sequences, *rest, update=update, needs=asked)
+        assert drive is not None
+        for_map = products.for_input_map(drive, input, input_weight, need_input_weight, need_bias)
+        return drive @ input_weight if need_input else None, others[0], *for_map, *others[3:]
     kernel, dtype, kept = _find(input.dtype, update), input.dtype, []
 
     def fresh(like: Tensor | None, needed: bool) -> Tensor | None:
         return _empty(like.shape, dtype) if needed and like is not None else None
 
     handed_out = need_input and input_weight is None
-    grad_drive = (_empty if handed_out else reusable)(output.shape, dtype)
+    grad_drive = (_empty if handed_out else reusable)(trail.shape[1:], dtype)
     grad_state = torch.empty(state.shape, dtype=dtype)
     grad_input = fresh(input, need_input and input_weight is not None)
     grad_input_weight, grad_bias = fresh(input_weight, need_input_weight), fresh(bias, need_bias)

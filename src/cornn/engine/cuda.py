@@ -31,7 +31,7 @@ from cornn.engine.layout import (
     plan,
     tensor_plan,
 )
-from cornn.engine.problem import Gradients, Problem
+from cornn.engine.problem import Gradients, Problem, about_this_machine
 from cornn.engine.updates import UPDATES, Oscillator
 
 __all__ = ["backward", "forward", "reduced", "usable"]
@@ -44,15 +44,19 @@ def usable(problem: Problem) -> tuple[bool, str]:
         return False, "it runs on NVIDIA GPUs, this PyTorch is built for AMD's"
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
-    if not isinstance(UPDATES[problem.update], Oscillator):
+    rule = UPDATES[problem.update]
+    if rule.kernel is None:
         return False, f"it has no kernel for {problem.update}"
+    if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
+        return False, f"its kernels of one state serve up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
+    if rule.states == 1 and problem.precision != "exact":
+        return False, f"its kernels of one state compute in exact fp32, not in {problem.precision}"
     if problem.hidden > LARGEST:
         return False, f"{problem.hidden} neurons do not fit on the chip (at most {LARGEST})"
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
 
 
-# For torch.compile: an answer about this machine, not something to trace.
-@torch.compiler.assume_constant_result
+@about_this_machine
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
     if reason := nvrtc.missing():
         return False, reason
@@ -75,10 +79,11 @@ def _macros(layout: Plan | TensorPlan, macros: dict[str, object]) -> dict[str, o
 
 def _update_macros(update: str, timespans: bool) -> dict[str, object]:
     rule = UPDATES[update]
+    coupled = isinstance(rule, Oscillator)
     return {
-        "UPDATE": type(rule).__name__,
-        "IMPLICIT": int(rule.damping == "implicit"),
-        "ACTIVATION": rule.activation.upper(),
+        "UPDATE": rule.kernel,
+        "IMPLICIT": int(coupled and rule.damping == "implicit"),
+        "ACTIVATION": rule.activation.upper() if coupled else "TANH",
         "SPANS": int(timespans),
     }
 
@@ -163,7 +168,7 @@ def forward(
     last = torch.empty_like(state, memory_format=torch.contiguous_format)
     arguments = [
         drive,
-        trail[0] if keep else None,
+        trail[0] if keep and len(state) == 2 else None,
         output if keep or every else None,
         last,
         *(_given(x) for x in (state, weight, parameters, timespans)),
@@ -200,7 +205,7 @@ def backward(
     arguments = [
         _given(grad_output),
         _given(grad_last),
-        trail[1],
+        trail[-1],
         trail[0],
         output,
         *(_given(x) for x in (state, weight, parameters, timespans)),

@@ -104,7 +104,7 @@ def forward(
     options = update, every, keep
     if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
         return _forward(*options, trail=trail, state=state, weight=weight, parameters=parameters, spans=spans)
-    output = torch.empty_like(drive) if keep or every else drive.new_empty(0)
+    output = drive.new_empty((*drive.shape[:-1], state.shape[-1]) if keep or every else 0)
 
     with torch.cuda.device(drive.device):
         first = {"trail": trail[:, :CHUNK], "state": state, "spans": None if spans is None else spans[:CHUNK]}
@@ -183,7 +183,7 @@ def backward(
         if steps >= CHUNK and not torch.cuda.is_current_stream_capturing():
             run = _capture(_backward, options, {**given(0), "weight": weight, "parameters": parameters})
             run.set(weight=weight, parameters=parameters)
-        drive = torch.empty_like(output)
+        drive = torch.empty_like(trail[-1])
         for_parameters = torch.zeros_like(parameters) if need_parameters else None
         for_spans = output.new_empty(output.shape[:-1]) if need_timespans else None
         for start in reversed(range(0, steps, CHUNK)):

@@ -93,8 +93,8 @@ def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tu
 TENSOR_SIZES = (64, 128)
 """Neurons after padding of the kernels on tensor cores; above the last there are none."""
 
-# (padded size, precision) -> cycles that the multiply-adds of a step take for 8 sequences, and what a step takes besides:
-# estimates, as above.
+# (padded size, precision) -> cycles that the multiply-adds of a step take for 8 sequences, and what a step takes
+# besides: estimates, as above.
 _TENSOR_COSTS = {(64, "tf32"): 128, (64, "bf16"): 64, (128, "tf32"): 512, (128, "bf16"): 256}
 _TENSOR_LATENCY = 250
 

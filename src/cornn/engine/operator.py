@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from cornn.engine import c, cuda, graph, portable, products
 from cornn.engine.problem import active, check
-from cornn.engine.updates import UPDATES
-from cornn.functional import unroll
+from cornn.engine.updates import UPDATES, OneState
+from cornn.functional import unroll, unroll_one
 
 __all__ = ["BACKENDS", "no_autocast", "plain", "recur", "recurrence", "recurrence_backward", "reference"]
 
@@ -38,7 +38,7 @@ def no_autocast(device: str) -> contextlib.AbstractContextManager:
 
 
 def _served_by(backend: str) -> Any:
-    """The module of a backend. "cuda/tf32" is cuda with its products in tf32: the precision goes where the name goes."""
+    """The module of a backend. "cuda/tf32" is cuda with its products in tf32: a precision goes where the name goes."""
     name, _, precision = backend.partition("/")
     return BACKENDS[name].reduced(precision) if precision else BACKENDS[name]
 
@@ -46,7 +46,7 @@ def _served_by(backend: str) -> Any:
 def _forward(backend: str, *arguments, update: str, **options) -> tuple[Tensor, Tensor, Tensor | None]:
     """(output, last, trail) by a backend that does it all, or by one that leaves the products to PyTorch."""
     rule, module = UPDATES[update], _served_by(backend)
-    check(rule.states, len(rule.parameters), *arguments)
+    check(rule, *arguments)
     if whole := getattr(module, "whole_forward", None):
         return whole(*arguments, update=update, **options)
     return products.forward(module, *arguments, update=update, **options)
@@ -92,9 +92,9 @@ def _forward_operator(
 def _forward_fake(
     input, state, input_weight, bias, weight, parameters, timespans, lengths, update, backend, every, keep
 ):  # fmt: skip
-    sequence = (*input.shape[:-1], weight.shape[-2])
-    output = input.new_empty(sequence if keep or every else 0)
-    trail = input.new_empty((UPDATES[update].trail, *sequence) if keep else 0)
+    rule, hidden = UPDATES[update], state.shape[-1]
+    output = input.new_empty((*input.shape[:-1], hidden) if keep or every else 0)
+    trail = input.new_empty((rule.trail, *input.shape[:-1], rule.drives * hidden) if keep else 0)
     return output, torch.empty_like(state, memory_format=torch.contiguous_format), trail
 
 
@@ -225,6 +225,11 @@ def reference(
     drive = input if input_weight is None else input @ input_weight.mT
     if bias is not None:
         drive = drive + bias.unsqueeze(-2)
+    if isinstance(rule, OneState):
+        lives = None if lengths is None else active(lengths, drive).bool()
+        parts = parameters.unsqueeze(-2).unbind(0)
+        output, h = unroll_one(drive, state[0], weight, parts, pointwise=rule.pointwise, active=lives)
+        return output, h.unsqueeze(0)
     if lengths is not None:
         timespans = active(lengths, drive) * (1 if timespans is None else timespans)
     hidden = weight.shape[-2]

@@ -1,14 +1,15 @@
 """The recurrence with PyTorch's own operations, on any device and in any floating type.
 
 Forward and backward are written by hand, so nothing is recorded in the loop; what is kept of a step is y, z and the
-activation. The contract is in `problem.py`.
+activation. Networks of one state have a loop of their own (`one_state.py`). The contract is in `problem.py`.
 """
 
 import torch
 from torch import Tensor
 
+from cornn.engine import one_state
 from cornn.engine.problem import Gradients, Problem, active
-from cornn.engine.updates import KEPT, UPDATES, Coefficients
+from cornn.engine.updates import KEPT, UPDATES, Coefficients, OneState
 
 __all__ = ["backward", "forward", "usable"]
 
@@ -29,6 +30,11 @@ def _spans(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> li
     return [None] * like.shape[0] if timespans is None else list(timespans.unsqueeze(-1).unbind(0))
 
 
+def _lives(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> Tensor | None:
+    """For an update without a time step: 0 past the end of a sequence, else 1, (time, batch). It has no other spans."""
+    return timespans if lengths is None else active(lengths, like)
+
+
 def forward(
     trail: Tensor,
     state: Tensor,
@@ -42,6 +48,9 @@ def forward(
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
     rule = UPDATES[update]
+    if isinstance(rule, OneState):
+        lives = _lives(timespans, lengths, trail[-1])
+        return one_state.forward(rule, trail, state, weight, parameters, lives, every=every, keep=keep)
     kept = KEPT[rule.activation]
     drive = trail[-1]
     steps, hidden = drive.shape[0], drive.shape[-1]
@@ -82,6 +91,10 @@ def backward(
     need_timespans: bool,
 ) -> Gradients:
     rule = UPDATES[update]
+    if isinstance(rule, OneState):
+        sequences = grad_output, grad_last, output, trail
+        tensors = state, weight, parameters, _lives(timespans, lengths, output)
+        return one_state.backward(rule, *sequences, *tensors, need_parameters=need_parameters)
     kept = KEPT[rule.activation]
     steps, hidden = output.shape[0], output.shape[-1]
     parameters = parameters.unsqueeze(-2)

@@ -21,30 +21,39 @@ Whether it can serve a problem does not change while a program runs: the answer 
 Everything is time-major. One model has the shapes below; a group of models, each with its own weights and its own
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).
 
-    trail       (blocks, time, batch, hidden)  what the backward pass needs besides the output. On entry of `forward`
+    trail       (blocks, time, batch, drives)  what the backward pass needs besides the output. On entry of `forward`
                                                its last block holds the drive V u + b, which is overwritten. Without
                                                `keep` it has that block only
     state       (states, batch, hidden)        coRNN: y and z
-    weight      (hidden, states * hidden)      R. coRNN: W and W_z side by side
+    weight      (products, states * hidden)    R. coRNN: W and W_z side by side
     parameters  (parameters, hidden)           coRNN: dt, gamma, epsilon
     timespans   (time, batch) or None          a factor on dt
     lengths     (batch) integers or None       steps of each sequence; past its end a state stays as it is
     output      (time, batch, hidden)          y of every step; empty if neither `keep` nor `every`
     last        (states, batch, hidden)
 
-    input       (time, batch, features)        with input_weight (hidden, features) and bias (hidden), either of them
+    input       (time, batch, features)        with input_weight (drives, features) and bias (drives), either of them
                                                may be None; without input_weight the input is the drive
+
+`drives` is the hidden size times the update's number of drives, `products` times that of its products: both are the
+hidden size itself for all but two updates. What is one block of the trail with several drives is so for one state only.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["PRECISIONS", "Gradients", "Problem", "active", "check"]
+from cornn.engine.updates import OneState, Oscillator
+
+__all__ = ["PRECISIONS", "Gradients", "Problem", "about_this_machine", "active", "check"]
 
 PRECISIONS = ("exact", "tf32", "bf16")
 """In what the products of the steps are made; "exact" is the type of the input."""
+
+
+Answer = TypeVar("Answer")
 
 
 class Problem(NamedTuple):
@@ -77,8 +86,7 @@ def active(lengths: Tensor, like: Tensor) -> Tensor:
 
 
 def check(
-    states: int,
-    constants: int,
+    rule: Oscillator | OneState,
     input: Tensor,
     state: Tensor,
     input_weight: Tensor | None,
@@ -89,16 +97,17 @@ def check(
     lengths: Tensor | None,
 ) -> None:
     """Raises unless shapes and devices are those above. Kernels get addresses, and would read whatever is there."""
-    group, hidden = weight.shape[:-2], weight.shape[-2]
+    group, hidden = weight.shape[:-2], weight.shape[-2] // rule.products
     steps, *batch, features = input.shape
-    if input_weight is None and features != hidden:
-        raise ValueError(f"the drive has {features} values a step, expected one for each of {hidden} neurons")
+    drives = rule.drives * hidden
+    if input_weight is None and features != drives:
+        raise ValueError(f"the drive has {features} values a step, expected one for each of {drives} neurons")
     for name, tensor, shape in (
-        ("state", state, (states, *batch, hidden)),
-        ("input_weight", input_weight, (*group, hidden, features)),
-        ("bias", bias, (*group, hidden)),
-        ("weight", weight, (*group, hidden, states * hidden)),
-        ("parameters", parameters, (constants, *group, hidden)),
+        ("state", state, (rule.states, *batch, hidden)),
+        ("input_weight", input_weight, (*group, drives, features)),
+        ("bias", bias, (*group, drives)),
+        ("weight", weight, (*group, rule.products * hidden, rule.states * hidden)),
+        ("parameters", parameters, (len(rule.parameters), *group, hidden)),
         ("timespans", timespans, (steps, *batch)),
         ("lengths", lengths, tuple(batch)),
     ):
@@ -108,3 +117,12 @@ def check(
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
         if tensor.device != input.device and name != "lengths":
             raise ValueError(f"{name} is on {tensor.device}, the input on {input.device}: move one with .to(...)")
+
+
+def about_this_machine(function: Callable[..., Answer]) -> Callable[..., Answer]:
+    """For torch.compile: an answer about this machine is a constant, not something to trace.
+
+    As `torch.compiler.assume_constant_result`, which would load all of the compiler, and that takes a second.
+    """
+    function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+    return function

@@ -10,7 +10,7 @@ from torch import Tensor
 from cornn.engine.problem import Gradients
 from cornn.engine.updates import UPDATES
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "for_input_map", "forward"]
 
 
 # With so few features a GPU is faster at one more of them, always 1, than at a bias by itself.
@@ -71,8 +71,9 @@ def forward(
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """(output, last, trail); without `keep` there is no trail."""
-    blocks = UPDATES[update].trail if keep else 1
-    trail = input.new_empty(blocks, *input.shape[:-1], weight.shape[-2])
+    rule = UPDATES[update]
+    blocks = rule.trail if keep else 1
+    trail = input.new_empty(blocks, *input.shape[:-1], rule.drives * state.shape[-1])
     _drive_(trail[-1], input, input_weight, bias)
     output, last = module.forward(
         trail, state, weight, parameters, timespans, lengths, update=update, every=every, keep=keep
@@ -80,9 +81,12 @@ def forward(
     return output, last, trail if keep else None
 
 
-def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor) -> Tensor:
+def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, rows: int) -> Tensor:
+    if drive.shape[-1] != rows:
+        # Several drives share one product.
+        drive = drive.unflatten(-1, (-1, rows)).sum(-2)
     # y and z of the step before: the initial state, then all but the last of what was kept.
-    hidden, later = drive.shape[-1], _flat(drive[1:]).mT
+    hidden, later = state.shape[-1], _flat(drive[1:]).mT
     gradient = drive[0].mT @ torch.cat(state.unbind(0), -1)
     for i, columns in enumerate(gradient.split(hidden, -1)):
         before = _flat((trail[i - 1] if i else output)[:-1])
@@ -90,7 +94,7 @@ def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor) -> 
     return gradient
 
 
-def _for_input_map(
+def for_input_map(
     drive: Tensor, input: Tensor, input_weight: Tensor | None, need_weight: bool, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients of V and b."""
@@ -147,13 +151,13 @@ def backward(
         need_timespans=need_timespans,
     )
     drive = gradients.drive
-    for_input_weight, for_bias = _for_input_map(drive, input, input_weight, need_input_weight, need_bias)
+    for_input_weight, for_bias = for_input_map(drive, input, input_weight, need_input_weight, need_bias)
     return (
         (drive if input_weight is None else drive @ input_weight) if need_input else None,
         gradients.state if need_state else None,
         for_input_weight,
         for_bias,
-        _for_weight(drive, output, trail, state) if need_weight else None,
+        _for_weight(drive, output, trail, state, weight.shape[-2]) if need_weight else None,
         gradients.parameters,
         gradients.timespans,
     )

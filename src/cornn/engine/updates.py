@@ -6,6 +6,9 @@ coRNN variants share one form, linear in four coefficients per neuron:
 
     z = a z + c sigma(pre) - g y
     y = y + h z
+
+The networks of one state h are below them. An update may have several `drives`, pre-activations of a neuron, side by
+side; R then has as many blocks of rows (`products`), or a single one whose product goes to all of them.
 """
 
 from collections.abc import Callable
@@ -17,7 +20,7 @@ from torch import Tensor
 
 from cornn.functional import ACTIVATIONS, DAMPINGS, duffing
 
-__all__ = ["UPDATES", "Coefficients", "Oscillator"]
+__all__ = ["UPDATES", "Coefficients", "OneState", "Oscillator"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class Oscillator:
 
     states = 2  # y and z
     trail = 2  # besides the output y, the backward pass needs z and what is kept of the activation
+    drives = 1
+    products = 1
+    timed = True  # a step has a time, which a span multiplies
+    kernel = "Oscillator"  # its name in kernels/update.cuh
     parameters = ("dt", "gamma", "epsilon")
 
     def coefficients(self, parameters: Tensor, span: Tensor | None) -> Coefficients:
@@ -87,8 +94,120 @@ class Oscillator:
         return (for_h if span is None else for_h * span), for_gamma, for_epsilon, for_h * dt
 
 
-UPDATES = {
+@dataclass(frozen=True)
+class OneState:
+    """The update of a network with one state, `functional.POINTWISE[pointwise]`, with its derivative.
+
+    step_: (pre, h, parameters, out): out is the next h; pre, (batch, drives * hidden), becomes what is kept of it.
+    adjoint_: (gradient, kept, h, parameters, delta): the gradient of the next h becomes that of h, less what comes
+        through the product; delta is that of the pre-activations. Comes back: what the step gives for each parameter.
+    """
+
+    pointwise: str
+    parameters: tuple[str, ...]
+    step_: Callable[[Tensor, Tensor, tuple[Tensor, ...], Tensor], object]
+    adjoint_: Callable[[Tensor, Tensor, Tensor, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
+    drives: int = 1
+    products: int = 1
+    kernel: str | None = None  # its name in kernels/update.cuh, if it is there
+
+    states = 1
+    trail = 1  # besides the output h, what is kept of the pre-activations
+    timed = False
+
+
+def _leaky_step_(pre, h, parameters, out):
+    leak, gain = parameters
+    torch.mul(h, leak, out=out).addcmul_(pre.tanh_(), gain)
+
+
+def _leaky_adjoint_(gradient, kept, h, parameters, delta):
+    leak, gain = parameters
+    terms = gradient * h, gradient * kept
+    _tanh_slope_(gradient * gain, kept, delta)
+    gradient *= leak
+    return terms
+
+
+def _fast_grnn_step_(pre, h, parameters, out):
+    bias_z, bias_h, zeta, nu = parameters
+    z, candidate = torch.sigmoid(pre + bias_z), torch.tanh(pre + bias_h)
+    torch.mul(z, h, out=out).addcmul_(zeta * (1 - z) + nu, candidate)
+
+
+def _fast_grnn_adjoint_(gradient, kept, h, parameters, delta):
+    bias_z, bias_h, zeta, nu = parameters
+    z, candidate = torch.sigmoid(kept + bias_z), torch.tanh(kept + bias_h)
+    through_candidate = gradient * candidate
+    for_z = (gradient * h - zeta * through_candidate) * (z * (1 - z))
+    for_candidate = gradient * (zeta * (1 - z) + nu) * (1 - candidate * candidate)
+    torch.add(for_z, for_candidate, out=delta)
+    gradient *= z
+    return for_z, for_candidate, through_candidate * (1 - z), through_candidate
+
+
+def _gated_step_(pre, h, parameters, out):
+    (epsilon,) = parameters
+    gate, candidate = pre.chunk(2, -1)
+    torch.addcmul(h, gate.sigmoid_() * epsilon, candidate.tanh_(), out=out)
+
+
+def _gated_adjoint_(gradient, kept, h, parameters, delta):
+    (epsilon,) = parameters
+    gate, candidate = kept.chunk(2, -1)
+    for_gate, for_candidate = delta.chunk(2, -1)
+    scaled = gradient * epsilon
+    torch.mul(scaled * candidate, gate * (1 - gate), out=for_gate)
+    torch.mul(scaled * gate, 1 - candidate * candidate, out=for_candidate)
+    return (gradient * gate * candidate,)
+
+
+def _modrelu_step_(pre, h, parameters, out):
+    (bias,) = parameters
+    torch.mul(torch.relu_(pre.abs() + bias), torch.sign(pre), out=out)
+
+
+def _modrelu_adjoint_(gradient, kept, h, parameters, delta):
+    (bias,) = parameters
+    sign = torch.sign(kept)
+    for_bias = gradient * sign * (kept.abs() + bias > 0)
+    torch.mul(for_bias, sign, out=delta)
+    gradient.zero_()
+    return (for_bias,)
+
+
+def _lipschitz_step_(pre, h, parameters, out):
+    (epsilon,) = parameters
+    linear, inner = pre.chunk(2, -1)
+    torch.addcmul(h, linear + inner.tanh_(), epsilon, out=out)
+
+
+def _lipschitz_adjoint_(gradient, kept, h, parameters, delta):
+    (epsilon,) = parameters
+    linear, inner = kept.chunk(2, -1)
+    for_linear, for_inner = delta.chunk(2, -1)
+    torch.mul(gradient, epsilon, out=for_linear)
+    torch.mul(for_linear, 1 - inner * inner, out=for_inner)
+    return (gradient * (linear + inner),)
+
+
+UPDATES: dict[str, Oscillator | OneState] = {
     f"cornn/{damping}/{activation}": Oscillator(damping, activation)
     for damping in DAMPINGS
     for activation in ACTIVATIONS
+} | {
+    rule.pointwise: rule
+    for rule in (
+        OneState("leaky", ("leak", "gain"), _leaky_step_, _leaky_adjoint_, kernel="Leaky"),
+        OneState(
+            "fastgrnn",
+            ("bias_z", "bias_h", "zeta", "nu"),
+            _fast_grnn_step_,
+            _fast_grnn_adjoint_,
+            kernel="FastGRNN",
+        ),
+        OneState("gated", ("epsilon",), _gated_step_, _gated_adjoint_, drives=2),
+        OneState("modrelu", ("bias",), _modrelu_step_, _modrelu_adjoint_, kernel="ModReLU"),
+        OneState("lipschitz", ("epsilon",), _lipschitz_step_, _lipschitz_adjoint_, drives=2, products=2),
+    )
 }

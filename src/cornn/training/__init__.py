@@ -2,7 +2,7 @@
 
 from cornn.training.build import MODELS, build
 from cornn.training.config import Train, as_dictionary, check, from_dictionary, load, task_name, usual
-from cornn.training.fit import connect, evaluate, fit, resume
+from cornn.training.fit import Validated, connect, evaluate, fit, resume, validate
 from cornn.training.loop import Progress, Watch
 from cornn.training.schedule import Plan, plan
 from cornn.training.seeds import fit_seeds, holds_seeds, resume_seeds
@@ -14,6 +14,7 @@ __all__ = [
     "Progress",
     "Stopped",
     "Train",
+    "Validated",
     "Watch",
     "as_dictionary",
     "build",
@@ -30,4 +31,5 @@ __all__ = [
     "resume_seeds",
     "task_name",
     "usual",
+    "validate",
 ]

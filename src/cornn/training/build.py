@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from cornn import theory
+from cornn.baselines import LAYERS
 from cornn.layers import CoRNN
 from cornn.models import SequenceModel
-from cornn.paper import Recipe
+from cornn.paper import RIVALS, Recipe
 from cornn.seeds import generator
 from cornn.stacking import Stack
 from cornn.tasks import Task
@@ -39,11 +40,17 @@ def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
     )
 
 
+def _rival(name: str) -> Callable[[Task, Recipe, str], Stack]:
+    layer, options = LAYERS[name], RIVALS[name].options
+    return lambda task, recipe, backend: layer(task.inputs, recipe.hidden_size, backend=backend, **options)
+
+
 MODELS: dict[str, Callable[[Task, Recipe, str], Stack | nn.RNNBase]] = {
     "cornn": _cornn,
     "lstm": lambda task, recipe, backend: nn.LSTM(task.inputs, recipe.hidden_size),
     "gru": lambda task, recipe, backend: nn.GRU(task.inputs, recipe.hidden_size),
     "rnn": lambda task, recipe, backend: nn.RNN(task.inputs, recipe.hidden_size),
+    **{name: _rival(name) for name in LAYERS},
 }
 """Name -> (task, recipe, backend) -> the recurrent layer."""
 

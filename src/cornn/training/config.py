@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cornn.paper import RECIPES, Recipe
+from cornn.paper import RECIPES, Recipe, for_model
 from cornn.tasks import TASKS, Task
 
 __all__ = ["Train", "as_dictionary", "check", "differences", "from_dictionary", "load", "task_name", "usual"]
@@ -20,7 +20,7 @@ class Train:
     recipe: str = "ours"
     """Whose settings the others start from: ours, or the paper's, where there are such."""
     model: str = "cornn"
-    """The recurrent layer: cornn, lstm, gru or rnn."""
+    """The recurrent layer: cornn, lstm, gru, rnn, or one of the rivals (docs/rivals.md), such as fastgrnn."""
     evaluate_every: int = 0
     """Steps between evaluations; 0: one an epoch, and where there are no epochs every 100 steps."""
     checkpoint_every: float = 10.0
@@ -61,7 +61,7 @@ def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
     recipe = recipe or next(iter(recipes))
     if recipe not in recipes:
         raise ValueError(f"{task_name(task)} has no recipe {recipe!r}: choose one of {', '.join(recipes)}")
-    base = recipes[recipe]
+    base = for_model(recipes[recipe], changes.get("model", "cornn"))
     for pair in (("gamma", "half_lives"), ("steps", "epochs")):
         if any(changes.get(name) is not None for name in pair):
             base = replace(base, **dict.fromkeys(pair))

@@ -3,6 +3,7 @@
 import atexit
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from cornn.training.evaluate import metric
 from cornn.training.loop import Progress, Watch, train
 from cornn.training.trainee import prepare
 
-__all__ = ["Introduce", "about", "connect", "evaluate", "fit", "resume", "silent", "unseen"]
+__all__ = ["Introduce", "Validated", "about", "connect", "evaluate", "fit", "resume", "silent", "unseen", "validate"]
 
 
 Introduce = Callable[[Task, SequenceModel], None]
@@ -48,6 +49,30 @@ def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce = 
     introduce(trainee.task, trainee.model)
     _succeed(train([trainee], fabric, watch))
     return Run(out)
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What training reached on the validation part."""
+
+    metric: float | None  # of the weights that would be kept; None: training failed
+    steps: int
+    seconds: float
+    failure: str | None = None
+
+
+def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> Validated:
+    """Train, and look at the validation part only: the test part is not read, and nothing is written.
+
+    task: of this configuration, if it is loaded already.
+    """
+    check(config)
+    fabric = connect(config)
+    trainee = prepare(config, fabric, task)
+    trainee.tested = False
+    train([trainee], fabric, watch)
+    reached = None if trainee.failure is not None else trainee.kept_metric
+    return Validated(reached, trainee.step, trainee.seconds, trainee.failure)
 
 
 def resume(path: Path, watch: Watch = silent) -> Run:

@@ -71,6 +71,9 @@ def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int,
     """Keep the best weights or the last, test them, and write the result. steps, seconds: of this process."""
     if trainee.failure is not None:
         return
+    if not trainee.tested:
+        trainee.complete = True
+        return
     task, recipe, best = trainee.task, trainee.config.settings, trainee.best
     last = (group.weights if group.average is None else group.average)[number]
     chosen = named(trainee.model, best.weights if recipe.keep == "best" and best is not None else last)
@@ -91,7 +94,7 @@ def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int,
             "metric": task.metric,
             "test": test,
             "tested": f"the {recipe.keep} weights",
-            "validation": best.metric if recipe.keep == "best" and best is not None else trainee.metric,
+            "validation": trainee.kept_metric,
             "best_step": None if best is None else best.step,
             "best_epoch": None if best_epoch is None else round(best_epoch, 3),
             "better": task.better,

@@ -48,6 +48,7 @@ class Trainee:
     theory: dict[str, float] | None = None  # at the latest evaluation, if it is to be recorded
     failure: str | None = None
     complete: bool = False
+    tested: bool = True  # whether the test part is read at the end, and the result written
 
     @property
     def running(self) -> bool:
@@ -58,6 +59,11 @@ class Trainee:
         """Whether there is nothing left to train."""
         reached = self.evaluated == self.step and self.metric is not None and self._reached(self.metric)
         return self.step >= self.plan.steps or reached
+
+    @property
+    def kept_metric(self) -> float | None:
+        """On the validation part, of the weights that are kept."""
+        return self.best.metric if self.config.settings.keep == "best" and self.best is not None else self.metric
 
     def _reached(self, metric: float) -> bool:
         until = self.config.settings.until
@@ -74,11 +80,14 @@ class Trainee:
         self.failure = f"{what}: try a smaller learning_rate or dt{where}"
 
 
-def prepare(config: Train, fabric: Any) -> Trainee:
-    """A run at its start: the data on the device, a model with its first weights."""
+def prepare(config: Train, fabric: Any, task: Task | None = None) -> Trainee:
+    """A run at its start: the data on the device, a model with its first weights.
+
+    task: of this configuration, if it is loaded already.
+    """
     # Parsed data is cached: the first process of a machine does it, the others read what it left.
     with fabric.rank_zero_first(local=True):
-        task = load(config)
+        task = task or load(config)
     model = build(config, task).to(fabric.device)
     training, validation = task.training.to(fabric.device), task.validation.to(fabric.device)
     random = generator(config.seed, "training", device=fabric.device)

@@ -5,9 +5,9 @@ typedef struct {
     real *adjoint, *delta, *for_input, *for_span;
     const real *constants;
     int past_caches;
-    /* Blocks of (time, group, batch, hidden). */
-    const real *sequence[STATES], *kept[KEPT];
-    real *grad_drive[DRIVES];
+    /* Blocks of (time, group, batch, hidden); what was kept and the drive's gradient DRIVES times as wide. */
+    const real *sequence[STATES], *kept;
+    real *grad_drive;
 } NAME(Backward);
 
 /* Adds what a step of one row gives for the coefficients, or, where spans differ, for the parameters and its span. */
@@ -41,24 +41,28 @@ INLINE void NAME(backward_neurons)(const Call *call, const NAME(Backward) *b, co
                                    ptrdiff_t count, const int spans, const int sums)
 {
     const ptrdiff_t m = call->hidden, state_stride = STATE_STRIDE(call), product_stride = PRODUCT_STRIDE(call);
-    const real *grad_output = call->grad_output, *span = NULL;
+    const ptrdiff_t all = call->groups * call->batch * m;
+    const real *grad_output = call->grad_output, *initial = call->state, *span = NULL;
     vec k[COEFFICIENTS];
     NAME(at_span)(b->constants + j, round_up(m, LANES), NULL, k);
     for (int64_t row = 0; row < rows->active; row++) {
-        const ptrdiff_t at = rows->place[row] + j;
+        const ptrdiff_t at = rows->place[row] + j, wide = rows->place[row] * DRIVES + j;
         real *adjoint = b->adjoint + row * state_stride + j, *delta = b->delta + row * product_stride + j;
-        vec gradient[STATES], kept[KEPT], for_pre[DRIVES];
+        vec gradient[STATES], kept[DRIVES], for_pre[DRIVES], before[STATES] = {0};
         if (spans) {
             span = (const real *)call->timespans + n * call->groups * call->batch + rows->number[row];
             NAME(at_span)(b->constants + j, round_up(m, LANES), span, k);
         }
         for (int i = 0; i < STATES; i++) gradient[i] = get(adjoint + i * m, count);
-        for (int i = 0; i < KEPT; i++) kept[i] = get(b->kept[i] + at, count);
+        for (int i = 0; i < DRIVES; i++) kept[i] = get(b->kept + wide + i * m, count);
+        for (int i = 0; i < STATES && LOOKS_BACK; i++)
+            before[i] = get(n ? b->sequence[i] + at - all : initial + i * all + rows->number[row] * m + j, count);
         if (grad_output) gradient[0] += get(grad_output + at, count);
         if (sums) NAME(add_sums)(call, b, rows, n, row, j, count, span, k, kept, gradient);
-        NAME(adjoint)(k, kept, gradient, for_pre);
+        NAME(adjoint)(k, kept, before, gradient, for_pre);
         for (int i = 0; i < STATES; i++) put(adjoint + i * m, gradient[i], count);
-        for (int i = 0; i < DRIVES; i++) put_past(b->grad_drive[i] + at, for_pre[i], count, b->past_caches);
+        for (int i = 0; i < DRIVES; i++)
+            put_past(b->grad_drive + wide + i * m, for_pre[i], count, b->past_caches);
         if (PRODUCTS < DRIVES)
             for (int i = 1; i < DRIVES; i++) for_pre[0] += for_pre[i];
         for (int i = 0; i < PRODUCTS; i++) put(delta + i * m, for_pre[i], count);
@@ -67,9 +71,9 @@ INLINE void NAME(backward_neurons)(const Call *call, const NAME(Backward) *b, co
 
 static void NAME(backward_step)(const Call *call, const NAME(Backward) *b, const Rows *rows, int64_t n)
 {
-    if (call->timespans && call->sums)
+    if (TIMED && call->timespans && call->sums)
         EACH_VECTOR(call->hidden, NAME(backward_neurons), call, b, rows, n, j, count, 1, 1);
-    else if (call->timespans)
+    else if (TIMED && call->timespans)
         EACH_VECTOR(call->hidden, NAME(backward_neurons), call, b, rows, n, j, count, 1, 0);
     else if (call->sums)
         EACH_VECTOR(call->hidden, NAME(backward_neurons), call, b, rows, n, j, count, 0, 1);
@@ -85,7 +89,7 @@ static void NAME(backward_past_end)(const Call *call, const NAME(Backward) *b, c
     real *adjoint = b->adjoint + row * STATE_STRIDE(call);
     if (grad_output)
         for (ptrdiff_t j = 0; j < m; j++) adjoint[j] += grad_output[at + j];
-    for (int i = 0; i < DRIVES; i++) memset(b->grad_drive[i] + at, 0, m * sizeof(real));
+    memset(b->grad_drive + at * DRIVES, 0, DRIVES * m * sizeof(real));
     if (call->grad_input)
         memset((real *)call->grad_input + rows->at[row] * call->features, 0, call->features * sizeof(real));
 }
@@ -124,8 +128,8 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
     packed = plan->packed + rows.group * plan->packed_size;
     packed_input = plan->packed_input + rows.group * plan->packed_size;
     for (int i = 0; i < STATES; i++) b.sequence[i] = i ? trail + (i - 1) * plan->block : call->output;
-    for (int i = 0; i < KEPT; i++) b.kept[i] = trail + (STATES - 1 + i) * plan->block;
-    for (int i = 0; i < DRIVES; i++) b.grad_drive[i] = (real *)call->grad_drive + i * plan->block;
+    b.kept = trail + (STATES - 1) * plan->block;
+    b.grad_drive = call->grad_drive;
 
     memset(b.adjoint, 0, rows.count * stride * sizeof(real));
     if (grad_last)
@@ -138,9 +142,9 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
         memset(b.for_span, 0, rows.count * LANES * sizeof(real));
         NAME(backward_step)(call, &b, &rows, n);
         if (n > 0) {
-            for (int i = 0; i < KEPT; i++) prefetch(&rows, b.kept[i], before, m);
+            prefetch(&rows, b.kept, before, DRIVES * m);
             if (grad_output) prefetch(&rows, grad_output, before, m);
-            for (int i = 0; i < DRIVES && !b.past_caches; i++) prefetch(&rows, b.grad_drive[i], before, m);
+            if (!b.past_caches) prefetch(&rows, b.grad_drive, before, DRIVES * m);
         }
         product(rows.active, b.delta, PRODUCT_STRIDE(call), packed, PRODUCTS * m, STATES * m, b.adjoint, stride, 1);
         if (grad_input) {

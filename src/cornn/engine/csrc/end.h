@@ -5,7 +5,8 @@
 #undef STATES
 #undef DRIVES
 #undef PRODUCTS
-#undef KEPT
+#undef LOOKS_BACK
+#undef TIMED
 #undef PARAMETERS
 #undef COEFFICIENTS
 #undef INPUTS

@@ -4,9 +4,9 @@ typedef struct {
     real *state, *product; /* scratch, row after row */
     const real *constants;
     int past_caches;
-    const real *drive[DRIVES]; /* blocks of (time, group, batch, hidden), if there is no input map */
-    /* Blocks as well; NULL where nothing is to be written. */
-    real *sequence[STATES], *kept[KEPT];
+    const real *drive; /* (time, group, batch, DRIVES * hidden), if there is no input map */
+    /* Blocks of (time, group, batch, hidden), and one as wide as the drive; NULL where nothing is to be written. */
+    real *sequence[STATES], *kept;
 } NAME(Forward);
 
 /* The update of `count` neurons from j on, of all active rows. */
@@ -18,31 +18,31 @@ INLINE void NAME(forward_neurons)(const Call *call, const NAME(Forward) *f, cons
     vec k[COEFFICIENTS];
     NAME(at_span)(f->constants + j, round_up(m, LANES), NULL, k);
     for (int64_t row = 0; row < rows->active; row++) {
-        const ptrdiff_t at = rows->place[row] + j;
+        const ptrdiff_t at = rows->place[row] + j, wide = rows->place[row] * DRIVES + j;
         const real *product = f->product + row * product_stride + j;
         real *scratch = f->state + row * state_stride + j;
-        vec state[STATES], pre[DRIVES], kept[KEPT];
+        vec state[STATES], pre[DRIVES], kept[DRIVES];
         if (spans) NAME(at_span)(f->constants + j, round_up(m, LANES), spans_of_step + rows->number[row], k);
         for (int i = 0; i < STATES; i++) state[i] = get(scratch + i * m, count);
         for (int i = 0; i < DRIVES; i++) {
             pre[i] = get(product + i % PRODUCTS * m, count);
-            if (drives) pre[i] += get(f->drive[i] + at, count);
+            if (drives) pre[i] += get(f->drive + wide + i * m, count);
         }
         NAME(step)(k, pre, state, kept);
         for (int i = 0; i < STATES; i++) {
             put(scratch + i * m, state[i], count);
             if (f->sequence[i]) put_past(f->sequence[i] + at, state[i], count, f->past_caches);
         }
-        for (int i = 0; i < KEPT; i++)
-            if (f->kept[i]) put_past(f->kept[i] + at, kept[i], count, f->past_caches);
+        for (int i = 0; i < DRIVES; i++)
+            if (f->kept) put_past(f->kept + wide + i * m, kept[i], count, f->past_caches);
     }
 }
 
 static void NAME(forward_step)(const Call *call, const NAME(Forward) *f, const Rows *rows, int64_t n)
 {
-    if (call->timespans && !call->input_weight)
+    if (TIMED && call->timespans && !call->input_weight)
         EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 1, 1);
-    else if (call->timespans)
+    else if (TIMED && call->timespans)
         EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 1, 0);
     else if (!call->input_weight)
         EACH_VECTOR(call->hidden, NAME(forward_neurons), call, f, rows, n, j, count, 0, 1);
@@ -64,14 +64,14 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
     f.product = f.state + UNIT_ROWS * stride;
     f.constants = plan->constants + rows.group * CONSTANTS_SIZE(call);
     packed = plan->packed + rows.group * plan->packed_size;
-    for (int i = 0; i < DRIVES; i++) f.drive[i] = input + i * plan->block;
+    f.drive = input;
     f.sequence[0] = call->output;
     if (trail) {
         for (int i = 1; i < STATES; i++) f.sequence[i] = trail + (i - 1) * plan->block;
-        for (int i = 0; i < KEPT; i++) f.kept[i] = trail + (STATES - 1 + i) * plan->block;
+        f.kept = trail + (STATES - 1) * plan->block;
     }
     for (int i = 0; i < STATES; i++) f.past_caches &= goes_past_caches(plan, f.sequence[i]);
-    for (int i = 0; i < KEPT; i++) f.past_caches &= goes_past_caches(plan, f.kept[i]);
+    f.past_caches &= goes_past_caches(plan, f.kept);
 
     for (int64_t row = 0; row < rows.count; row++) {
         for (int i = 0; i < STATES; i++)
@@ -85,12 +85,10 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
         for (int64_t row = 0; row < rows.active; row++)
             copy(f.state + row * stride + STATES * m, input + rows.at[row] * inputs, inputs);
         if (n + 1 < call->steps && inputs) prefetch(&rows, input, next, inputs);
-        if (n + 1 < call->steps && !inputs)
-            for (int i = 0; i < DRIVES; i++) prefetch(&rows, f.drive[i], next, m);
+        if (n + 1 < call->steps && !inputs) prefetch(&rows, f.drive, next, DRIVES * m);
         for (int i = 0; i < STATES && !f.past_caches; i++)
             if (f.sequence[i]) prefetch(&rows, f.sequence[i], 0, m);
-        for (int i = 0; i < KEPT && !f.past_caches; i++)
-            if (f.kept[i]) prefetch(&rows, f.kept[i], 0, m);
+        if (f.kept && !f.past_caches) prefetch(&rows, f.kept, 0, DRIVES * m);
         product(rows.active, f.state, stride, packed, depth, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0);
         NAME(forward_step)(call, &f, &rows, n);
         for (int64_t row = rows.active; row < rows.count; row++)

@@ -42,7 +42,7 @@ static ptrdiff_t NAME(first_panel)(const Call *call, int64_t part, int64_t parts
 INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *left, ptrdiff_t tile_size)
 {
     const ptrdiff_t m = plan->call->hidden;
-    const real *from = (const real *)plan->call->grad_drive + product * plan->block + at * m;
+    const real *from = (const real *)plan->call->grad_drive + at * DRIVES * m + product * m;
     for (ptrdiff_t first = 0; first < m; first += TILE_ROWS, left += tile_size) {
         const ptrdiff_t there = m - first < TILE_ROWS ? m - first : TILE_ROWS;
         if (there == TILE_ROWS)
@@ -50,7 +50,7 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
         else
             copy(left, from + first, there);
         for (int drive = product + PRODUCTS; drive < DRIVES; drive += PRODUCTS)
-            for (ptrdiff_t i = 0; i < there; i++) left[i] += from[(drive - product) * plan->block + first + i];
+            for (ptrdiff_t i = 0; i < there; i++) left[i] += from[(drive - product) * m + first + i];
     }
 }
 

@@ -1,11 +1,13 @@
 /* coRNN's update:  z = a z + c tanh(pre) - g y;  y = y + h z,  with a, c, g, h made of dt, gamma, epsilon and the span.
 
-   An update, as sequence.h takes it, is six numbers and five functions of vectors of neurons. IMPLICIT is given. */
+   An update, as sequence.h takes it, is seven numbers and five functions of vectors of neurons. IMPLICIT is given.
+   With several drives there is one state: drives, and what is kept of them, then lie side by side. */
 
 #define STATES 2       /* y and z */
 #define DRIVES 1       /* what the update takes: sums of a product and a drive */
 #define PRODUCTS 1     /* blocks of R's rows: one for each drive, or a single one that all drives share */
-#define KEPT 1         /* what a step leaves for the backward pass besides the states; as many as drives, or more */
+#define LOOKS_BACK 0   /* whether the adjoint needs the states before the step; of each drive something is kept */
+#define TIMED 1        /* whether a step has a time, which a span multiplies */
 #define PARAMETERS 3   /* dt, gamma, epsilon */
 #define COEFFICIENTS 4 /* a, c, g, h */
 
@@ -28,8 +30,9 @@ INLINE void NAME(step)(const vec *k, const vec *pre, vec *state, vec *kept)
 }
 
 /* `gradient`, that of the new state, becomes that of the old one, less what comes through the product. */
-INLINE void NAME(adjoint)(const vec *k, const vec *kept, vec *gradient, vec *for_pre)
+INLINE void NAME(adjoint)(const vec *k, const vec *kept, const vec *before, vec *gradient, vec *for_pre)
 {
+    (void)before;
     const vec for_z = gradient[1] + gradient[0] * k[3];
     for_pre[0] = for_z * k[1] * (1 - kept[0] * kept[0]);
     gradient[0] -= for_z * k[2];

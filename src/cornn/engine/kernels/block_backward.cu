@@ -181,7 +181,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                     product(sums_y, w_y, values, r);
                 }
                 reduce(for_z, sums_z);
-                reduce(for_y, sums_y);
+                if (STATES == 2) reduce(for_y, sums_y);
             }
 
 #pragma unroll
@@ -198,20 +198,20 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 if (FOR_PARAMETERS && EARLY) late_y[i] = live ? grad_y[i] : 0.f, late_z[i] = live ? z[i] : 0.f;
                 if (live) {
                     if (FOR_PARAMETERS && !SPANS) {
-                        Update::add(sum[i], kept_now[i], before[i], total_z);
+                        Update::add(sum[i], step, kept_now[i], before[i], total_z);
                         if (!EARLY) Update::add_late(sum[i], z[i], grad_y[i]);
                     }
                     if (FOR_PARAMETERS && SPANS) {
                         Update::Step one{};
                         float terms[Update::PARAMETERS];
-                        Update::add(one, kept_now[i], before[i], total_z);
+                        Update::add(one, step, kept_now[i], before[i], total_z);
                         Update::add_late(one, z[i], grad_y[i]);
                         update.gradients(one, span_now[i], terms, for_span);
 #pragma unroll
                         for (int p = 0; p < Update::PARAMETERS; ++p) totals[i][p] += terms[p];
                     }
                     grad_z[i] = total_z;
-                    Update::carry(step, grad_y[i], grad_z[i]);
+                    Update::carry(step, kept_now[i], grad_y[i], grad_z[i]);
                 }
                 if (FOR_PARAMETERS && SPANS && for_spans && stores[i]) to_span[i * hidden] = for_span;
                 z[i] = before[i].z;
@@ -244,14 +244,15 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         if (STATES == 2) product(sums_y, w_y, values, r);
     }
     reduce(for_z, sums_z);
-    reduce(for_y, sums_y);
+    for (int i = 0; i < OWN; ++i) for_y[i] = 0.f;
+    if (STATES == 2) reduce(for_y, sums_y);
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         if (!valid[i] || !writes) continue;
         const long long own = first_own + i * hidden;
         if (STATES == 2) grad_state[own] = grad_y[i] + for_y[i];
         grad_state[(STATES - 1) * stride + own] =
-            grad_z[i] + (EARLY ? fmaf(-fixed.h, for_y[i], for_z[i]) : for_z[i]);
+            grad_z[i] + (EARLY ? update.earlier(for_z[i], for_y[i]) : for_z[i]);
         if (FOR_PARAMETERS) {
             float none;
             if (!SPANS) update.gradients(sum[i], 1.f, totals[i], none);

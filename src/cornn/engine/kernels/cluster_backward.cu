@@ -148,20 +148,20 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             grad_y[i] = total_y;
             if (live) {
                 if (FOR_PARAMETERS && !SPANS) {
-                    Update::add(sum[i], kept_now, before, total_z);
+                    Update::add(sum[i], step, kept_now, before, total_z);
                     Update::add_late(sum[i], z[i], total_y);
                 }
                 if (FOR_PARAMETERS && SPANS) {
                     Update::Step one{};
                     float terms[Update::PARAMETERS];
-                    Update::add(one, kept_now, before, total_z);
+                    Update::add(one, step, kept_now, before, total_z);
                     Update::add_late(one, z[i], total_y);
                     update.gradients(one, span, terms, for_span);
 #pragma unroll
                     for (int p = 0; p < Update::PARAMETERS; ++p) totals[i][p] += terms[p];
                 }
                 grad_z[i] = total_z;
-                Update::carry(step, grad_y[i], grad_z[i]);
+                Update::carry(step, kept_now, grad_y[i], grad_z[i]);
             }
             if (FOR_PARAMETERS && SPANS && for_spans && valid[i]) for_spans[at + i * between] = for_span;
             z[i] = before.z;

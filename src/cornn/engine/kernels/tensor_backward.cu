@@ -119,20 +119,20 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 if (!live) delta[p] = 0.f;
                 if (live) {
                     if (FOR_PARAMETERS && !SPANS) {
-                        Update::add(sum[i][p], activation, before, total_z);
+                        Update::add(sum[i][p], step, activation, before, total_z);
                         Update::add_late(sum[i][p], z[i][p], grad_y[i][p]);
                     }
                     if (FOR_PARAMETERS && SPANS) {
                         Update::Step one{};
                         float terms[Update::PARAMETERS];
-                        Update::add(one, activation, before, total_z);
+                        Update::add(one, step, activation, before, total_z);
                         Update::add_late(one, z[i][p], grad_y[i][p]);
                         update[p].gradients(one, span, terms, for_span[p]);
 #pragma unroll
                         for (int c = 0; c < Update::PARAMETERS; ++c) totals[i][p][c] += terms[c];
                     }
                     grad_z[i][p] = total_z;
-                    Update::carry(step, grad_y[i][p], grad_z[i][p]);
+                    Update::carry(step, activation, grad_y[i][p], grad_z[i][p]);
                 }
             }
             publish(memory.delta[to], place, i, delta);

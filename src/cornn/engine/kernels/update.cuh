@@ -11,13 +11,21 @@
 #define RELU 2
 #define DUFFING 3
 
+// 1 / (1 + 2^x)
+__device__ __forceinline__ float inverse_of_one_more(float x) {
+    float power, inverse;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(power + 1.f));
+    return inverse;
+}
+
+// The sigmoid, to a few units in the last place.
+__device__ __forceinline__ float logistic(float x) { return inverse_of_one_more(x * -1.4426950408889634f); }
+
 // Relative error below 3e-7 everywhere: the exponential form loses digits near 0, where the polynomial takes over.
 __device__ __forceinline__ float accurate_tanh(float x) {
     const float size = fabsf(x);
-    float power, inverse;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(size * 2.885390081777927f));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(power + 1.f));
-    const float large = copysignf(fmaf(-2.f, inverse, 1.f), x);
+    const float large = copysignf(fmaf(-2.f, inverse_of_one_more(size * 2.885390081777927f), 1.f), x);
     const float s = x * x;
     float p = fmaf(-0.005515161901712418f, s, 0.020469417795538902f);
     p = fmaf(p, s, -0.05368802323937416f);
@@ -103,14 +111,15 @@ struct Oscillator {
         return scale * grad_z;
     }
 
-    __device__ static __forceinline__ void carry(const Step& step, float& grad_y, float& grad_z) {
+    __device__ static __forceinline__ void carry(const Step& step, float, float& grad_y, float& grad_z) {
         grad_y = fmaf(-step.g, grad_z, grad_y);
         grad_z *= step.a;
     }
 
     // Add what one step gives to the gradients for a, c, g, h: what needs grad_z, and what needs grad_y, which may come
     // later. `z` is that after the step.
-    __device__ static __forceinline__ void add(Step& sum, float kept, const Before& before, float grad_z) {
+    __device__ static __forceinline__ void add(
+        Step& sum, const Step&, float kept, const Before& before, float grad_z) {
         sum.a = fmaf(grad_z, before.z, sum.a);
         sum.c = fmaf(grad_z, value(kept), sum.c);
         sum.g = fmaf(-grad_z, before.y, sum.g);
@@ -137,6 +146,135 @@ struct Oscillator {
         }
         out[0] = for_h * span;
         for_span = for_h * dt;
+    }
+};
+
+// What networks of one state h share. It is called z here; y and what belongs to it are not used. There are no spans, and
+// a step needs the parameters as they are. A neuron of the padding has all of them 0.
+template <int COUNT>
+struct OneState {
+    static constexpr int STATES = 1;
+    static constexpr int PARAMETERS = COUNT;
+    static constexpr bool EARLY = false;
+
+    struct Step {
+        float of[COUNT];
+    };
+
+    struct Before {
+        float y, z;
+    };
+
+    Step step;
+
+    __device__ OneState(const float* parameters, long long stride, int neuron, int size) {
+#pragma unroll
+        for (int p = 0; p < COUNT; ++p) step.of[p] = neuron < size ? parameters[p * stride + neuron] : 0.f;
+    }
+    __device__ __forceinline__ Step at(float) const { return step; }
+    __device__ __forceinline__ float earlier(float y, float) const { return y; }
+    __device__ static __forceinline__ void add_late(Step&, float, float) {}
+    __device__ __forceinline__ void gradients(const Step& sum, float, float (&out)[COUNT], float& for_span) const {
+#pragma unroll
+        for (int p = 0; p < COUNT; ++p) out[p] = sum.of[p];
+        for_span = 0.f;
+    }
+};
+
+// h = leak h + gain tanh(pre): tanh RNN, FastRNN, antisymmetric RNN.
+struct Leaky : OneState<2> {
+    static constexpr bool LOOKS_BACK = false;
+    using OneState<2>::OneState;
+
+    __device__ static __forceinline__ float forward(const Step& step, float pre, float&, float& z) {
+        const float kept = accurate_tanh(pre);
+        z = fmaf(step.of[1], kept, step.of[0] * z);
+        return kept;
+    }
+    __device__ static __forceinline__ float adjoint(
+        const Step& step, float kept, const Before&, float for_z, float, float& grad_z) {
+        grad_z += for_z;
+        return step.of[1] * fmaf(-kept, kept, 1.f) * grad_z;
+    }
+    __device__ static __forceinline__ void carry(const Step& step, float, float&, float& grad_z) {
+        grad_z *= step.of[0];
+    }
+    __device__ static __forceinline__ void add(
+        Step& sum, const Step&, float kept, const Before& before, float grad_z) {
+        sum.of[0] = fmaf(grad_z, before.z, sum.of[0]);
+        sum.of[1] = fmaf(grad_z, kept, sum.of[1]);
+    }
+};
+
+// z = sigmoid(pre + b_z);  h = z h + (zeta (1 - z) + nu) tanh(pre + b_h). What is kept is the pre-activation.
+struct FastGRNN : OneState<4> {
+    static constexpr bool LOOKS_BACK = true;
+    using OneState<4>::OneState;
+
+    struct Parts {
+        float gate, candidate, rest, weight;
+    };
+    __device__ static __forceinline__ Parts parts(const Step& step, float pre) {
+        const float gate = logistic(pre + step.of[0]), rest = 1.f - gate;
+        return {gate, accurate_tanh(pre + step.of[1]), rest, fmaf(step.of[2], rest, step.of[3])};
+    }
+    // What a unit of the new state's gradient gives for the gate's argument, and for the candidate's.
+    __device__ static __forceinline__ float for_gate(const Step& step, const Parts& p, float z) {
+        return fmaf(-step.of[2], p.candidate, z) * p.gate * p.rest;
+    }
+    __device__ static __forceinline__ float for_candidate(const Parts& p) {
+        return p.weight * fmaf(-p.candidate, p.candidate, 1.f);
+    }
+
+    __device__ static __forceinline__ float forward(const Step& step, float pre, float&, float& z) {
+        const Parts p = parts(step, pre);
+        z = fmaf(p.gate, z, p.weight * p.candidate);
+        return pre;
+    }
+    __device__ static __forceinline__ float adjoint(
+        const Step& step, float kept, const Before& before, float for_z, float, float& grad_z) {
+        const Parts p = parts(step, kept);
+        const float scale = for_gate(step, p, before.z) + for_candidate(p);
+        grad_z += for_z;
+        return scale * grad_z;
+    }
+    __device__ static __forceinline__ void carry(const Step& step, float kept, float&, float& grad_z) {
+        grad_z *= parts(step, kept).gate;
+    }
+    __device__ static __forceinline__ void add(
+        Step& sum, const Step& step, float kept, const Before& before, float grad_z) {
+        const Parts p = parts(step, kept);
+        const float through = grad_z * p.candidate;
+        sum.of[0] = fmaf(grad_z, for_gate(step, p, before.z), sum.of[0]);
+        sum.of[1] = fmaf(grad_z, for_candidate(p), sum.of[1]);
+        sum.of[2] = fmaf(through, p.rest, sum.of[2]);
+        sum.of[3] += through;
+    }
+};
+
+// h = sign(pre) relu(|pre| + b). What is kept is the pre-activation.
+struct ModReLU : OneState<1> {
+    static constexpr bool LOOKS_BACK = false;
+    using OneState<1>::OneState;
+
+    __device__ static __forceinline__ float sign(float x) { return x > 0.f ? 1.f : x < 0.f ? -1.f : 0.f; }
+    __device__ static __forceinline__ float forward(const Step& step, float pre, float&, float& z) {
+        const float size = fabsf(pre) + step.of[0];
+        z = size > 0.f ? sign(pre) * size : 0.f * size;  // NaN stays NaN
+        return pre;
+    }
+    __device__ static __forceinline__ float open(const Step& step, float pre) {
+        return fabsf(pre) + step.of[0] > 0.f ? sign(pre) : 0.f;
+    }
+    __device__ static __forceinline__ float adjoint(
+        const Step& step, float kept, const Before&, float for_z, float, float& grad_z) {
+        grad_z += for_z;
+        return open(step, kept) != 0.f ? grad_z : 0.f;
+    }
+    __device__ static __forceinline__ void carry(const Step&, float, float&, float& grad_z) { grad_z = 0.f; }
+    __device__ static __forceinline__ void add(
+        Step& sum, const Step& step, float kept, const Before&, float grad_z) {
+        sum.of[0] = fmaf(grad_z, open(step, kept), sum.of[0]);
     }
 };
 

@@ -1,0 +1,85 @@
+"""The incremental RNN: a state that is the increment towards the equilibrium of an ordinary differential equation.
+
+Source: Kag, Zhang and Saligrama, RNNs incrementally evolving on an equilibrium manifold, ICLR 2020.
+
+    g = 0, then K times
+        g <- g + eta_i * (phi(U (g + h) + W x + b) - alpha * (g + h))
+    h <- g
+
+At the equilibrium g + h does not depend on h, so the derivative of the new h by the old one is minus the identity.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from cornn.baselines.shared import Layer
+from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+from cornn.functional import ACTIVATIONS
+
+__all__ = ["IncrementalRNN", "IncrementalRNNCell"]
+
+
+class IncrementalRNNCell(StepwiseCell):
+    """Weights and step of `IncrementalRNN`. Weights and bias start in U(+-1 / sqrt(hidden_size))."""
+
+    states = ("h",)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        inner_steps: int = 5,
+        eta: float = 0.5,
+        alpha: float = 1.0,
+        activation: str = "tanh",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size)
+        if not isinstance(inner_steps, int) or inner_steps < 1:
+            raise ValueError(f"inner_steps must be a whole number above 0, got {inner_steps!r}")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+        if not 0 < eta * alpha < 2:
+            raise ValueError(f"eta * alpha must be above 0 and below 2, got {eta * alpha}: inner steps would diverge")
+        self.eta_start = eta
+        self.alpha = alpha
+        self.activation = activation
+        where = {"device": device, "dtype": dtype}
+        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        self.eta = nn.Parameter(torch.empty(inner_steps, **where))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        bound = self.hidden_size**-0.5
+        for parameter in (self.weight_ih, self.weight_hh, self.bias):
+            draw_(parameter, -bound, bound, generator)
+        self.eta.fill_(self.eta_start)
+
+    def stepper(self) -> Step:
+        U, etas, phi = self.weight_hh.T, self.eta.unbind(0), ACTIVATIONS[self.activation]
+
+        def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
+            (h,) = state
+            total = h
+            for eta in etas:
+                total = total + eta * (phi(drive + total @ U) - self.alpha * total)
+            return (total - h,)
+
+        return step
+
+
+class IncrementalRNN(Layer):
+    """The incremental RNN: `output, h = layer(input)`, with the arguments and shapes of `nn.RNN`.
+
+    inner_steps: K, the steps towards the equilibrium for each step of the sequence; each costs a product.
+    eta: where the K learned step sizes start. alpha: the decay. The starting values are ours.
+    activation: "tanh", "relu" and the others of `cornn.functional.ACTIVATIONS`.
+    """
+
+    kind = IncrementalRNNCell

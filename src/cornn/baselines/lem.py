@@ -1,0 +1,79 @@
+"""LEM, the long expressive memory: two states on time scales that are learned and depend on the input.
+
+Source: Rusch, Mishra, Erichson and Mahoney, Long expressive memory for sequence modeling, ICLR 2022.
+
+    d1 = dt * sigma(W_1 y + V_1 u + b_1),    d2 = dt * sigma(W_2 y + V_2 u + b_2)
+    z <- (1 - d2) * z + d2 * tanh(W_z y + V_z u + b_z)
+    y <- (1 - d1) * y + d1 * tanh(W_y z + V_y u + b_y)        with the new z
+"""
+
+import torch
+from torch import Tensor, nn
+
+from cornn.baselines.shared import Layer
+from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+
+__all__ = ["LEM", "LEMCell"]
+
+
+class LEMCell(StepwiseCell):
+    """Weights and step of `LEM`. All weights start in U(+-1 / sqrt(hidden_size)).
+
+    weight_ih (4 * hidden, input) and bias: for d1, d2, z and y. weight_hh (3 * hidden, hidden): W_1, W_2 and W_z, on y.
+    weight_zy (hidden, hidden): W_y, on z.
+    """
+
+    states = ("y", "z")
+    timed = True
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dt: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size)
+        if not 0 < dt <= 1:
+            raise ValueError(f"dt must be above 0 and at most 1, got {dt}: beyond it the averages of LEM extrapolate")
+        self.dt = dt
+        where = {"device": device, "dtype": dtype}
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(3 * hidden_size, hidden_size, **where))
+        self.weight_zy = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(4 * hidden_size, **where)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        bound = self.hidden_size**-0.5
+        for parameter in self.parameters():
+            draw_(parameter, -bound, bound, generator)
+
+    def stepper(self) -> Step:
+        m = self.hidden_size
+        W, W_y = self.weight_hh.T, self.weight_zy.T
+
+        def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
+            y, z = state
+            drive, drive_y = drive.split((3 * m, m), -1)
+            gates, candidate = (drive + y @ W).split((2 * m, m), -1)
+            dt = self.dt if span is None else self.dt * span
+            d1, d2 = (dt * torch.sigmoid(gates)).chunk(2, -1)
+            z = z + d2 * (torch.tanh(candidate) - z)
+            y = y + d1 * (torch.tanh(drive_y + z @ W_y) - y)
+            return y, z
+
+        return step
+
+
+class LEM(Layer):
+    """Long expressive memory: `output, (y, z) = layer(input)`, with the arguments and shapes of `nn.LSTM`.
+
+    dt: the longest step of time, above 0 and at most 1; smaller remembers longer.
+    timespans: factors on dt, as in `CoRNN`.
+    """
+
+    kind = LEMCell

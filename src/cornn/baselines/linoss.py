@@ -1,0 +1,273 @@
+"""LinOSS and D-LinOSS: blocks of linear oscillators, computed by a parallel scan in log(time) steps.
+
+Sources: Rusch and Rus, Oscillatory state-space models, ICLR 2025 (LinOSS); Boyer, Rusch and Rus, Learning to dissipate
+energy in oscillatory state-space models, 2025 (D-LinOSS).
+
+Each unit has z and x, complex because B and C are, and a real matrix of 2 x 2:
+
+    [z; x] <- M [z; x] + F * B u,    output Re(C x) + D u
+
+    implicit  S = 1 / (1 + d**2 A)    M = [[S, -d A S], [d S, S]]                       F = [d S; d**2 S]
+    imex      S = 1                   M = [[1, -d A], [d, 1 - d**2 A]]                  F = [d; d**2]
+    damped    S = 1 + d G             M = [[1 / S, -d A / S], [d / S, 1 - d**2 A / S]]  F = [d / S; d**2 / S]
+
+with d = sigma(step) and, for the damped kind, G = relu(damping). A is kept where no state can grow: above zero for the
+implicit kind, between (2 + d G -+ 2 sqrt(1 + d G)) / d**2 for the others (imex has G = 0).
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cornn import engine
+from cornn.baselines.shared import Layer, checked_sizes
+from cornn.baselines.stepwise import check_plain, draw_
+
+__all__ = ["DISCRETISATIONS", "DLinOSS", "Frame", "LinOSS", "LinOSSCell", "frame", "scan", "stable_range"]
+
+DISCRETISATIONS = ("implicit", "imex", "damped")
+
+
+class Frame(NamedTuple):
+    """M = [[zz, zx], [xz, xx]] of each unit, (time or 1, batch or 1, hidden) or (hidden) each."""
+
+    zz: Tensor
+    zx: Tensor
+    xz: Tensor
+    xx: Tensor
+
+    def after(self, first: "Frame") -> "Frame":
+        """The product of the matrices: `first`, then this one."""
+        return Frame(
+            self.zz * first.zz + self.zx * first.xz,
+            self.zz * first.zx + self.zx * first.xx,
+            self.xz * first.zz + self.xx * first.xz,
+            self.xz * first.zx + self.xx * first.xx,
+        )
+
+    def moved(self, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.zz * z + self.zx * x, self.xz * z + self.xx * x
+
+
+def scan(M: Frame, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The states of [z; x]_n = M_n [z; x]_{n-1} + (z_n, x_n), starting from (z_0, x_0).
+
+    z, x (time, ...): what is added at each step. M broadcasts against them; where its first dimension is 1 all steps
+    share it. Two steps make one step of half the sequence, so the depth is log2(time) and the work grows with time.
+    """
+    steps = z.shape[0]
+    if steps == 1:
+        return z, x
+    half, rest = steps // 2, (steps - 1) // 2
+    early, late = (_paired(M, half, side) for side in (0, 1))
+    (z_even, z_odd), (x_even, x_odd) = (part[: 2 * half].unflatten(0, (half, 2)).unbind(1) for part in (z, x))
+    z_moved, x_moved = late.moved(z_even, x_even)
+    z_odd, x_odd = scan(late.after(early), z_moved + z_odd, x_moved + x_odd)
+
+    between = M if M.zz.shape[0] == 1 else Frame(*(part[2::2] for part in M))
+    z_moved, x_moved = between.moved(z_odd[:rest], x_odd[:rest])
+    z_even = torch.cat((z[:1], z_moved + z[2::2]))
+    x_even = torch.cat((x[:1], x_moved + x[2::2]))
+    return _woven(z_even, z_odd), _woven(x_even, x_odd)
+
+
+def _paired(M: Frame, half: int, side: int) -> Frame:
+    """M of the first (side 0) or second (side 1) steps of all pairs."""
+    if M.zz.shape[0] == 1:
+        return M
+    return Frame(*(part[: 2 * half].unflatten(0, (half, 2)).select(1, side) for part in M))
+
+
+def _woven(even: Tensor, odd: Tensor) -> Tensor:
+    """even[0], odd[0], even[1], ...: `even` may have one more."""
+    woven = torch.stack((even[: len(odd)], odd), 1).flatten(0, 1)
+    return torch.cat((woven, even[len(odd) :]))
+
+
+def stable_range(d: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """The lowest and highest A whose states cannot grow, for the damped kind (and imex, with G = 0)."""
+    middle, width = 2 + d * G, 2 * torch.sqrt(1 + d * G)
+    return (middle - width) / d**2, (middle + width) / d**2
+
+
+def frame(discretisation: str, A: Tensor, G: Tensor | float, d: Tensor) -> tuple[Frame, Tensor, Tensor]:
+    """(M, F_z, F_x) of one of the DISCRETISATIONS; A, G and d broadcast. coRNN calls them gamma, epsilon and dt."""
+    if discretisation == "implicit":
+        S = 1 / (1 + d**2 * A)
+        return Frame(S, -d * A * S, d * S, S), d * S, d**2 * S
+    S = 1 / (1 + d * G) if discretisation == "damped" else torch.ones_like(d * A)
+    return Frame(S, -d * A * S, d * S, 1 - d**2 * A * S), d * S, d**2 * S
+
+
+class LinOSSCell(nn.Module):
+    """One block: norm, oscillators, GELU, dropout, gated linear unit, dropout, and the block's input added.
+
+    weight_ih (hidden, input) and bias_ih: the map to hidden features before the block, None after a block of as many.
+    A, step, damping (hidden): of the units; damping is None without it. B, C (2, hidden, hidden): real
+    and imaginary parts. D (hidden). weight_glu (2, hidden, hidden) and bias_glu (2, hidden): value, then gate.
+
+    The norm is over the features of a step, without weights: statistics of a batch would mix sequences and steps.
+    """
+
+    states = ("output", "z_real", "z_imaginary", "x_real", "x_imaginary")
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        discretisation: str = "implicit",
+        block_dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        checked_sizes(input_size, hidden_size)
+        if discretisation not in DISCRETISATIONS:
+            raise ValueError(f"unknown discretisation {discretisation!r}: choose one of {', '.join(DISCRETISATIONS)}")
+        if not 0 <= block_dropout < 1:
+            raise ValueError(f"block_dropout must be a probability below 1, got {block_dropout!r}")
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.discretisation, self.block_dropout = discretisation, block_dropout
+        where, m = {"device": device, "dtype": dtype}, hidden_size
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, **where))
+
+        self.weight_ih: nn.Parameter | None = empty(m, input_size)
+        self.bias_ih = empty(m) if bias else None
+        self.A, self.step = empty(m), empty(m)
+        self.damping = empty(m) if discretisation == "damped" else None
+        self.B, self.C, self.D = empty(2, m, m), empty(2, m, m), empty(m)
+        self.weight_glu = empty(2, m, m)
+        self.bias_glu = empty(2, m) if bias else None
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """As the authors. The damped kind has its eigenvalues spread over the ring of radii 0.9 to 1."""
+        bound = self.hidden_size**-0.5
+        for parameter in (self.B, self.C, self.weight_glu, self.bias_glu):
+            draw_(parameter, -bound, bound, generator)
+        for parameter in (self.weight_ih, self.bias_ih):
+            draw_(parameter, -(self.input_size**-0.5), self.input_size**-0.5, generator)
+        draw_(self.A, 0, 1, generator)
+        if self.A.is_meta:
+            return
+        for parameter, deviation in ((self.step, 0.5), (self.D, 1.0)):
+            fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
+            parameter.copy_(fresh.normal_(0, deviation, generator=generator))
+        if self.damping is not None:
+            draw_(self.damping, 0.9**2, 1, generator)
+            d, S, angle = torch.sigmoid(self.step), 1 / self.damping, torch.pi * self.A
+            self.damping.copy_((S - 1) / d)
+            self.A.copy_((S + 1 - 2 * S.sqrt() * angle.cos()) / d**2)
+
+    def follow(self) -> None:
+        """Make this a block after another one: what has `hidden_size` features already is not mapped to as many."""
+        if self.input_size == self.hidden_size:
+            self.weight_ih = self.bias_ih = None
+
+    def oscillators(self) -> tuple[Tensor, Tensor, Tensor]:
+        """A, G and d as they act, (hidden) each."""
+        d = torch.sigmoid(self.step)
+        G = torch.zeros_like(d) if self.damping is None else torch.relu(self.damping)
+        if self.discretisation == "implicit":
+            return torch.relu(self.A), G, d
+        low, high = stable_range(d, G)
+        return torch.minimum(torch.maximum(self.A, low), high), G, d
+
+    def sequence(
+        self,
+        input: Tensor,
+        state: Tensor,
+        *,
+        timespans: Tensor | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
+    ) -> tuple[Tensor, Tensor]:
+        check_plain("LinOSS", backend, precision)
+        with engine.no_autocast(input.device.type):
+            features = input if self.weight_ih is None else functional.linear(input, self.weight_ih, self.bias_ih)
+            normed = functional.layer_norm(features, (self.hidden_size,))
+            z, x = self._states(normed, state, timespans)
+            output = features + self._mixed(x[1:].flatten(-2), normed)
+            if lengths is None:
+                z, x, end = z[-1], x[-1], output[-1]
+            else:
+                z, x, end = (_at(lengths, part) for part in (z, x, torch.cat((state[:1], output))))
+            return output, torch.cat((end.unsqueeze(0), z.transpose(0, 1), x.transpose(0, 1)))
+
+    def _states(self, normed: Tensor, state: Tensor, timespans: Tensor | None) -> tuple[Tensor, Tensor]:
+        """z and x before the first and after every step: (time + 1, batch, 2, hidden), real and imaginary parts."""
+        A, G, d = self.oscillators()
+        if timespans is not None:
+            # The step that leads to the given state is not made, so its span does not matter.
+            d = d * torch.cat((timespans[:1], timespans)).unsqueeze(-1).unsqueeze(-1)
+        M, F_z, F_x = frame(self.discretisation, A, G, d)
+        if timespans is None:
+            M = Frame(*(part.expand(1, 1, 1, -1) for part in M))
+        else:
+            F_z, F_x = F_z[1:], F_x[1:]
+        driven = functional.linear(normed, self.B.flatten(0, 1)).unflatten(-1, (2, self.hidden_size))
+        first = state[1:].transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0)
+        z_first, x_first = first.unbind(2)
+        return scan(M, torch.cat((z_first, F_z * driven)), torch.cat((x_first, F_x * driven)))
+
+    def _mixed(self, x: Tensor, normed: Tensor) -> Tensor:
+        """What the block adds to its input."""
+        y = functional.linear(x, torch.cat((self.C[0], -self.C[1]), -1)) + self.D * normed
+        y = functional.dropout(functional.gelu(y), self.block_dropout, self.training)
+        bias = None if self.bias_glu is None else self.bias_glu.flatten()
+        y = functional.glu(functional.linear(y, self.weight_glu.flatten(0, 1), bias), -1)
+        return functional.dropout(y, self.block_dropout, self.training)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}, discretisation={self.discretisation!r}"
+
+
+def _at(lengths: Tensor, sequence: Tensor) -> Tensor:
+    """sequence[lengths[b], b] for each b."""
+    return sequence[lengths.to(sequence.device), torch.arange(sequence.shape[1], device=sequence.device)]
+
+
+class LinOSS(Layer):
+    """Blocks of linear oscillators: `output, state = layer(input)`, with the arguments and shapes of `nn.LSTM`.
+
+    A layer is a block, with as many oscillators as features; the first one maps the input to `hidden_size` features.
+    The state is (output, z_real, z_imaginary, x_real, x_imaginary) after the last step; of the first part only the
+    shape matters when it is given back.
+
+    discretisation: "implicit" (forgets) or "imex" (keeps its energy); `DLinOSS` learns how fast it forgets.
+    block_dropout: dropout inside the blocks, twice in each, besides that between layers.
+    timespans: factors on the step of time, as in `CoRNN`. Above 1 they can leave the stable range of "imex".
+    """
+
+    kind = LinOSSCell
+
+    def __init__(self, *arguments, **options) -> None:
+        super().__init__(*arguments, **options)
+        for name, cell in self.cells.items():
+            assert isinstance(cell, LinOSSCell)
+            if name not in ("l0", "l0_reverse"):
+                cell.follow()
+            if cell.block_dropout and self.checkpoint_every is not None:
+                raise ValueError("checkpoint_every makes a block twice, with other dropout: leave block_dropout at 0")
+
+
+class DLinOSSCell(LinOSSCell):
+    """A block whose oscillators are damped."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, **options) -> None:
+        super().__init__(input_size, hidden_size, bias, discretisation="damped", **options)
+
+
+class DLinOSS(LinOSS):
+    """`LinOSS` with damping that is learned for each oscillator. It has the arguments of `LinOSS`, less the first."""
+
+    kind = DLinOSSCell

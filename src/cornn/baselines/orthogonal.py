@@ -1,0 +1,143 @@
+"""Networks whose recurrent matrix stays orthogonal by the matrix exponential: expRNN and DTRIV.
+
+M. Lezcano-Casado and D. Martinez-Rubio, Cheap Orthogonal Constraints in Neural Networks, ICML 2019 (expRNN). M.
+Lezcano-Casado, Trivializations for Gradient-Based Optimization on Manifolds, NeurIPS 2019 (DTRIV).
+
+What is trained is the upper triangle of a skew-symmetric matrix, m (m - 1) / 2 numbers, as published. PyTorch's own
+parametrisation (`torch.nn.utils.parametrizations.orthogonal`) keeps all m² of them and cannot be pickled; a test holds
+this one against it.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from cornn.baselines.shared import Arguments, Cell, Layer, fill_, skew, uniform_
+
+__all__ = ["DTRIV", "INITS", "DTRIVCell", "ExpRNN", "ExpRNNCell"]
+
+
+def _henaff(blocks: int, generator: torch.Generator | None) -> Tensor:
+    """Rotations by angles from U(-π, π)."""
+    return torch.empty(blocks, dtype=torch.float64, device="cpu").uniform_(-math.pi, math.pi, generator=generator)
+
+
+def _cayley(blocks: int, generator: torch.Generator | None) -> Tensor:
+    """Angles -sqrt((1 - cos t) / (1 + cos t)), t from U(0, π/2)."""
+    t = torch.empty(blocks, dtype=torch.float64, device="cpu").uniform_(0.0, math.pi / 2, generator=generator)
+    return -torch.sqrt((1 - torch.cos(t)) / (1 + torch.cos(t)))
+
+
+INITS = {"henaff": _henaff, "cayley": _cayley}
+"""Name -> (number of 2 x 2 blocks, generator) -> the angle that each block turns by."""
+
+
+def _exponential(matrix: Tensor) -> Tensor:
+    # In double precision: it is made once a call, and its rounding comes back at every step of the sequence.
+    return torch.linalg.matrix_exp(matrix.double()).to(matrix.dtype)
+
+
+class ExpRNNCell(Cell):
+    """h = modReLU(B h + V x),  B = exp(A), A skew-symmetric;  modReLU(a) = sign(a) relu(|a| + b).
+
+    Without `bias` modReLU's b is 0, and the network is linear.
+    """
+
+    update = "modrelu"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, init: str = "henaff", device=None, dtype=None
+    ) -> None:
+        super().__init__(input_size, hidden_size)
+        if init not in INITS:
+            raise ValueError(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        self.init = init
+        where = {"device": device, "dtype": dtype}
+        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(hidden_size * (hidden_size - 1) // 2, **where))
+        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        self._make_base(where)
+        self.reset_parameters()
+
+    def _make_base(self, where: dict) -> None:
+        """expRNN has none: its exponential starts from the identity."""
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """V Kaiming normal, b from U(±0.01), A of 2 x 2 blocks as `init` says."""
+        fill_(self.weight_ih, lambda fresh: fresh.normal_(0.0, (2 / self.input_size) ** 0.5, generator=generator))
+        if self.bias is not None:
+            uniform_(self.bias, 0.01, generator)
+        self._start(self._blocks(generator))
+
+    def _blocks(self, generator: torch.Generator | None) -> Tensor:
+        """The upper triangle of the skew-symmetric matrix that the layer starts with, in double precision."""
+        size = self.hidden_size
+        upper = torch.zeros(size, size, dtype=torch.float64, device="cpu")
+        first = torch.arange(0, size - 1, 2, device="cpu")
+        upper[first, first + 1] = INITS[self.init](size // 2, generator)
+        row, column = torch.triu_indices(size, size, 1, device="cpu")
+        return upper[row, column]
+
+    def _start(self, upper: Tensor) -> None:
+        fill_(self.weight_hh, lambda fresh: upper)
+
+    def matrix(self) -> Tensor:
+        """B, (hidden, hidden), orthogonal."""
+        return _exponential(skew(self.weight_hh, self.hidden_size))
+
+    def arguments(self) -> Arguments:
+        parameters = self._constants(0.0) if self.bias is None else self.bias.unsqueeze(0)
+        return Arguments(self.weight_ih, None, self.matrix(), parameters)
+
+
+class DTRIVCell(ExpRNNCell):
+    """As `ExpRNNCell`, with B = B₀ exp(A): A starts at 0, and `base` (B₀) is where it is measured from."""
+
+    base: Tensor
+
+    def _make_base(self, where: dict) -> None:
+        self.register_buffer("base", torch.empty(self.hidden_size, self.hidden_size, **where))
+
+    def _start(self, upper: Tensor) -> None:
+        nn.init.zeros_(self.weight_hh)
+        fill_(self.base, lambda fresh: torch.linalg.matrix_exp(skew(upper, self.hidden_size)))
+
+    def matrix(self) -> Tensor:
+        return self.base @ super().matrix()
+
+    @torch.no_grad()
+    def rebase_(self) -> None:
+        """Measure from where B is now: the base becomes B, made orthogonal to the last bit, and A becomes 0."""
+        left, _, right = torch.linalg.svd(self.matrix().double())
+        self.base.copy_(left @ right)
+        self.weight_hh.zero_()
+
+
+class ExpRNN(Layer):
+    """An orthogonal recurrent network (Lezcano-Casado and Martinez-Rubio 2019): `output, h = layer(input)`.
+
+        h = modReLU(B h + V x),  B = exp(A), A skew-symmetric
+
+    init: how A starts, "henaff" or "cayley". Its authors train A (`weight_hh`) at a tenth of the other weights' rate.
+        The exponential is made once a call, not once a step of the sequence.
+    """
+
+    kind = ExpRNNCell
+
+
+class DTRIV(Layer):
+    """An orthogonal recurrent network by dynamic trivialisation (Lezcano-Casado 2019): `output, h = layer(input)`.
+
+        h = modReLU(B h + V x),  B = B₀ exp(A), A skew-symmetric
+
+    init: how B₀ starts, exp of "henaff" or "cayley" blocks. Left alone this is DTRIV∞. For DTRIV-K call `rebase_()`
+    after every K steps of the optimiser, and clear the optimiser's memory of `weight_hh`: its numbers start anew.
+    """
+
+    kind = DTRIVCell
+
+    def rebase_(self) -> None:
+        """Measure every A from where its B is now; the function that the layer computes stays the same."""
+        for cell in self.cells.values():
+            cell.rebase_()

@@ -1,0 +1,65 @@
+"""ReLU GRU: a gated recurrent unit whose candidate is a ReLU.
+
+Source: Dey and Salem, Gate-variants of gated recurrent unit (GRU) neural networks, 2017 (arXiv:1701.05923).
+
+    z, r = sigma(W x + U h + b) for the two gates
+    h <- (1 - z) * h + z * relu(W_h x + U_h (r * h) + b_h)
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from cornn.baselines.shared import Layer
+from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+
+__all__ = ["ReLUGRU", "ReLUGRUCell", "gru_step"]
+
+
+def gru_step(drive: Tensor, h: Tensor, weight: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """The next h. drive (batch, 3 * hidden) and weight (3 * hidden, hidden) in the order update, reset, candidate.
+
+    The reset acts before the product, as in the first GRU; PyTorch's own acts after it.
+    """
+    hidden = h.shape[-1]
+    for_gates, for_candidate = weight.split((2 * hidden, hidden))
+    gates, candidate = drive.split((2 * hidden, hidden), -1)
+    z, r = torch.sigmoid(gates + h @ for_gates.T).chunk(2, -1)
+    return h + z * (activation(candidate + (r * h) @ for_candidate.T) - h)
+
+
+class ReLUGRUCell(StepwiseCell):
+    """Weights and step of `ReLUGRU`. All of them start in U(+-1 / sqrt(hidden_size)), as PyTorch's GRU does."""
+
+    states = ("h",)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size)
+        where = {"device": device, "dtype": dtype}
+        self.weight_ih = nn.Parameter(torch.empty(3 * hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(3 * hidden_size, hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(3 * hidden_size, **where)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        bound = self.hidden_size**-0.5
+        for parameter in self.parameters():
+            draw_(parameter, -bound, bound, generator)
+
+    def stepper(self) -> Step:
+        return lambda drive, state, span: (gru_step(drive, state[0], self.weight_hh, torch.relu),)
+
+
+class ReLUGRU(Layer):
+    """A GRU whose candidate is a ReLU: `output, h = layer(input)`, with the arguments and shapes of `nn.GRU`."""
+
+    kind = ReLUGRUCell

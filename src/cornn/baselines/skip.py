@@ -1,0 +1,130 @@
+"""Skip LSTM and Skip GRU: a binary gate, learned straight through, that leaves steps of the sequence out.
+
+Source: Campos, Jou, Giro-i-Nieto, Torres and Chang, Skip RNN: learning to skip state updates, ICLR 2018.
+
+    u = round(chance),    s <- u * S(s, x) + (1 - u) * s
+    d = sigma(w . s + b)
+    chance <- u * d + (1 - u) * (chance + min(d, 1 - chance))
+
+The chance starts at one, so the first step is never left out. The gradient of round is taken to be one.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from cornn.baselines.relu_gru import gru_step
+from cornn.baselines.shared import Layer
+from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+
+__all__ = ["SkipGRU", "SkipGRUCell", "SkipLSTM", "SkipLSTMCell", "binary", "lstm_step"]
+
+
+def binary(chance: Tensor) -> Tensor:
+    """Rounded to 0 or 1, with the gradient of the identity."""
+    # In this order the value is exact: what is added is exactly zero.
+    return chance.round().detach() + (chance - chance.detach())
+
+
+def lstm_step(drive: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The next (h, c); gates in PyTorch's order: input, forget, cell, output."""
+    i, f, g, o = (drive + h @ weight.T).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class _SkipCell(StepwiseCell):
+    """The gate around a recurrent step.
+
+    The chance, and how many steps were taken, are one number a sequence; in the state it stands once for each neuron.
+    """
+
+    gates: int
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size)
+        where, rows = {"device": device, "dtype": dtype}, self.gates * hidden_size
+        self.weight_ih = nn.Parameter(torch.empty(rows, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(rows, hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(rows, **where)) if bias else None
+        self.weight_skip = nn.Parameter(torch.empty(hidden_size, **where))
+        self.bias_skip = nn.Parameter(torch.empty(1, **where)) if bias else None
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """As PyTorch's LSTM and GRU, and the bias of the gate one, so that at first few steps are left out."""
+        bound = self.hidden_size**-0.5
+        for parameter in self.parameters():
+            draw_(parameter, -bound, bound, generator)
+        if self.bias_skip is not None:
+            self.bias_skip.fill_(1.0)
+
+    def initial_state(self) -> Tensor:
+        state = self.weight_ih.new_zeros(len(self.states), self.hidden_size)
+        state[-2] = 1.0
+        return state
+
+    def advanced(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """What the state without chance and count would be if this step were taken; its last part feeds the gate."""
+        raise NotImplementedError
+
+    def stepper(self) -> Step:
+        def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
+            *old, chance, taken = state
+            chance, taken = chance[:, :1], taken[:, :1]
+            u = binary(chance)
+            new = [u * one + (1 - u) * other for one, other in zip(self.advanced(drive, (*old,)), old, strict=True)]
+            total = new[-1] @ self.weight_skip.unsqueeze(-1)
+            growth = torch.sigmoid(total if self.bias_skip is None else total + self.bias_skip)
+            chance = u * growth + (1 - u) * (chance + torch.minimum(growth, 1 - chance))
+            return *new, chance.expand_as(new[0]), (taken + u).expand_as(new[0])
+
+        return step
+
+
+class SkipLSTMCell(_SkipCell):
+    """Weights and step of `SkipLSTM`. As in the authors' program the gate reads c."""
+
+    states = ("h", "c", "chance", "taken")
+    gates = 4
+
+    def advanced(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        h, c = state
+        return lstm_step(drive, h, c, self.weight_hh)
+
+
+class SkipGRUCell(_SkipCell):
+    """Weights and step of `SkipGRU`. The gate reads h."""
+
+    states = ("h", "chance", "taken")
+    gates = 3
+
+    def advanced(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (gru_step(drive, state[0], self.weight_hh, torch.tanh),)
+
+
+class SkipLSTM(Layer):
+    """An LSTM that learns which steps to leave out: `output, (h, c, chance, taken) = layer(input)`.
+
+    Arguments and shapes are those of `nn.LSTM`; `chance` and `taken` repeat one number a sequence for each neuron.
+    taken: how many steps were not left out, differentiable straight through. Add `price * taken[..., 0].mean()` to the
+        loss, with a price such as 1e-4, to make the layer skip more.
+
+    A state that is not given has a chance of one, and zeros elsewhere.
+    """
+
+    kind = SkipLSTMCell
+
+
+class SkipGRU(Layer):
+    """A GRU that learns which steps to leave out: `output, (h, chance, taken) = layer(input)`. See `SkipLSTM`."""
+
+    kind = SkipGRUCell

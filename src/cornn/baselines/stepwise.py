@@ -1,0 +1,108 @@
+"""Recurrences that are walked step by step in PyTorch's own operations and differentiated by autograd.
+
+For the rivals that need more than one product a step, which no kernel of the engine serves.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from cornn import engine
+from cornn.baselines.shared import checked_sizes
+
+__all__ = ["Step", "StepwiseCell", "check_plain", "draw_", "no_timespans", "running"]
+
+Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
+"""(drive, state, span) -> state. drive (batch, rows of weight_ih), state in parts (batch, hidden), span (batch, 1)"""
+
+
+@torch.no_grad()
+def draw_(parameter: Tensor | None, low: float, high: float, generator: torch.Generator | None) -> None:
+    """Fill from U(low, high). Drawn on the CPU, so the same seed gives the same weights on any device."""
+    if parameter is not None and parameter.device.type != "meta":
+        fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
+        parameter.copy_(fresh.uniform_(low, high, generator=generator))
+
+
+def check_plain(model: str, backend: str, precision: str) -> None:
+    """Raises if kernels or roundings are asked for that only one-product recurrences have."""
+    if backend not in ("auto", "portable", "reference"):
+        raise RuntimeError(f"backend {backend!r} cannot serve here: {model} has no kernel, use auto or portable")
+    if precision != "exact":
+        raise RuntimeError(f"precision={precision!r} needs a kernel, which {model} does not have: use 'exact'")
+
+
+def no_timespans(model: str, timespans: Tensor | None) -> None:
+    if timespans is not None:
+        raise ValueError(f"{model} has no step of time for timespans to scale: leave them out, or make them a feature")
+
+
+def running(lengths: Tensor, steps: int) -> Tensor:
+    """Whether a sequence still runs at a step: (steps, batch, 1)."""
+    clock = torch.arange(steps, device=lengths.device).unsqueeze(1)
+    return (clock < lengths).unsqueeze(-1)
+
+
+class StepwiseCell(nn.Module):
+    """A cell that is given by its step. The output is the first part of the state.
+
+    A subclass names its `states`, has `weight_ih` (rows, input) and `bias` (rows) or None, and makes in `stepper` the
+    function of one step, with all that does not change during a sequence computed once.
+    """
+
+    states: tuple[str, ...]
+    timed = False
+    """Whether a step of time is there for timespans to scale."""
+
+    weight_ih: Tensor
+    bias: Tensor | None
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        checked_sizes(input_size, hidden_size)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+
+    def stepper(self) -> Step:
+        raise NotImplementedError
+
+    def drive(self, input: Float[Tensor, "time batch input"]) -> Tensor:
+        """What the input adds to each step: one product for the whole sequence."""
+        return nn.functional.linear(input, self.weight_ih, self.bias)
+
+    def sequence(
+        self,
+        input: Float[Tensor, "time batch input"],
+        state: Float[Tensor, "states batch hidden"],
+        *,
+        timespans: Float[Tensor, "time batch"] | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
+    ) -> tuple[Tensor, Float[Tensor, "states batch hidden"]]:
+        """The output of every step (empty if not `every`) and the last state."""
+        model = type(self).__name__.removesuffix("Cell")
+        check_plain(model, backend, precision)
+        if not self.timed:
+            no_timespans(model, timespans)
+        steps = input.shape[0]
+        spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
+        runs = [None] * steps if lengths is None else running(lengths.to(input.device), steps).unbind(0)
+        outputs = []
+        with engine.no_autocast(input.device.type):
+            step, parts = self.stepper(), state.unbind(0)
+            # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
+            for drive, span, runs_on in zip(self.drive(input).unbind(0), spans, runs, strict=True):
+                new = step(drive, parts, span)
+                if runs_on is not None:
+                    new = tuple(torch.where(runs_on, one, other) for one, other in zip(new, parts, strict=True))
+                parts = new
+                if every:
+                    outputs.append(parts[0])
+            return torch.stack(outputs) if every else input.new_empty(0), torch.stack(parts)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"

@@ -1,0 +1,210 @@
+"""cornn search"""
+
+import inspect
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from cornn import search, training
+from cornn.cli.shared import SECONDS_BETWEEN_PICTURES, Telling, console_of
+from cornn.cli.train import named_option, settled
+from cornn.paper import RANGES, RECIPES, SOURCES, Recipe
+from cornn.search import Follow, Search, Standing
+from cornn.tasks import TASKS
+from cornn.training import Progress, Train
+
+__all__ = ["SearchCommand", "command_type"]
+
+SHOWN = 10
+"""Trials that the table at the end has, the best first."""
+
+
+@dataclass(frozen=True)
+class SearchCommand:
+    """Search settings at random, by validation only: in the paper's ranges, log-uniformly. The test part is not read.
+
+    The same command, started again or elsewhere, shares the trials. A setting that is given is not searched."""
+
+    train: Train
+    trials: int = 30
+    """Trials that are done in the end, by all workers together."""
+    storage: str | None = None
+    """Where the trials are, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in the folder of --out."""
+    study: str | None = None
+    """The name that workers share. Default: task, model and neurons."""
+    prune: bool = False
+    """Stop trials that are behind the median of the others at the same evaluation."""
+    out: Path | None = None
+    """Where best.json and trials.json go. Default: runs/search-STUDY."""
+    quiet: bool = False
+    """Print the closing lines only."""
+    json: bool = False
+    """Print one line of JSON a trial, and one for the best, on standard output; all else goes to the other."""
+    dry_run: bool = False
+    """Print what would be searched, and do nothing."""
+    given: tyro.conf.Suppress[tuple[str, ...]] = ()
+
+    def run(self) -> None:
+        console = console_of(Telling(self.quiet, self.json))
+        plan, out = self._plan()
+        search.check(plan)
+        if self.dry_run or not self.quiet:
+            _describe(console, plan, out)
+        if self.dry_run:
+            return
+        try:
+            with ExitStack() as open_things:
+                followers: list[Follow] = [_lines()] if self.json else []
+                if not (self.json or self.quiet):
+                    followers.append(_bar(console, open_things))
+
+                def follow(standing: Standing, progress: Progress | None) -> None:
+                    for one in followers:
+                        one(standing, progress)
+
+                standing = search.run(plan, follow)
+        except KeyboardInterrupt as stop:
+            print(
+                "cornn: stopped. The same command goes on; the trial that was stopped is tried again", file=sys.stderr
+            )
+            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
+        best, trials = search.write(plan, standing, out)
+        if self.json:
+            print(json.dumps({"best": standing.best, "config": str(best), "trials": str(trials)}), flush=True)
+        else:
+            _conclude(console, plan, standing, best, trials)
+
+    def _plan(self) -> tuple[Search, Path]:
+        name, model = training.task_name(self.train.task), self.train.model
+        base = replace(self.train, settings=settled(self.train.settings, RECIPES[name][self.train.recipe]))
+        ranges = search.space(name, model, base.settings)
+        searched = {setting: ends for setting, ends in ranges.items() if setting not in self.given}
+        study = self.study or f"{name}-{model}-{base.settings.hidden_size}"
+        out = self.out or Path("runs") / f"search-{study}"
+        storage = self.storage or f"sqlite:///{out / 'trials.db'}"
+        return Search(base, searched, self.trials, study, storage, self.prune), out
+
+
+def command_type(arguments: Sequence[str]) -> Any:
+    """What the command line is parsed into: as that of `train`, but the recipe is the paper's where there is one."""
+    if arguments[:1] == ["search"] and not any(name in arguments for name in (*TASKS, "--help", "-h")):
+        named = next((word for word in arguments[1:2] if not word.startswith("-")), None)
+        wrong = "no task is given" if named is None else f"unknown task {named!r}"
+        raise ValueError(f"{wrong}: choose one of {', '.join(TASKS)}")
+    recipe, words = named_option("--recipe", arguments), {word.split("=", 1)[0] for word in arguments}
+    asked = named_option("--model", arguments)
+    model = {} if asked is None else {"model": asked}
+    given = tuple(
+        field.name for field in fields(Recipe) if words & {f"--{field.name}", f"--{field.name.replace('_', '-')}"}
+    )
+    defaults, about = {}, {}
+    for name, options in TASKS.items():
+        paper = next((one for one in RECIPES[name] if one.startswith("paper")), None)
+        own = recipe if recipe in RECIPES[name] or (recipe and name in arguments) else paper
+        config = training.usual(options(), own, **model)
+        defaults[name] = SearchCommand(config, given=given)
+        about[name] = f"{options.__doc__} Recipe {config.recipe}: {SOURCES[name][config.recipe]}."
+    kind = tyro.extras.subcommand_type_from_defaults(defaults, about, prefix_names=False)
+    return Annotated[kind, tyro.conf.subcommand("search", description=inspect.getdoc(SearchCommand))]
+
+
+def _describe(console: Console, plan: Search, out: Path) -> None:
+    """The space and the plan."""
+    task, recipe = training.task_name(plan.base.task), plan.base.settings
+    whose = "the paper's" if plan.base.model == "cornn" and task in RANGES else "ours; the paper has none"
+    console.print(
+        f"[bold]{task}[/bold], {plan.base.model}, recipe {plan.base.recipe}; ranges: {whose}", highlight=False
+    )
+    for name, (low, high) in plan.space.items():
+        console.print(f"  {name}: {low:g} to {high:g}, log-uniform", highlight=False)
+    length = f"{recipe.epochs:,} epochs" if recipe.epochs is not None else f"{recipe.steps:,} steps"
+    console.print(
+        f"{plan.trials} trials of {length} at the most, {'pruned by the median' if plan.prune else 'none pruned'}; "
+        f"seed {plan.base.seed}; study {plan.study} in {search.hidden(plan.storage)}; result in {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _lines() -> Follow:
+    told: set[int] = set()
+
+    def follow(standing: Standing, progress: Progress | None) -> None:
+        for row in standing.rows:
+            if row["state"] != "running" and row["trial"] not in told:
+                told.add(row["trial"])
+                print(json.dumps(row), flush=True)
+
+    return follow
+
+
+def _bar(console: Console, open_things: ExitStack) -> Follow:
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("trials{task.fields[others]}  best {task.fields[best]}  {task.fields[own]}{task.fields[left]}"),
+    )
+    bar = open_things.enter_context(Bar(*columns, console=console, transient=True))
+    shown = bar.add_task("search", total=None, others="", best="…", own="", left="")
+    pictured = 0.0
+
+    def follow(standing: Standing, progress: Progress | None) -> None:
+        nonlocal pictured
+        now = time.monotonic()
+        if progress is not None and now - pictured < SECONDS_BETWEEN_PICTURES:
+            return
+        pictured = now
+        counts = {"running": standing.running, "pruned": standing.pruned, "failed": standing.failed}
+        others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        own = (
+            "waiting for the others  " if progress is None else f"this one {progress.step:,}/{progress.steps:,} steps  "
+        )
+        left = standing.seconds_left
+        bar.update(
+            shown,
+            completed=standing.done,
+            total=standing.trials,
+            others=f" ({others})" if others else "",
+            best="…" if standing.best is None else f"{standing.best['validation']:.4g}",
+            own=own,
+            left="" if left is None else f"about {timedelta(seconds=round(left))} left",
+        )
+
+    return follow
+
+
+def _conclude(console: Console, plan: Search, standing: Standing, best: Path, trials: Path) -> None:
+    sign = 1 if standing.better == "lower" else -1
+    ranked = sorted(
+        (row for row in standing.rows if row["state"] == "complete"), key=lambda row: sign * row["validation"]
+    )
+    table = Table("trial", "validation", *plan.space, "steps", "seconds", box=None, header_style="bold")
+    for row in ranked[:SHOWN]:
+        values = [f"{row['values'][name]:.3g}" for name in plan.space]
+        table.add_row(
+            str(row["trial"]), f"{row['validation']:.4g}", *values, f"{row['steps']:,}", f"{row['seconds']:.0f}"
+        )
+    console.print(table)
+    for row in standing.rows:
+        if row["failure"] is not None:
+            console.print(f"trial {row['trial']} failed: {row['failure']}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{standing.done} trials, {standing.pruned} pruned, {standing.failed} failed; all of them: {trials}\n"
+        f"best validation [bold]{ranked[0]['validation']:.4g}[/bold], trial {ranked[0]['trial']}; train it with\n"
+        f"cornn train {training.task_name(plan.base.task)} --config {best}",
+        highlight=False,
+        soft_wrap=True,
+    )

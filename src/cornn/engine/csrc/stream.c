@@ -1,0 +1,130 @@
+/* One step at a time of a whole model: scaling, layers, head. Compiled once for each instruction set and precision, as
+   kernels.c is, and with its product and its tanh in its order of sums: a step gives what a whole sequence gives. */
+
+#include "product.h"
+#include "tanh.h"
+
+#define JOIN_(a, b, c) a##_##b##_##c
+#define JOIN(a, b, c) JOIN_(a, b, c)
+#ifdef DOUBLE
+#define NAME(word) JOIN(word, double, ISA)
+#else
+#define NAME(word) JOIN(word, float, ISA)
+#endif
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* `Call` of streaming.py. Everything is contiguous; the names of shapes are those of its docstring. */
+typedef struct {
+    int64_t values, masked, hidden, layers, outputs, implicit;
+    double timespan;
+    const double *sample, *mean, *scale; /* (values); a NaN in the sample is a missing value */
+    double *seen;                        /* (values): the last that was there of each */
+    const real *weights;                 /* layer after layer: R (hidden, 2 hidden), V (hidden, inputs), b (hidden) */
+    const real *constants;               /* (layers, 3, hidden): dt, gamma, epsilon */
+    const real *head;                    /* (outputs, hidden), then (outputs); NULL without a head */
+    real *state;                         /* (layers, 2, hidden) */
+    real *output;                        /* (outputs), there with a head */
+    real *workspace;
+} Stream;
+
+INLINE ptrdiff_t inputs_of(const Stream *s, ptrdiff_t layer)
+{
+    return layer ? s->hidden : s->values * (s->masked ? 2 : 1);
+}
+
+INLINE ptrdiff_t depth_of(const Stream *s, ptrdiff_t layer) { return 2 * s->hidden + inputs_of(s, layer) + 1; }
+
+/* The row [y, z, input, 1] of the deepest layer, and a row of products, with room for whole vectors. */
+INLINE ptrdiff_t row_size(const Stream *s)
+{
+    const ptrdiff_t first = depth_of(s, 0), later = depth_of(s, 1);
+    return round_up(first > later ? first : later, LANES) + LANES;
+}
+
+INLINE ptrdiff_t product_size(const Stream *s)
+{
+    return round_up(s->hidden > s->outputs ? s->hidden : s->outputs, LANES) + LANES;
+}
+
+/* Bytes of the workspace: two rows, then the packed weights of all layers, then those of the head. */
+EXPORT int64_t NAME(cornn_stream_workspace)(const Stream *s)
+{
+    ptrdiff_t size = row_size(s) + product_size(s) + packed_size(s->hidden + 1, s->outputs);
+    for (ptrdiff_t layer = 0; layer < s->layers; layer++) size += packed_size(depth_of(s, layer), s->hidden);
+    return size * (int64_t)sizeof(real);
+}
+
+/* Packs the weights: once, before the first step. */
+EXPORT void NAME(cornn_stream_open)(const Stream *s)
+{
+    const ptrdiff_t m = s->hidden;
+    const real *weights = s->weights;
+    real *packed = s->workspace + row_size(s) + product_size(s);
+    for (ptrdiff_t layer = 0; layer < s->layers; layer++) {
+        const ptrdiff_t inputs = inputs_of(s, layer), depth = depth_of(s, layer);
+        pack(weights, 1, 2 * m, 2 * m, m, packed, 0, depth);
+        pack(weights + 2 * m * m, 1, inputs, inputs, m, packed, 2 * m, depth);
+        pack(weights + (2 * m + inputs) * m, 0, 1, 1, m, packed, depth - 1, depth);
+        weights += (2 * m + inputs + 1) * m;
+        packed += packed_size(depth, m);
+    }
+    if (s->head) {
+        pack(s->head, 1, m, m, s->outputs, packed, 0, m + 1);
+        pack(s->head + m * s->outputs, 0, 1, 1, s->outputs, packed, m, m + 1);
+    }
+}
+
+/* A missing value stays what it was last, and at first is the mean; behind the values is what is missing. */
+INLINE void scale_sample(const Stream *s, real *to)
+{
+    for (ptrdiff_t i = 0; i < s->values; i++) {
+        const double value = s->sample[i];
+        const int missing = value != value;
+        if (!missing) s->seen[i] = value;
+        to[i] = (real)((s->seen[i] - s->mean[i]) / s->scale[i]);
+        if (s->masked) to[s->values + i] = missing;
+    }
+}
+
+EXPORT void NAME(cornn_stream_step)(const Stream *s)
+{
+    const ptrdiff_t m = s->hidden;
+    real *row = s->workspace, *sums = row + row_size(s), *packed = sums + product_size(s), *state = s->state;
+    const real *constants = s->constants;
+    const vec span = splat((real)s->timespan);
+    for (ptrdiff_t layer = 0; layer < s->layers; layer++) {
+        const ptrdiff_t depth = depth_of(s, layer);
+        if (layer)
+            copy(row + 2 * m, state - 2 * m, m);
+        else
+            scale_sample(s, row + 2 * m);
+        copy(row, state, 2 * m);
+        row[depth - 1] = 1;
+        product(1, row, 0, packed, depth, m, sums, 0, 0);
+        for (ptrdiff_t j = 0; j < m; j += LANES) {
+            const ptrdiff_t count = m - j < LANES ? m - j : LANES;
+            const vec h = get(constants + j, count) * span, gamma = get(constants + m + j, count);
+            const vec epsilon = get(constants + 2 * m + j, count), w = s->implicit ? 1 / (1 + h * epsilon) : splat(1);
+            const vec a = s->implicit ? w : 1 - h * epsilon, c = h * w, g = h * gamma * w;
+            vec y = get(state + j, count), z = get(state + m + j, count);
+            z = a * z + c * vector_tanh(load(sums + j)) - g * y;
+            y += h * z;
+            put(state + j, y, count);
+            put(state + m + j, z, count);
+        }
+        packed += packed_size(depth, m);
+        constants += 3 * m;
+        state += 2 * m;
+    }
+    if (s->head) {
+        copy(row, state - 2 * m, m);
+        row[m] = 1;
+        product(1, row, 0, packed, m + 1, s->outputs, sums, 0, 0);
+        copy(s->output, sums, s->outputs);
+    }
+}

@@ -1,0 +1,56 @@
+"""An estimator in one file: safetensors, with a line of JSON in its header. Nothing in it is ever executed."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+__all__ = ["plain", "read", "write"]
+
+KEY = "cornn.estimator"
+
+
+def plain(name: str, value: Any) -> Any:
+    """A parameter as JSON holds it."""
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, dict):
+        # JSON knows keys that are texts only.
+        return {"keys": [plain(name, key) for key in value], "values": [plain(name, part) for part in value.values()]}
+    if value is None or isinstance(value, bool | int | float | str | list):
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}, which cannot be saved: use numbers, texts or lists")
+
+
+def write(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
+    """The file appears whole or not at all."""
+    path = Path(path)
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {KEY: json.dumps(about)})
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    os.replace(file.name, path)
+
+
+def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no file {path}: give the one that `save` wrote")
+    try:
+        with safe_open(path, "numpy") as file:
+            about = (file.metadata() or {}).get(KEY)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+    if about is None:
+        raise ValueError(f"{path} holds no estimator: it was not written by an estimator's `save`")
+    return json.loads(about), arrays

@@ -1,0 +1,255 @@
+"""One sample at a time: a model as a stream, whose answer after n samples is the batch answer for those n.
+
+A step is one call into the C library that is built with the package, which scales the sample, runs all layers and the
+head, and knows nothing of PyTorch. Where there is no library, or no C of the model's activation, numpy does the same,
+slower; `Stream.backend` says which. A stream holds its own copy of the weights: training the model further does not
+change it.
+"""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors.numpy import load, save
+
+from cornn.engine import c
+
+__all__ = ["Layer", "Scaling", "Stream", "open_stream"]
+
+ACTIVATIONS: dict[str, Callable[[NDArray], NDArray]] = {
+    "tanh": np.tanh,
+    "identity": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "duffing": lambda x: x - x**3 / 3,
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's weights, all of the type that the stream computes in."""
+
+    V: NDArray  # (hidden, inputs)
+    R: NDArray  # (hidden, 2 hidden): W and W_z side by side
+    b: NDArray  # (hidden)
+    constants: NDArray  # (3, hidden): dt, gamma, epsilon
+    damping: str
+    activation: str
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What happens to a sample first: (sample - mean) / scale, in float64.
+
+    A missing value, NaN, is taken to be what it was last, and the mean before it was ever there. masked: whether the
+    model has as many features again, 1 where a value is missing and 0 elsewhere.
+    """
+
+    mean: NDArray  # (values)
+    scale: NDArray  # (values)
+    masked: bool = False
+
+
+class Call(ctypes.Structure):
+    """`Stream` of csrc/stream.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("values", "masked", "hidden", "layers", "outputs", "implicit")),
+        ("timespan", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("sample", "mean", "scale", "seen", "weights", "constants", "head")),
+        *((name, ctypes.c_void_p) for name in ("state", "output", "workspace")),
+    )
+
+
+class Stream:
+    """`answer = stream(sample)`: takes the next sample and gives the model's output, or y where there is no head.
+
+    sample: (values), or a number where there is one value a step. A NaN is a missing value, as `Scaling` says.
+    timespan: a factor on dt for this step.
+
+    The answer is an array of its own, (outputs) or (hidden).
+    """
+
+    def __init__(
+        self, layers: list[Layer], head: tuple[NDArray, NDArray] | None = None, scaling: Scaling | None = None
+    ) -> None:
+        self._layers, self._head, first = layers, head, layers[0]
+        dtype, hidden = first.R.dtype, len(first.R)
+        if scaling is None:
+            scaling = Scaling(np.zeros(first.V.shape[1]), np.ones(first.V.shape[1]))
+        self._mean = np.ascontiguousarray(scaling.mean, np.float64)
+        self._scale = np.ascontiguousarray(scaling.scale, np.float64)
+        self._masked = scaling.masked
+        self._shape = self._mean.shape
+        self._single = self._shape == (1,)
+        self._sample, self._seen = np.zeros(self._shape), self._mean.copy()
+        self._state = np.zeros((len(layers), 2, hidden), dtype)
+        self._answer = self._state[-1, 0] if head is None else np.zeros(len(head[1]), dtype)
+        self.steps = 0
+        """Samples taken since the beginning."""
+        self.backend, self._call, self._advance = "numpy", Call(timespan=1.0), self._step
+        kernel = _kernel(dtype, layers)
+        if kernel is not None:
+            self.backend, self._advance = "c", self._opened(*kernel)
+
+    def __call__(self, sample: ArrayLike, timespan: float = 1.0) -> NDArray:
+        if self._single and sample.__class__ is float:
+            self._sample[0] = sample
+        else:
+            if sample.__class__ is not np.ndarray:
+                sample = np.asarray(sample, np.float64)
+            if sample.shape != self._shape:  # pyright: ignore[reportAttributeAccessIssue]
+                sample = self._fitting(sample)
+            self._sample[:] = sample
+        if timespan != self._call.timespan:
+            if not 0 <= timespan < float("inf"):
+                raise ValueError(f"timespan must be finite and not negative, got {timespan}")
+            self._call.timespan = timespan
+        self._advance()
+        self.steps += 1
+        return self._answer.copy()
+
+    @property
+    def answer(self) -> NDArray:
+        """What the last call gave."""
+        return self._answer.copy()
+
+    @property
+    def seen(self) -> NDArray[np.float64]:
+        """The last known value of each, (values); the mean before there was one."""
+        return self._seen.copy()
+
+    def reset(self) -> None:
+        """Back to the beginning of a sequence."""
+        self._state[...] = 0
+        self._seen[:] = self._mean
+        self._answer[...] = 0
+        self.steps = 0
+
+    def state(self) -> dict[str, NDArray]:
+        """All that the past has left, as arrays: `restore` goes on from it, here or in another process."""
+        return {
+            "state": self._state.copy(),  # (layers, 2, hidden): y and z
+            "seen": self._seen.copy(),  # (values)
+            "answer": self._answer.copy(),
+            "steps": np.array([self.steps]),
+        }
+
+    def to_bytes(self) -> bytes:
+        """`state` in the format of safetensors."""
+        return save(self.state())
+
+    def restore(self, state: Mapping[str, NDArray] | bytes) -> None:
+        """Go on from what `state` or `to_bytes` gave, of this model."""
+        given = load(state) if isinstance(state, bytes) else state
+        for name, value in self.state().items():
+            if name not in given:
+                raise ValueError(f"this is not a stream's state: {name!r} is missing")
+            if given[name].shape != value.shape or given[name].dtype != value.dtype:
+                raise ValueError(
+                    f"{name} is {given[name].dtype} of shape {given[name].shape}, this stream's is {value.dtype} of "
+                    f"shape {value.shape}: the state is another model's"
+                )
+        self._state[...], self._seen[:] = given["state"], given["seen"]
+        self._answer[...] = given["answer"]
+        self.steps = int(given["steps"][0])
+
+    def __reduce__(self) -> tuple:
+        scaling = Scaling(self._mean, self._scale, self._masked)
+        return _reopened, (self._layers, self._head, scaling, self.state())
+
+    def _fitting(self, sample: Any) -> NDArray:
+        if self._single and sample.shape == ():
+            return sample
+        raise ValueError(
+            f"the sample has shape {sample.shape}, this stream takes {self._shape[0]} values a step: {self._shape}"
+        )
+
+    def _opened(self, workspace: Any, pack: Any, step: Callable[[object], None]) -> Callable[[], None]:
+        """The C step on this stream's arrays, which are kept as long as it is."""
+        layers, call = self._layers, self._call
+        weights = np.concatenate([part.ravel() for layer in layers for part in (layer.R, layer.V, layer.b)])
+        constants = np.concatenate([layer.constants.ravel() for layer in layers])
+        head = None if self._head is None else np.concatenate([part.ravel() for part in self._head])
+        call.values, call.masked, call.hidden = len(self._mean), self._masked, len(layers[0].R)
+        call.layers, call.outputs = len(layers), 0 if self._head is None else len(self._answer)
+        call.implicit = layers[0].damping == "implicit"
+        arrays = {"sample": self._sample, "mean": self._mean, "scale": self._scale, "seen": self._seen}
+        arrays |= {"weights": weights, "constants": constants, "state": self._state}
+        arrays |= {} if head is None else {"head": head, "output": self._answer}
+        for name, array in arrays.items():
+            setattr(call, name, array.ctypes.data)
+        # On the boundary of a cache line, where vectors are loaded in one piece.
+        scratch = np.zeros(workspace(ctypes.byref(call)) + 64, np.uint8)
+        call.workspace = scratch.ctypes.data + -scratch.ctypes.data % 64
+        pack(ctypes.byref(call))
+        self._kept, where = (arrays, scratch), ctypes.byref(call)
+        return lambda: step(where)
+
+    def _step(self) -> None:
+        missing = np.isnan(self._sample)
+        np.copyto(self._seen, self._sample, where=~missing)
+        inputs = ((self._seen - self._mean) / self._scale).astype(self._state.dtype)
+        if self._masked:
+            inputs = np.concatenate((inputs, missing.astype(inputs.dtype)))
+        for layer, state in zip(self._layers, self._state, strict=True):
+            dt, gamma, epsilon = layer.constants
+            h = dt * self._state.dtype.type(self._call.timespan)
+            force = ACTIVATIONS[layer.activation](layer.R @ state.ravel() + layer.V @ inputs + layer.b)
+            y, z = state
+            change = force - gamma * y
+            z[:] = (
+                z + h * (change - epsilon * z) if layer.damping == "explicit" else (z + h * change) / (1 + h * epsilon)
+            )
+            y += h * z
+            inputs = y
+        if self._head is not None:
+            self._answer[:] = self._head[0] @ inputs + self._head[1]
+
+
+def _reopened(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[str, NDArray]) -> Stream:
+    stream = Stream(layers, head, scaling)
+    stream.restore(state)
+    return stream
+
+
+def _kernel(dtype: np.dtype, layers: list[Layer]) -> tuple | None:
+    """The three functions of csrc/stream.c, or None where it cannot serve."""
+    if any(layer.activation != "tanh" for layer in layers):
+        return None
+    try:
+        library, isa = c._library(), c.instruction_set()
+        kind = f"{'double' if dtype == np.float64 else 'float'}_{isa}"
+        names = [f"cornn_stream_{part}_{kind}" for part in ("workspace", "open", "step")]
+        # The GIL is kept: a step is shorter than what giving it away costs.
+        kinds = (ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p), *[ctypes.PYFUNCTYPE(None, ctypes.c_void_p)] * 2)
+        return tuple(kind((name, library)) for kind, name in zip(kinds, names, strict=True))
+    except (c.Unusable, AttributeError):
+        return None
+
+
+def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) -> Stream:
+    """A stream of a `CoRNN` layer, with a linear head (`nn.Linear`) or without.
+
+    scaling: of the samples; none: they are taken as they are.
+    """
+    cells = list(layer.cells.values()) if hasattr(layer, "cells") else []
+    if not cells or not all(hasattr(cell, "oscillators") for cell in cells):
+        raise TypeError(f"a stream is made of a CoRNN layer, got {type(layer).__name__}")
+    if layer.bidirectional:
+        raise ValueError("a layer that reads both ways needs the whole sequence: streams need bidirectional=False")
+    layers = []
+    for cell in cells:
+        weight, hidden = cell.weight_hh.detach().cpu().numpy(), cell.hidden_size
+        if weight.dtype not in (np.float32, np.float64):
+            raise TypeError(f"streams compute in float32 or float64, this layer is {weight.dtype}: convert it")
+        bias = np.zeros(hidden, weight.dtype) if cell.bias is None else cell.bias.detach().cpu().numpy()
+        constants = np.stack([value.detach().expand(hidden).cpu().numpy() for value in cell.oscillators()])
+        V = cell.weight_ih.detach().cpu().numpy()
+        layers.append(Layer(V.copy(), weight.copy(), bias.copy(), constants, cell.damping, cell.activation))
+    if head is not None:
+        bias = np.zeros(head.out_features, layers[0].R.dtype) if head.bias is None else head.bias.detach().cpu().numpy()
+        head = (head.weight.detach().cpu().numpy().copy(), bias.copy())
+    return Stream(layers, head, scaling)

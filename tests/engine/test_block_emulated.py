@@ -1,0 +1,123 @@
+"""The block kernels in exact fp32, run on a CPU by an emulation of a block of threads, against the portable backend.
+
+What it can find is what test_tensor_emulated.py can: wrong neurons or sequences, wrong updates, reads of what is not
+there yet, writes past an end.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from test_tensor_emulated import CALLS, COMPILER, ENTRY, call, guarded, pytestmark  # noqa: F401
+
+from cornn import engine
+from cornn.engine import portable
+from cornn.engine.cuda import _macros, _update_macros
+from cornn.engine.layout import BLOCK_SIZES, Plan
+from cornn.engine.nvrtc import KERNELS
+
+# Sums of 128 products in fp32, a few steps of them.
+EMULATED = 5e-6
+
+# Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in tile.cuh and update.cuh.
+INSTRUCTIONS = {
+    r'asm volatile\("cp.async.ca[^;]*;" ::[^;]*;': "copy_ahead<4>(&values[slot][field][i][threadIdx.x], from, wanted);",
+    r'asm volatile\("cp.async.commit_group;"[^;]*;': "commit();",
+    r'asm volatile\("cp.async.wait_group[^;]*;"[^;]*;': "::wait<AHEAD - 1>();",
+    r'asm volatile\("" :[^;]*;': ";",
+    r'asm\("ex2[^"]*" : "=f"\((\w+)\) : "f"(\(.*\))\);': r"\1 = exp2f\2;",
+    r'asm\("rcp[^"]*" : "=f"\((\w+)\) : "f"(\(.*\))\);': r"\1 = 1.f / \2;",
+}
+
+
+def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDLL:
+    """The kernel's own source, with the emulation in place of the instructions of a GPU."""
+    for name in ("emulated.h", "emulated_block.h"):
+        shutil.copy(Path(__file__).with_name(name), folder)
+    for name in ("tile.cuh", "update.cuh", f"block_{direction}.cu"):
+        text = (KERNELS / name).read_text(encoding="utf8")
+        for pattern, replacement in INSTRUCTIONS.items():
+            text = re.sub(pattern, replacement, text)
+        assert "asm" not in text.replace("assembler", "")
+        (folder / name).write_text(text, encoding="utf8")
+    entry = folder / f"{direction}.cpp"
+    source = f'#include "emulated_block.h"\n#include "block_{direction}.cu"\n' + ENTRY.format(call=CALLS[direction])
+    entry.write_text(source, encoding="utf8")
+    library = folder / f"{direction}.so"
+    options = [f"-D{name}={value}" for name, value in macros.items()]
+    command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", *options, str(entry), "-o", str(library)]
+    subprocess.run([str(part) for part in command], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def assert_near(got: torch.Tensor, want: torch.Tensor, name: str) -> None:
+    error = ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
+    assert error <= EMULATED, f"{name} is off by {error:.1e}"
+
+
+# update, steps, groups, batch, hidden, sequences a block, ragged, gradients of the parameters
+CASES = [
+    ("leaky", 7, 2, 3, 33, 1, True, True),
+    ("fastgrnn", 7, 2, 5, 20, 2, True, True),
+    ("modrelu", 6, 1, 9, 20, 4, True, False),
+    ("cornn/explicit/tanh", 6, 1, 3, 33, 1, True, True),
+]
+
+
+@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "rows", "ragged", "for_parameters"), CASES)
+def test_the_kernels_do_what_the_portable_loop_does(
+    tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters
+):
+    rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden)
+    layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
+    macros = _macros(layout, _update_macros(update, False)) | {"FOR_PARAMETERS": int(for_parameters)}
+    sequence = (steps, groups, batch, hidden)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=random)
+
+    drive, state = draw(*sequence), draw(rule.states, groups, batch, hidden)
+    weight = draw(groups, hidden, rule.states * hidden) / hidden**0.5
+    parameters = torch.rand(len(rule.parameters), groups, hidden, generator=random) * 0.5 + 0.1
+    lengths = torch.randint(0, steps, (groups, batch), generator=random) if ragged else None
+    grad_output, grad_last = draw(*sequence), draw(*state.shape)
+
+    trail = torch.full((rule.trail, *sequence), torch.nan)
+    trail[-1] = drive
+    wanted_trail = trail.double()
+    fixed = state.double(), weight.double(), parameters.double(), None, lengths
+    wanted = portable.forward(wanted_trail, *fixed, update=update, every=True, keep=True)
+    trail, output = guarded(trail), guarded(torch.full(sequence, torch.nan))
+    last = guarded(torch.full(state.shape, torch.nan))
+    given = [*(guarded(x) for x in (state, weight, parameters)), None, lengths]
+    sizes = [steps, groups, batch, hidden]
+    trail_z = trail[0] if rule.states == 2 else None
+    tensors = [trail[-1], trail_z, output, last, *given]
+    call(built(tmp_path, "forward", macros), layout, groups, batch, tensors, [1, *sizes])
+    assert_near(output, wanted[0], "output")
+    assert_near(last, wanted[1], "last")
+
+    # What is kept of steps past the end of a block's sequences is not written, and nobody asks for it.
+    gradients = portable.backward(
+        grad_output.double(),
+        grad_last.double(),
+        wanted[0],
+        wanted_trail,
+        *fixed,
+        update=update,
+        need_parameters=True,
+        need_timespans=False,
+    )
+    grad_drive, grad_state = guarded(torch.full(sequence, torch.nan)), guarded(torch.full(state.shape, torch.nan))
+    terms = guarded(torch.full((len(parameters), *sequence[1:]), torch.nan)) if for_parameters else None
+    tensors = [guarded(grad_output), guarded(grad_last), trail[-1], trail[0], output, *given]
+    tensors += [grad_drive, grad_state, terms, None]
+    call(built(tmp_path, "backward", macros), layout, groups, batch, tensors, sizes)
+    assert_near(grad_drive, gradients.drive, "gradient of the drive")
+    assert_near(grad_state, gradients.state, "gradient of the state")
+    if terms is not None:
+        assert_near(terms.sum(-2), gradients.parameters, "gradients of the parameters")

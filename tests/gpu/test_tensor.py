@@ -1,0 +1,179 @@
+"""The kernels on tensor cores: against float64, and against the same recurrence with the same rounding."""
+
+import pytest
+import rounded
+import torch
+
+from cornn import CoRNN, engine
+from cornn.engine import cuda
+from cornn.engine.updates import UPDATES
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+UPDATE = "cornn/explicit/tanh"
+# Against the same rounding: sums in another order, and now and then a value that rounds the other way. No index bug is
+# as small as that.
+SAME = 5e-5
+# Against float64: tf32 rounds to 5e-4 and bf16 to 4e-3 what enters a product, at random, some tens of steps long.
+EXACT = {"tf32": 1e-3, "bf16": 1e-2}
+
+
+def arguments(steps, batch, hidden, *, groups=1, spans=False, ragged=False, seed=0):
+    """What the backend is given, on the GPU, with gradients of both results."""
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=random).cuda()
+
+    dt = torch.rand(1, groups, hidden, generator=random) * 0.05 + 0.02
+    fixed = {
+        "state": draw(2, groups, batch, hidden) * 0.3,
+        "weight": draw(groups, hidden, 2 * hidden) / hidden**0.5,
+        "parameters": torch.cat((dt, torch.rand(2, groups, hidden, generator=random) * 2 + 0.5)).cuda(),
+        "timespans": (torch.rand(steps, groups, batch, generator=random) * 2).cuda() if spans else None,
+        "lengths": torch.randint(0, steps + 1, (groups, batch), generator=random) if ragged else None,
+    }
+    return (
+        draw(steps, groups, batch, hidden),
+        fixed,
+        (draw(steps, groups, batch, hidden), draw(2, groups, batch, hidden)),
+    )
+
+
+def poison():
+    """Leaves NaN in the memory that the next allocations will get."""
+    torch.cuda.empty_cache()
+    held = [torch.full((size // 4,), torch.nan, device="cuda") for size in (1 << 20, 1 << 24, 1 << 28)]
+    del held
+
+
+def assert_near(got, want, limit, name):
+    error = ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
+    assert error <= limit, f"{name} is off by {error:.1e}"
+
+
+def both_passes(drive, fixed, grads, update, precision, for_parameters=True):
+    trail = torch.stack((torch.full_like(drive, torch.nan), drive))
+    poison()
+    output, last = cuda.forward(trail, *fixed.values(), update=update, every=True, keep=True, precision=precision)
+    needs = {"need_parameters": for_parameters, "need_timespans": for_parameters and fixed["timespans"] is not None}
+    gradients = cuda.backward(*grads, output, trail, *fixed.values(), update=update, precision=precision, **needs)
+    return output, last, trail, gradients
+
+
+def check(precision, steps, batch, hidden, *, update=UPDATE, for_parameters=True, **options):
+    drive, fixed, grads = arguments(steps, batch, hidden, **options)
+    output, last, trail, gradients = both_passes(drive, fixed, grads, update, precision, for_parameters)
+    want = rounded.forward(drive, *fixed.values(), update=update, precision=precision)
+    assert_near(output, want[0], SAME, "output")
+    assert_near(last, want[1], SAME, "last")
+    wanted = rounded.backward(*grads, output, trail, *fixed.values(), update=update, precision=precision)
+    names = ("drive", "state", "parameters", "timespans")
+    for name, got, expected in zip(names, gradients, wanted, strict=True):
+        if got is not None:
+            assert_near(got, expected, SAME, f"gradient of {name}")
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("hidden", [1, 20, 33, 64, 65, 96, 127, 128])
+@pytest.mark.parametrize("batch", [1, 7, 133, 1100])
+def test_odd_shapes(precision, hidden, batch):
+    check(precision, 12, batch, hidden, for_parameters=batch < 1000)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("hidden", [50, 127, 128])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("spans", [False, True])
+def test_lengths_and_timespans(precision, hidden, ragged, spans):
+    check(precision, 20, 19, hidden, ragged=ragged, spans=spans)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("update", [name for name in UPDATES if name.startswith("cornn/")])
+def test_every_update(precision, update):
+    check(precision, 3 if "duffing" in update else 10, 9, 100, update=update)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("hidden", [40, 128])
+def test_groups(precision, hidden):
+    check(precision, 10, 21, hidden, groups=3, ragged=True)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_few_steps(precision, steps):
+    check(precision, steps, 9, 64)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_addresses_that_are_not_aligned(precision):
+    drive, fixed, grads = arguments(6, 9, 64)
+    want = both_passes(drive, fixed, grads, UPDATE, precision)
+    room = torch.empty(grads[0].numel() + 1, device="cuda")
+    shifted = room[1:].view_as(grads[0]).copy_(grads[0])
+    got = both_passes(drive, fixed, (shifted, grads[1]), UPDATE, precision)
+    assert torch.equal(got[3].drive, want[3].drive)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("hidden", [64, 128])
+def test_it_stays_near_float64(precision, hidden):
+    torch.manual_seed(0)
+    layer = CoRNN(3, hidden, precision=precision).cuda()
+    exact = CoRNN(3, hidden).cuda().double()
+    exact.load_state_dict(layer.state_dict())
+    input = torch.randn(50, 600, 3, device="cuda")
+    found = []
+    for model, values in ((layer, input), (exact, input.double())):
+        output, (y, z) = model(values)
+        gradients = torch.autograd.grad(output.square().sum() + z.sum(), list(model.parameters()))
+        found.append((output, y, z, *gradients))
+    for number, (got, want) in enumerate(zip(*found, strict=True)):
+        assert_near(got, want, EXACT[precision], f"result {number}")
+
+
+def test_repeated_runs_are_equal_to_the_bit():
+    for precision in ("tf32", "bf16"):
+        drive, fixed, grads = arguments(100, 600, 128)
+        first = both_passes(drive, fixed, grads, UPDATE, precision)
+        again = both_passes(drive, fixed, grads, UPDATE, precision)
+        assert torch.equal(first[0], again[0])
+        assert torch.equal(first[3].drive, again[3].drive)
+
+
+def test_without_a_trail():
+    drive, fixed, _ = arguments(9, 600, 64)
+    options = {"update": UPDATE, "precision": "bf16"}
+    want, want_last = cuda.forward(torch.stack((drive, drive)), *fixed.values(), every=True, keep=True, **options)
+    output, last = cuda.forward(drive.clone()[None], *fixed.values(), every=True, keep=False, **options)
+    assert torch.equal(output, want)
+    assert torch.equal(last, want_last)
+    output, last = cuda.forward(drive.clone()[None], *fixed.values(), every=False, keep=False, **options)
+    assert output.numel() == 0
+    assert torch.equal(last, want_last)
+
+
+def test_autocast_selects_bf16_for_large_batches():
+    layer = CoRNN(3, 64).cuda()
+    reduced = CoRNN(3, 64, precision="bf16").cuda()
+    reduced.load_state_dict(layer.state_dict())
+    for batch in (511, 512):
+        input = torch.randn(9, batch, 3, device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            got, _ = layer(input)
+        want = (reduced if batch == 512 else layer)(input)[0]
+        assert torch.equal(got, want)
+
+
+def test_above_128_neurons_it_is_exact():
+    given = engine.Problem(UPDATE, torch.device("cuda", 0), torch.float32, 1, 9, 600, 200, False, "tf32")
+    usable, reason = cuda.usable(given)
+    if not usable:
+        pytest.skip(reason)
+    assert "no reduced-precision kernel above 128 neurons" in reason
+    layer, exact = CoRNN(3, 200, precision="tf32").cuda(), CoRNN(3, 200).cuda()
+    exact.load_state_dict(layer.state_dict())
+    input = torch.randn(9, 30, 3, device="cuda")
+    assert torch.equal(layer(input)[0], exact(input)[0])

@@ -1,0 +1,416 @@
+"""Fit, predict, score, save and stream on the user's own sequences."""
+
+import importlib
+import json
+import pickle
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from tolerances import FLOAT32
+
+from cornn import theory
+from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, Series, load
+
+QUICK = {"hidden_size": 8, "epochs": 6, "random_state": 0, "device": "cpu"}
+LEARN = {"hidden_size": 16, "epochs": 40, "random_state": 0, "device": "cpu", "learning_rate": 0.02}
+# A row of X is a sequence here: its columns are steps, of which there may be any number.
+STEPS_ARE_NOT_FEATURES = dict.fromkeys(
+    ("check_n_features_in_after_fitting", "check_n_features_in", "check_classifiers_train"),
+    "a row of X is a sequence, its columns are steps: there may be another number of them",
+)
+
+
+def waves(count=60, steps=20, classes=2, seed=0):
+    """Noisy sines of random phase: (count, steps), and which of several speeds each has."""
+    random = np.random.default_rng(seed)
+    label = np.arange(count) % classes
+    clock = np.arange(steps) * (0.2 + 0.3 * label[:, None]) + random.uniform(0, 2 * np.pi, (count, 1))
+    return np.sin(clock) + 0.1 * random.normal(size=(count, steps)), label
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (CoRNNClassifier(hidden_size=8, epochs=15, batch_size=64, learning_rate=0.03, random_state=0), {}),
+        (
+            CoRNNRegressor(
+                hidden_size=32, epochs=20, batch_size=16, learning_rate=0.05, random_state=0, validation_share=0
+            ),
+            {},
+        ),
+        (
+            CoRNNForecaster(hidden_size=4, epochs=2, random_state=0),
+            {"check_fit2d_1feature": "one column is one step, after which there is nothing to forecast"},
+        ),
+    ],
+    ids=["classifier", "regressor", "forecaster"],
+)
+def test_scikit_learns_own_checks(estimator, expected):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checked = check_estimator(
+            estimator, expected_failed_checks=STEPS_ARE_NOT_FEATURES | expected, on_fail=None, on_skip=None
+        )
+    failed = [(one["check_name"], one["exception"]) for one in checked if one["status"] == "failed"]
+    assert not failed
+    assert sum(one["status"] == "passed" for one in checked) > 30
+
+
+def test_a_classifier_learns():
+    X, y = waves(120, classes=3)
+    names = np.array(["slow", "middle", "fast"])[y]
+    fitted = CoRNNClassifier(**LEARN).fit(X[:90], names[:90])
+    assert fitted.score(X[90:], names[90:]) > 0.9
+    chances = fitted.predict_proba(X[90:])
+    assert chances.shape == (30, 3)
+    np.testing.assert_allclose(chances.sum(1), 1)
+    np.testing.assert_array_equal(fitted.classes_[chances.argmax(1)], fitted.predict(X[90:]))
+    assert fitted.history_[0]["validation"] > fitted.history_[-1]["validation"]
+
+
+def test_a_regressor_learns_in_the_units_of_its_targets():
+    X, _ = waves(120)
+    y = 1000 + 50 * np.stack((X[:, -3:].sum(1), X[:, 0]), 1)
+    fitted = CoRNNRegressor(**LEARN).fit(X[:90], y[:90])
+    assert fitted.predict(X[90:]).shape == (30, 2)
+    assert fitted.score(X[90:, :], y[90:]) > 0.8
+    assert CoRNNRegressor(**QUICK).fit(X, y[:, 0]).predict(X).shape == (120,)
+
+
+def test_a_forecaster_learns_from_one_long_series_and_beats_no_change():
+    clock = np.arange(700)
+    series = np.stack((np.sin(clock * 0.2), 5 + np.cos(clock * 0.31)), -1)
+    fitted = CoRNNForecaster(horizon=4, window=50, **LEARN).fit(series[None, :500])
+    assert fitted.score(series[None, 500:]) > 0.9
+    ahead = fitted.predict(series[None, 500:690])
+    assert ahead.shape == (1, 4, 2)
+    assert np.abs(ahead[0] - series[690:694]).mean() < np.abs(series[689] - series[690:694]).mean()
+    assert fitted.score(series[None, 500:690], series[None, 690:694]) > 0
+    assert CoRNNForecaster(**QUICK).fit(series[:100, 0][None]).predict(series[:100, 0][None]).shape == (1, 1)
+
+
+def test_all_layouts_of_the_same_sequences_give_the_same():
+    X, y = waves(30)
+    frame = pd.DataFrame({"who": np.repeat(np.arange(30) * 7 % 30, 20), "signal": X.ravel(), "kind": np.repeat(y, 20)})
+    expected = CoRNNClassifier(**QUICK).fit(X, y).predict_proba(X)
+    for other in (
+        X[..., None],
+        list(X),
+        [row[:, None].tolist() for row in X],
+        [Series(row) for row in X],
+        pd.DataFrame(X),
+    ):
+        np.testing.assert_array_equal(CoRNNClassifier(**QUICK).fit(other, y).predict_proba(other), expected)
+    long = CoRNNClassifier(id_column="who", **QUICK)
+    np.testing.assert_array_equal(long.fit(frame, "kind").predict_proba(frame), expected)
+    np.testing.assert_array_equal(long.predict_proba(frame.drop(columns="kind")), expected)
+    np.testing.assert_array_equal(long.ids(frame), np.arange(30) * 7 % 30)
+    by_id = pd.Series(y, index=np.arange(30) * 7 % 30).sort_index()
+    frame = frame.drop(columns="kind")
+    np.testing.assert_array_equal(long.fit(frame, by_id).predict_proba(frame), expected)
+
+
+def test_sequences_of_unequal_lengths_do_not_see_the_padding():
+    X, y = waves(30)
+    ragged = [row[: 5 + number % 16] for number, row in enumerate(X)]
+    fitted = CoRNNClassifier(**QUICK).fit(ragged, y)
+    together = fitted.predict_proba(ragged)
+    alone = np.concatenate([fitted.predict_proba([row]) for row in ragged])
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+
+
+def test_a_long_frame_is_sorted_by_its_time():
+    X, y = waves(10)
+    times = np.cumsum(np.random.default_rng(0).exponential(size=X.shape), 1)
+    frame = pd.DataFrame({"id": np.repeat(np.arange(10), 20), "at": times.ravel(), "value": X.ravel()})
+    expected = CoRNNClassifier(**QUICK).fit([Series(*pair) for pair in zip(X, times, strict=True)], y)
+    mixed = frame.sample(frac=1, random_state=0).sort_values("id", kind="stable")
+    fitted = CoRNNClassifier(id_column="id", time_column="at", **QUICK).fit(mixed, y)
+    np.testing.assert_array_equal(
+        fitted.predict_proba(mixed), expected.predict_proba([Series(*pair) for pair in zip(X, times, strict=True)])
+    )
+    dated = mixed.assign(at=pd.Timestamp("2026-01-01") + pd.to_timedelta(mixed["at"], unit="h"))
+    again = CoRNNClassifier(id_column="id", time_column="at", **QUICK).fit(dated, y)
+    np.testing.assert_allclose(again.predict_proba(dated), fitted.predict_proba(mixed), atol=1e-5)
+    assert again.preparation_.unit == pytest.approx(3600 * fitted.preparation_.unit, rel=1e-6)
+
+
+def test_irregular_times_help_where_they_matter():
+    """Slow sines taken seldom look like fast ones taken often: only the times tell them apart."""
+    random = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    gaps = random.uniform(0.5, 1.5, (200, 20)) * (1 + 2 * random.integers(0, 2, (200, 1)))
+    times = np.cumsum(gaps, 1)
+    X = np.sin(times * np.where(y, 0.5, 0.17)[:, None] + random.uniform(0, 6, (200, 1)))
+    both = [Series(*pair) for pair in zip(X, times, strict=True)]
+    settings = LEARN | {"epochs": 60, "hidden_size": 32}
+    blind = CoRNNClassifier(**settings).fit(X[:150], y[:150]).score(X[150:], y[150:])
+    fitted = CoRNNClassifier(**settings).fit(both[:150], y[:150])
+    assert fitted.score(both[150:], y[150:]) > blind + 0.05
+    assert fitted.network_.damping == "implicit"
+
+
+def test_timespans_are_an_argument_too_and_long_gaps_are_borne():
+    X, y = waves(30)
+    times = np.cumsum(np.full(X.shape, 0.5), 1)
+    spans = np.diff(times, prepend=0)
+    series = [Series(*pair) for pair in zip(X, times, strict=True)]
+    first = CoRNNClassifier(**QUICK).fit(X, y, timespans=spans)
+    second = CoRNNClassifier(**QUICK).fit(series, y)
+    np.testing.assert_array_equal(first.predict_proba(X, timespans=spans[0]), second.predict_proba(series))
+    spans[:, 10] = 1e6
+    assert np.isfinite(first.predict_proba(X, timespans=spans)).all()
+    for damping in ("explicit", "implicit"):
+        fitted = CoRNNClassifier(**QUICK, damping=damping).fit(X, y, timespans=spans)
+        assert np.isfinite(fitted.predict_proba(X, timespans=spans)).all()
+
+
+def test_missing_values_are_filled_forward_and_marked():
+    X, y = waves(30)
+    X[::3, 5:8] = np.nan
+    X[1, 0] = np.nan
+    fitted = CoRNNClassifier(**QUICK).fit(X, y)
+    assert fitted.preparation_.masked
+    data = fitted.preparation_(fitted._again(X, None)).input
+    mean, scale = np.nanmean(X), np.nanstd(X)
+    np.testing.assert_allclose(data[5:8, 0, 0], np.full(3, (X[0, 4] - mean) / scale), rtol=1e-5)
+    np.testing.assert_array_equal(data[:, 0, 1], np.isnan(X[0]))
+    assert data[0, 1, 0] == 0
+    assert np.isfinite(fitted.predict_proba(X)).all()
+    whole = CoRNNClassifier(**QUICK).fit(np.nan_to_num(X), y)
+    assert not whole.preparation_.masked
+    assert np.isfinite(whole.predict_proba(X)).all()
+
+
+def test_missing_values_of_pandas():
+    frame = pd.DataFrame({"id": np.repeat(np.arange(10), 3), "v": pd.array([1, None, 3] * 10, dtype="Int64")})
+    fitted = CoRNNClassifier(id_column="id", **QUICK).fit(frame, np.arange(10) % 2)
+    assert fitted.preparation_.masked
+    assert fitted.predict(frame).shape == (10,)
+
+
+def test_a_missing_value_is_not_forecast():
+    series = np.sin(np.arange(60) * 0.3)
+    series[20:25] = np.nan
+    fitted = CoRNNForecaster(horizon=2, **QUICK).fit(series[None])
+    assert np.isfinite(fitted.predict(series[None])).all()
+    assert np.isfinite(fitted.score(series[None]))
+
+
+def test_the_constants_are_those_of_the_theory_unless_given():
+    X, y = waves(30)
+    found = theory.suggest(20, 8)
+    network = CoRNNClassifier(**QUICK).fit(X, y).network_
+    assert (network.dt, network.epsilon, network.damping) == (found.dt, found.epsilon, "explicit")
+    assert network.gamma == found.gamma.tolist()
+    network = CoRNNClassifier(**QUICK, dt=0.1, gamma=[0.5] * 8).fit(X, y).network_
+    assert (network.dt, network.gamma, network.epsilon) == (0.1, [0.5] * 8, theory.suggest(20, 8, dt=0.1).epsilon)
+
+
+def test_the_same_random_state_gives_the_same_result():
+    X, y = waves(40)
+    same = [CoRNNClassifier(**QUICK).fit(X, y).predict_proba(X) for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+    other = CoRNNClassifier(**QUICK | {"random_state": 1}).fit(X, y).predict_proba(X)
+    assert not np.array_equal(same[0], other)
+    drawn = [CoRNNClassifier(**QUICK | {"random_state": np.random.RandomState(5)}).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(drawn[0].predict_proba(X), drawn[1].predict_proba(X))
+    before = torch.get_rng_state()
+    CoRNNClassifier(**QUICK).fit(X, y)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_class_weights_move_the_answer():
+    X, y = waves(60)
+    X, y = X[(y == 0) | (np.arange(60) < 12)], y[(y == 0) | (np.arange(60) < 12)]
+    settings = QUICK | {"epochs": 3}
+    plain = CoRNNClassifier(**settings).fit(X, y).predict_proba(X)[:, 1].mean()
+    heavy = CoRNNClassifier(**settings, class_weight={0: 1.0, 1: 50.0}).fit(X, y).predict_proba(X)[:, 1].mean()
+    even = CoRNNClassifier(**settings, class_weight="balanced").fit(X, y).predict_proba(X)[:, 1].mean()
+    assert plain < even < heavy
+
+
+def test_training_ends_in_time_and_keeps_the_best_epoch(capsys):
+    X, _ = waves(40)
+    y = np.random.default_rng(0).integers(0, 2, 40)
+    fitted = CoRNNClassifier(**LEARN | {"epochs": 300}, patience=3, validation_share=0.25, verbose=True).fit(X, y)
+    losses = [row["validation"] for row in fitted.history_]
+    assert fitted.n_iter_ == int(np.argmin(losses)) + 1 + 3 < 300
+    assert "epoch 1 of 300: training loss" in capsys.readouterr().out
+    assert "validation" not in CoRNNClassifier(**QUICK, validation_share=0).fit(X, y).history_[0]
+
+
+def test_selection_pipelines_and_clones():
+    X, y = waves(36)
+    quick = CoRNNClassifier(**QUICK)
+    assert cross_val_score(quick, X[..., None], y, cv=2).shape == (2,)
+    assert cross_val_score(quick, [Series(row[: 10 + k % 5]) for k, row in enumerate(X)], y, cv=2).shape == (2,)
+    assert cross_val_score(CoRNNForecaster(**QUICK), X, cv=2).shape == (2,)
+    search = GridSearchCV(quick, {"hidden_size": np.array([4, 8]), "learning_rate": [0.01]}, cv=2).fit(X, y)
+    assert search.best_params_["hidden_size"] in (4, 8)
+    assert make_pipeline(StandardScaler(), quick).fit(X, y).predict(X).shape == (36,)
+    assert clone(quick.set_params(hidden_size=5)).get_params()["hidden_size"] == 5
+
+
+ESTIMATORS = {
+    "classifier": CoRNNClassifier(**QUICK, class_weight={"a": 1.0, "b": 2.0}),
+    "regressor": CoRNNRegressor(**QUICK, num_layers=2),
+    "forecaster": CoRNNForecaster(**QUICK, horizon=3),
+}
+
+
+def fitted_with_gaps(kind):
+    X, y = waves(24)
+    X = np.stack((X, X**2), -1)
+    X[0, 3:5, 1] = np.nan
+    spans = np.random.default_rng(0).uniform(0.5, 1.5, X.shape[:2])
+    target = np.array(["a", "b"])[y] if kind == "classifier" else X[:, -1, 0]
+    return clone(ESTIMATORS[kind]).fit(X, target, timespans=spans), X, spans
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_what_is_saved_is_what_is_loaded(kind, tmp_path):
+    fitted, X, spans = fitted_with_gaps(kind)
+    fitted.save(tmp_path / "model.safetensors")
+    for again in (load(tmp_path / "model.safetensors"), type(fitted).load(tmp_path / "model.safetensors")):
+        np.testing.assert_array_equal(again.predict(X, timespans=spans), fitted.predict(X, timespans=spans))
+        assert again.get_params() == fitted.get_params()
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X, spans), fitted.predict(X, spans))
+
+
+def test_what_is_not_a_saved_estimator(tmp_path):
+    from safetensors.numpy import save_file
+
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(FileNotFoundError, match="no file"):
+        load(path)
+    path.write_bytes(pickle.dumps({}))
+    with pytest.raises(ValueError, match="not a safetensors file"):
+        load(path)
+    save_file({"x": np.zeros(1)}, path)
+    with pytest.raises(ValueError, match="holds no estimator"):
+        load(path)
+    save_file({"x": np.zeros(1)}, path, {"cornn.estimator": json.dumps({"kind": "os.system"})})
+    with pytest.raises(ValueError, match=r"holds a 'os\.system'"):
+        load(path)
+    fitted_with_gaps("regressor")[0].save(path)
+    with pytest.raises(ValueError, match="not a CoRNNClassifier"):
+        CoRNNClassifier.load(path)
+    with pytest.raises(NotFittedError):
+        CoRNNClassifier().save(path)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_stream_predicts_what_the_batch_does(kind):
+    fitted, X, spans = fitted_with_gaps(kind)
+    stream = fitted.stream()
+    for steps in range(1, X.shape[1] + 1):
+        found = stream(X[0, steps - 1], spans[0, steps - 1])
+        whole = fitted.predict(X[:1, :steps], timespans=spans[:1, :steps])[0]
+        if kind == "classifier":
+            assert found == whole
+        else:
+            torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(whole), **FLOAT32, check_dtype=False)
+    before = stream.to_bytes()
+    first = stream(X[0, 0])
+    stream.restore(before)
+    np.testing.assert_array_equal(stream(X[0, 0]), first)
+    stream.reset()
+
+
+def test_a_stream_of_probabilities():
+    fitted, X, spans = fitted_with_gaps("classifier")
+    stream = fitted.stream("predict_proba")
+    for sample, span in zip(X[3], spans[3], strict=True):
+        chances = stream(sample, span)
+    expected = fitted.predict_proba(X[3:4], timespans=spans[3:4])[0]
+    torch.testing.assert_close(torch.from_numpy(chances), torch.from_numpy(expected), **FLOAT32)
+    with pytest.raises(ValueError, match="choose one of predict, predict_proba"):
+        fitted.stream("score")
+
+
+X, Y = waves(24)
+MIXED = pd.DataFrame({"id": [1, 1, 2], "at": [0.0, 0.0, 1.0], "v": ["1", "x", "2"], "kind": [0, 1, 0]})
+FRAME = {"id_column": "id", "value_columns": ["v"]}
+WRONG = {
+    "one class": ({}, X, np.zeros(24), "of 1 class, "),
+    "empty": ({}, [X[0], X[1, :0]], [0, 1], "sequence 1 is empty"),
+    "none": ({}, [], [], "no sequences"),
+    "text": ({}, [X[0], ["1", "two"]], [0, 1], "sequence 1, step 1: 'two' is no number"),
+    "infinity": ({}, [X[0], [1.0, np.inf]], [0, 1], "sequence 1, step 1 holds infinity"),
+    "features": ({}, [X[:2], X[:3].T], [0, 1], "sequence 1 has 3 features, sequence 0 has 20"),
+    "dimensions": ({}, [X[None]], [0], r"sequence 0 has shape \(1, 24, 20\)"),
+    "targets": ({}, X, Y[:-1], "24 sequences and y 23 targets"),
+    "flat": ({}, X[0], Y, "expected \\(sequences, time, features\\)"),
+    "times": ({}, [Series(X[0], np.zeros(20)), X[1]], [0, 1], "sequence 0: times must rise, step 1"),
+    "some times": ({}, [X[1], Series(X[0], np.arange(20))], [0, 1], "sequence 1 and sequence 0 differ"),
+    "few times": ({}, [Series(X[0], np.arange(3))], [0], "20 steps and 3 times"),
+    "ragged spans": ({"timespans": np.ones((3, 20))}, X, Y, "24 sequences and timespans 3"),
+    "short spans": ({"timespans": np.ones(19)}, X, Y, "timespans of sequence 0 have shape"),
+    "negative spans": ({"timespans": -np.ones(20)}, X, Y, "timespans of sequence 0 must be 0 or more"),
+    "epochs": ({"epochs": 0}, X, Y, "epochs must be a whole number above 0"),
+    "share": ({"validation_share": 1.0}, X, Y, "validation_share must be"),
+    "device": ({"device": "cuda"}, X, Y, "no CUDA device"),
+    "column": ({"id_column": "who"}, MIXED, "kind", "no column 'who': there are id, at, v, kind"),
+    "changing target": (FRAME, MIXED.assign(v=1.0), "kind", "column 'kind' changes within sequence 1"),
+    "text in a column": (FRAME, MIXED, [0, 1], "column 'v', row 1: 'x' is no number"),
+    "two at a time": (FRAME | {"time_column": "at"}, MIXED.assign(v=1.0), [0, 1], "sequence 1: times must rise"),
+    "named target": ({}, X, "kind", "set id_column"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_are_named_with_their_place(case):
+    settings, sequences, target, message = WRONG[case]
+    if case == "device" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    settings = dict(settings)
+    timespans = settings.pop("timespans", None)
+    with pytest.raises(ValueError, match=message):
+        CoRNNClassifier(**QUICK | settings).fit(sequences, target, timespans=timespans)
+
+
+def test_mistakes_after_fitting():
+    fitted = CoRNNClassifier(**QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match="sequence 0 of X has 20 features, but this estimator is expecting 1"):
+        fitted.predict(X[None])
+    with pytest.raises(ValueError, match="fitted without times, and sequence 0 has them"):
+        fitted.predict(X, timespans=np.ones(20))
+    with pytest.raises(ValueError, match="bidirectional must be False"):
+        CoRNNForecaster(**QUICK, bidirectional=True).fit(X)
+    with pytest.raises(ValueError, match="the target of sequence 2 is missing"):
+        CoRNNRegressor(**QUICK).fit(X, np.where(np.arange(24) == 2, np.nan, 1.0))
+    with pytest.raises(ValueError, match="set id_column"):
+        fitted.ids(MIXED)
+    with pytest.raises(ValueError, match="bidirectional=False"):
+        CoRNNClassifier(**QUICK, bidirectional=True).fit(X, Y).stream()
+
+
+def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[1] / "docs" / "your-data.md").read_text(encoding="utf8")
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) >= 8
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for example in examples:
+        exec(compile(example, "docs/your-data.md", "exec"), names)
+
+
+def test_without_scikit_learn_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "cornn.estimators")
+    with pytest.raises(ImportError, match=r'pip install "cornn\[estimators\]"'):
+        importlib.import_module("cornn.estimators")

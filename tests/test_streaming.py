@@ -1,0 +1,218 @@
+"""One sample at a time gives what the whole sequence gives."""
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+import torch
+from tolerances import FLOAT32, FLOAT64
+from torch import nn
+
+from cornn import CoRNN, streaming
+from cornn.engine import c
+from cornn.models import SequenceModel
+from cornn.seeds import generator
+from cornn.streaming import Scaling, open_stream
+
+STEPS = 30
+ISAS = (
+    [isa for isa in c.INSTRUCTION_SETS if c._library().cornn_supports(isa.encode()) == 1] if c.LIBRARY.exists() else []
+)
+
+
+def built(features=3, hidden=19, **options) -> CoRNN:
+    layer = CoRNN(features, hidden, **options)
+    layer.reset_parameters(generator(0, "weights"))
+    return layer
+
+
+def sequence(features=3, dtype=torch.float32) -> torch.Tensor:
+    return torch.randn(STEPS, features, generator=generator(0, "input"), dtype=torch.float64).to(dtype)
+
+
+def streamed(stream, input, spans=None):
+    spans = np.ones(len(input)) if spans is None else spans
+    return torch.from_numpy(np.stack([stream(sample, span) for sample, span in zip(input.numpy(), spans, strict=True)]))
+
+
+def without_library(monkeypatch):
+    monkeypatch.setattr(streaming, "_kernel", lambda dtype, layers: None)
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, FLOAT32), (torch.float64, FLOAT64)], ids=["float", "double"]
+)
+@pytest.mark.parametrize("options", [{}, {"num_layers": 3}, {"bias": False}, {"hidden": 64}, {"features": 50}], ids=str)
+def test_a_layer_gives_the_same_y(options, dtype, tolerance, damping, backend, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    elif not ISAS:
+        pytest.skip("the C library is not built")
+    layer = built(**options, damping=damping, dtype=dtype)
+    input = sequence(layer.input_size, dtype)
+    stream = layer.stream()
+    assert stream.backend == backend
+    with torch.no_grad():
+        expected, _ = layer(input)
+    torch.testing.assert_close(streamed(stream, input), expected, **tolerance)
+    assert stream.steps == STEPS
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("outputs", [1, 5, 40])
+def test_a_model_gives_the_same_prediction_on_every_instruction_set(isa, outputs, monkeypatch):
+    monkeypatch.setattr(c, "instruction_set", lambda: isa)
+    model = SequenceModel(built(num_layers=2), outputs, read="every")
+    input = sequence()
+    with torch.no_grad():
+        expected = model(input.unsqueeze(1)).squeeze(1)
+    stream = model.stream()
+    assert stream.backend == "c"
+    found = streamed(stream, input)
+    torch.testing.assert_close(found, expected, **FLOAT32)
+    np.testing.assert_array_equal(stream.answer, found[-1])
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+def test_timespans(damping, backend, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    layer, input = built(damping=damping), sequence()
+    spans = torch.rand(STEPS, generator=generator(0, "spans")) * 2
+    with torch.no_grad():
+        expected, _ = layer(input, timespans=spans)
+    torch.testing.assert_close(streamed(layer.stream(), input, spans.tolist()), expected, **FLOAT32)
+
+
+@pytest.mark.parametrize("activation", ["identity", "relu", "duffing"])
+def test_other_activations_are_served_by_numpy(activation):
+    layer, input = built(activation=activation), sequence()
+    stream = layer.stream()
+    assert stream.backend == "numpy"
+    with torch.no_grad():
+        expected, _ = layer(input)
+    torch.testing.assert_close(streamed(stream, input), expected, **FLOAT32)
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_missing_values_are_what_they_were_last(backend, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    mean, scale = np.array([1.0, -2.0]), np.array([2.0, 0.5])
+    samples = np.array([[np.nan, 1.0], [3.0, np.nan], [np.nan, np.nan], [1.0, 2.0]])
+    known = np.array([[1.0, 1.0], [3.0, 1.0], [3.0, 1.0], [1.0, 2.0]])
+    layer = built(features=4)
+    whole = np.concatenate(((known - mean) / scale, np.isnan(samples)), 1).astype(np.float32)
+    with torch.no_grad():
+        expected, _ = layer(torch.from_numpy(whole))
+    stream = open_stream(layer, scaling=Scaling(mean, scale, masked=True))
+    torch.testing.assert_close(streamed(stream, torch.from_numpy(samples)), expected, **FLOAT32)
+    np.testing.assert_array_equal(stream.seen, known[-1])
+
+
+def test_standardising_loses_nothing_to_a_large_mean():
+    stream = open_stream(built(features=1), scaling=Scaling(np.array([1e9]), np.array([1.0])))
+    plain = built(features=1).stream()
+    for sample in (1.0, -2.0, 3.0):
+        np.testing.assert_array_equal(stream(1e9 + sample), plain(sample))
+
+
+@pytest.mark.parametrize("carry", [lambda state: state, pickle.dumps], ids=["bytes", "pickle"])
+def test_a_stream_goes_on_where_it_was(carry):
+    model, input = SequenceModel(built(num_layers=2), 2), sequence().numpy()
+    stream = model.stream()
+    for sample in input[:10]:
+        stream(sample)
+    if carry is pickle.dumps:
+        other = pickle.loads(carry(stream))
+    else:
+        other = model.stream()
+        other.restore(carry(stream.to_bytes()))
+    assert other.steps == 10
+    np.testing.assert_array_equal(other.answer, stream.answer)
+    for sample in input[10:]:
+        np.testing.assert_array_equal(stream(sample), other(sample))
+
+
+def test_state_is_a_copy_and_reset_begins_anew():
+    stream, input = built().stream(), sequence().numpy()
+    first, state = stream(input[0]), stream.state()
+    stream(input[1])
+    stream.restore(state)
+    np.testing.assert_array_equal(stream.answer, first)
+    stream.reset()
+    assert stream.steps == 0
+    np.testing.assert_array_equal(stream(input[0]), first)
+
+
+def test_a_stream_keeps_the_weights_it_was_made_with():
+    layer, input = built(), sequence().numpy()
+    stream = layer.stream()
+    first = stream(input[0])
+    with torch.no_grad():
+        layer.matrices().V.zero_()
+    stream.reset()
+    np.testing.assert_array_equal(stream(input[0]), first)
+
+
+def test_what_a_sample_may_be():
+    single = built(features=1).stream()
+    answers = []
+    for sample in (0.5, [0.5], np.array(0.5), np.array([0.5], np.float32), torch.tensor([0.5])):
+        single.reset()
+        answers.append(single(sample))
+    assert all(np.array_equal(answer, answers[0]) for answer in answers)
+    several = built().stream()
+    for sample in (0.5, [1.0, 2.0], np.ones((1, 3))):
+        with pytest.raises(ValueError, match="this stream takes 3 values a step"):
+            several(sample)
+    for timespan in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="timespan must be finite"):
+            several(np.ones(3), timespan)
+
+
+def test_what_cannot_be_streamed():
+    with pytest.raises(ValueError, match="bidirectional=False"):
+        built(bidirectional=True).stream()
+    with pytest.raises(TypeError, match="got LSTM"):
+        SequenceModel(nn.LSTM(3, 4), 2).stream()
+    with pytest.raises(TypeError, match="float32 or float64"):
+        built(dtype=torch.float16).stream()
+    with pytest.raises(TypeError, match=r"model\.layer\.stream"):
+        SequenceModel(built(), 2, encoder=nn.Embedding(5, 3)).stream()
+    with pytest.raises(ValueError, match="another model's"):
+        built(hidden=5).stream().restore(built(hidden=6).stream().to_bytes())
+    with pytest.raises(ValueError, match="not a stream's state"):
+        built().stream().restore({})
+
+
+@pytest.mark.skipif(not ISAS, reason="the C library is not built")
+def test_a_step_costs_at_most_a_fifth_of_the_cell():
+    model = SequenceModel(built(features=1, hidden=128), 10)
+    stream, cell = model.stream(), model.layer.cell()
+    sample, state = torch.zeros(1, 1), None
+
+    def loop(steps):
+        nonlocal state
+        with torch.no_grad():
+            for _ in range(steps):
+                state = cell(sample, state)
+                model.head(state[0])
+
+    def steps(count):
+        for _ in range(count):
+            stream(0.5)
+
+    def best(run, count):
+        taken = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            run(count)
+            taken.append((time.perf_counter() - begin) / count)
+        return min(taken)
+
+    assert best(loop, 200) >= 5 * best(steps, 2000)
