@@ -11,7 +11,7 @@ demo: .venv/ready
 
 test: .venv/ready
 	.venv/bin/python -m ruff check . && .venv/bin/python -m ruff format --check .
-	.venv/bin/python -m pytest
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --dist worksteal
 
 # PyTorch goes first and alone: without a GPU it is the CPU build that is wanted, which has an index of its own, and not
 # the gigabytes of CUDA libraries that the plain name brings along.

@@ -255,9 +255,9 @@ class CoRNN(Stack):
     backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
     precision: "exact", or "tf32" or "bf16" for large batches on a GPU: the products of the steps run on tensor cores,
         what enters them is rounded, everything else stays float32. It needs the backend cuda; above 128 neurons there
-        is no such kernel, and float32 is used throughout. Under `torch.autocast("cuda", dtype=torch.bfloat16)` a batch
-        of 512 or more has "bf16" where this says "exact"; smaller ones, and the CPU, stay exact. The products over all
-        steps at once (of the input, and for the gradients of the weights) follow `torch.set_float32_matmul_precision`.
+        is no such kernel, and float32 is used throughout. So far these kernels have been compiled and run through an
+        emulator only: hold them against "exact" before you rely on them. The products over all steps at once (of the
+        input, and for the gradients of the weights) follow `torch.set_float32_matmul_precision`.
 
     input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
         `PackedSequence`.

@@ -215,8 +215,8 @@ class Rival:
     """Where each of these values comes from, by its name."""
 
 
-_FASTGRNN = "Kusupati et al. 2018, the initial values of their code"
-_ANTISYMMETRIC = "Chang et al. 2019: of the steps .01, .1 and 1 they tried, and diffusions from .001 on, ours to choose"
+_FASTGRNN = "Kusupati et al. 2018, where it starts"
+_ANTISYMMETRIC = {"epsilon": "Chang et al. 2019, one of the .01, .1 and 1 they chose among", "gamma": "ours"}
 _EXPRNN = "Lezcano-Casado and Martinez-Rubio 2019, with RMSprop"
 _TRIVIALISED = "Lezcano-Casado 2019, with RMSprop"
 _LIPSCHITZ = "Erichson et al. 2021, for 128 neurons, with Adam"
@@ -225,12 +225,8 @@ RIVALS = {
     "tanh-rnn": Rival(),
     "fastrnn": Rival({"alpha": -3.0, "beta": 3.0}, sources={"alpha": _FASTGRNN, "beta": _FASTGRNN}),
     "fastgrnn": Rival({"zeta": 1.0, "nu": -4.0}, sources={"zeta": _FASTGRNN, "nu": _FASTGRNN}),
-    "antisymmetric": Rival(
-        {"epsilon": 0.01, "gamma": 0.01}, sources={"epsilon": _ANTISYMMETRIC, "gamma": _ANTISYMMETRIC}
-    ),
-    "gated-antisymmetric": Rival(
-        {"epsilon": 0.01, "gamma": 0.01}, sources={"epsilon": _ANTISYMMETRIC, "gamma": _ANTISYMMETRIC}
-    ),
+    "antisymmetric": Rival({"epsilon": 0.01, "gamma": 0.01}, sources=_ANTISYMMETRIC),
+    "gated-antisymmetric": Rival({"epsilon": 0.01, "gamma": 0.01}, sources=_ANTISYMMETRIC),
     "exprnn": Rival(
         {"init": "henaff"},
         7e-4,
@@ -256,7 +252,7 @@ RIVALS = {
     "lem": Rival(
         {"dt": 0.0242},
         2.6e-3,
-        sources=dict.fromkeys(("dt", "learning_rate"), "Rusch et al. 2022, for adding, with Adam"),
+        sources=dict.fromkeys(("dt", "learning_rate"), "Rusch et al. 2022, for adding"),
     ),
     "unicornn": Rival(),
     "linoss": Rival(),
