@@ -71,6 +71,35 @@ def speed_cpu_both() -> str:
     return _by_contender("speed-cpu.json", "seconds", 1e3, 1, threads=True)
 
 
+CPU_GOALS = {"psmnist-128": (2.1, 3.6), "psmnist-256": (1.45, 3.0), "har2-64": (4.8, 3.1), "one-128": (30, None)}
+THREADS_GOAL = 1.7  # two threads against one, from 50 sequences on
+
+
+def speed_cpu_goals() -> str:
+    """The C backend with one thread beside a plain loop and nn.LSTM, and with two threads beside one."""
+    rows = json.loads((RESULTS / "speed-cpu.json").read_text(encoding="utf8"))["rows"]
+    lines = [
+        "| case | plain loop ÷: goal, measured | nn.LSTM ÷: goal, measured | two threads ÷ one: goal, measured |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+
+    def cell(goal: float | None, value: float) -> str:
+        return f"-, {value:.2f}" if goal is None else f"{goal:g}, {value:.2f}{'' if value >= goal else ' (missed)'}"
+
+    for case in dict.fromkeys(row["case"] for row in rows):
+        here = {(row["contender"], row["threads"]): row["seconds"] for row in rows if row["case"] == case}
+        batch = next(row["batch"] for row in rows if row["case"] == case)
+        loop, lstm = CPU_GOALS.get(case, (None, None))
+        one, two = here["coRNN, c", 1], here["coRNN, c", 2]
+        cells = (
+            cell(loop, here["plain loop", 1] / one),
+            cell(lstm, here["nn.LSTM", 1] / one),
+            cell(THREADS_GOAL if batch >= 50 else None, one / two),
+        )
+        lines.append(f"| {case} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def speed_cpu_forward() -> str:
     """Milliseconds of the forward pass alone."""
     return _by_contender("speed-cpu.json", "forward_seconds", 1e3, 1, threads=True)
@@ -203,6 +232,7 @@ TABLES = {
     "adding-ablation": adding_ablation,
     "speed-cpu": speed_cpu,
     "speed-cpu-both": speed_cpu_both,
+    "speed-cpu-goals": speed_cpu_goals,
     "speed-cpu-forward": speed_cpu_forward,
     "speed-cpu-memory": speed_cpu_memory,
     "speed-cuda": speed_cuda,
