@@ -3,7 +3,7 @@
 As the paper says it: x_i' = (x_(i+1) - x_(i-2)) x_(i-1) - x_i + F; 128 trajectories of 2,000 points, 0.01 apart, for
 each of training, validation and test, which start uniformly in [F - 1/2, F + 1/2]^5. The state is to be predicted 25
 points ahead, at every step; the metric is the root mean square of the error over that of the target. With F = 0.9 the
-flow comes to rest, with F = 8 it is chaotic. The trajectories are the same for every run.
+flow settles on a small cycle, with F = 8 it is chaotic. The trajectories are the same for every run.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Lorenz96:
     """The state of the Lorenz-96 system 25 points ahead, at every step. Needs no data."""
 
     force: float = 8.0
-    """F: 0.9 comes to rest, 8 is chaotic."""
+    """F: 0.9 settles on a small cycle, 8 is chaotic."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if not np.isfinite(self.force):
