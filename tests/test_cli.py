@@ -8,28 +8,8 @@ import types
 import pytest
 
 from cornn import engine
-from cornn.__main__ import main
 
 SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
-
-
-@pytest.fixture
-def cornn(monkeypatch, capsys, tmp_path):
-    """Run the program in this process, in an empty folder: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cornn", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def test_train_leaves_a_run_folder_and_says_what_was_reached(cornn, tmp_path):

@@ -15,7 +15,6 @@ import pytest
 import tiny
 
 from cornn import search, training
-from cornn.__main__ import main
 from cornn.data import har
 from cornn.paper import RANGES, RECIPES
 from cornn.search import Search, work
@@ -26,25 +25,6 @@ from cornn.training import Progress, Validated, usual
 
 SHORT = ["adding", "--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
 BASE = usual(Adding(10), "paper", hidden_size=8, steps=20, evaluate_every=10, device="cpu")
-
-
-@pytest.fixture
-def cornn(monkeypatch, capsys, tmp_path):
-    """Run the program in this process, in an empty folder: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cornn", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def planned(folder: Path, **changes) -> Search:

@@ -12,7 +12,18 @@ from pathlib import Path
 from cornn.report import records
 from cornn.runs import Run, commit, machine
 from cornn.tasks import HAR2, IMDB, Adding, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.training import Train, Watch, as_dictionary, fit, fit_seeds, holds_seeds, resume, resume_seeds, usual
+from cornn.training import (
+    Train,
+    Watch,
+    as_dictionary,
+    fit,
+    fit_seeds,
+    holds_seeds,
+    resume,
+    resume_seeds,
+    task_name,
+    usual,
+)
 
 __all__ = ["TARGETS", "Planned", "complete", "missing", "plan", "seconds_a_run"]
 
@@ -110,7 +121,7 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     for name in names:
         for planned in TARGETS[name]():
             config = replace(planned.config, **{key: value for key, value in place.items() if value is not None})
-            same = (as_dictionary(planned.config)["task_name"], planned.name)
+            same = (task_name(planned.config.task), planned.name)
             before = wanted.get(str(same))
             count = max(seeds or planned.seeds, before.seeds if before else 0)
             wanted[str(same)] = Planned(config, count)
@@ -130,14 +141,13 @@ def seconds_a_run(planned: Planned, results: Path) -> float | None:
 
 
 def _records(planned: Planned, results: Path) -> list[dict]:
-    kept = records.read(results, as_dictionary(planned.config)["task_name"])
-    return [record for record in kept if records.name(record).rsplit("-seed", 1)[0] == planned.name]
+    return records.read(results, task_name(planned.config.task), planned.name)
 
 
 def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> list[Path]:
     """Run the seeds that have no record, under `folder`, and write their records; those of failures too."""
     seeds = missing(planned, results)
-    place = folder / as_dictionary(planned.config)["task_name"] / planned.name
+    place = folder / task_name(planned.config.task) / planned.name
     failure = None
     try:
         if holds_seeds(place):

@@ -3,7 +3,6 @@
 import hashlib
 import http.server
 import io
-import sys
 import threading
 import zipfile
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import get_args, get_type_hints
 import pytest
 import tiny
 
-from cornn.__main__ import main
 from cornn.cli.data import GetCommand
 from cornn.data import catalogue
 from cornn.data.catalogue import Download
@@ -162,22 +160,6 @@ def har(server, tmp_path, monkeypatch):
     download = Download("har.zip", (server.url("har.zip"),), checksum, real.wanted, real.inside)
     monkeypatch.setitem(catalogue.SETS, "har", replace(entry, downloads=(download,)))
     return tmp_path / "data"
-
-
-@pytest.fixture
-def cornn(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setenv("COLUMNS", "300")
-        monkeypatch.setattr(sys, "argv", ["cornn", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def test_get_downloads_verifies_and_unpacks(har, cornn):

@@ -1,34 +1,14 @@
 """`cornn check`: rows, words, page, exit codes."""
 
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
-from cornn.__main__ import main
 from cornn.report import check
 from cornn.theory import bounds
 
 SMALL = {"hidden_size": 8, "length": 40}
-
-
-@pytest.fixture
-def cornn(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cornn", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def test_a_stiff_layer_forgets_and_is_told_so():

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import portable
-from cornn.engine.problem import Gradients, Problem, active
+from cornn.engine.problem import Gradients, Problem, active, live_spans
 
 __all__ = ["backward", "forward", "usable"]
 
@@ -75,13 +75,6 @@ def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Ten
         return _captured[key]
 
 
-def _spans(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> Tensor | None:
-    """A step past the end of its sequence has span 0."""
-    if lengths is None:
-        return timespans
-    return active(lengths, like) * (1 if timespans is None else timespans)
-
-
 def _forward(update: str, every: bool, keep: bool, *, trail, state, weight, parameters, spans):
     return portable.forward(trail, state, weight, parameters, spans, None, update=update, every=every, keep=keep)
 
@@ -100,7 +93,7 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     drive = trail[-1]
     steps = drive.shape[0]
-    spans = _spans(timespans, lengths, drive)
+    spans = live_spans(timespans, lengths, drive)
     options = update, every, keep
     if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
         return _forward(*options, trail=trail, state=state, weight=weight, parameters=parameters, spans=spans)
@@ -161,7 +154,7 @@ def backward(
     need_timespans: bool,
 ) -> Gradients:
     steps = output.shape[0]
-    spans = _spans(timespans, lengths, output)
+    spans = live_spans(timespans, lengths, output)
     options = update, need_parameters, need_timespans
     grad_state = torch.zeros_like(state) if grad_last is None else grad_last
 

@@ -48,15 +48,20 @@ class Plan(NamedTuple):
         return "cluster" if self.cluster > 1 else "block"
 
     @property
+    def spread(self) -> tuple[int, int]:
+        """Lanes that share a row, and rows that a thread holds."""
+        return next(spread for most, spread in _SPREADS.items() if self.size <= most)
+
+    @property
     def threads(self) -> int:
-        lanes, tile = next(spread for most, spread in _SPREADS.items() if self.size <= most)
+        lanes, tile = self.spread
         return self.size // self.cluster // tile * lanes
 
     def shared(self, direction: str, spans: bool, for_parameters: bool) -> int:
         """Bytes of dynamic shared memory, of which only clusters have any: `Memory` of their kernels."""
         if self.cluster == 1:
             return 0
-        lanes, tile = next(spread for most, spread in _SPREADS.items() if self.size <= most)
+        lanes, tile = self.spread
         buffer = 4 * self.size * self.rows
         weights = 4 * self.size // lanes * tile * self.threads if self.size > 256 else 0
         if direction == "forward":

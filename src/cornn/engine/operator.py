@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cornn.engine import c, cuda, graph, portable, products
-from cornn.engine.problem import active, check
+from cornn.engine.problem import active, check, live_spans
 from cornn.engine.updates import UPDATES, OneState
 from cornn.functional import unroll, unroll_one
 
@@ -230,8 +230,6 @@ def reference(
         parts = parameters.unsqueeze(-2).unbind(0)
         output, h = unroll_one(drive, state[0], weight, parts, pointwise=rule.pointwise, active=lives)
         return output, h.unsqueeze(0)
-    if lengths is not None:
-        timespans = active(lengths, drive) * (1 if timespans is None else timespans)
     hidden = weight.shape[-2]
     output, last = unroll(
         drive,
@@ -239,7 +237,7 @@ def reference(
         weight[..., :hidden],
         weight[..., hidden:],
         *parameters.unsqueeze(-2),
-        timespans=timespans,
+        timespans=live_spans(timespans, lengths, drive),
         damping=rule.damping,
         activation=rule.activation,
     )

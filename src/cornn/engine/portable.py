@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import one_state
-from cornn.engine.problem import Gradients, Problem, active
+from cornn.engine.problem import Gradients, Problem, active, live_spans
 from cornn.engine.updates import KEPT, UPDATES, Coefficients, OneState
 
 __all__ = ["backward", "forward", "usable"]
@@ -24,15 +24,9 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 
 def _spans(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> list[Tensor | None]:
-    """One span a step. A step past the end of its sequence has span 0, which leaves the state exactly as it is."""
-    if lengths is not None:
-        timespans = active(lengths, like) * (1 if timespans is None else timespans)
-    return [None] * like.shape[0] if timespans is None else list(timespans.unsqueeze(-1).unbind(0))
-
-
-def _lives(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> Tensor | None:
-    """For an update without a time step: 0 past the end of a sequence, else 1, (time, batch). It has no other spans."""
-    return timespans if lengths is None else active(lengths, like)
+    """One span a step, or None."""
+    spans = live_spans(timespans, lengths, like)
+    return [None] * like.shape[0] if spans is None else list(spans.unsqueeze(-1).unbind(0))
 
 
 def forward(
@@ -49,7 +43,7 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     rule = UPDATES[update]
     if isinstance(rule, OneState):
-        lives = _lives(timespans, lengths, trail[-1])
+        lives = live_spans(timespans, lengths, trail[-1])
         return one_state.forward(rule, trail, state, weight, parameters, lives, every=every, keep=keep)
     kept = KEPT[rule.activation]
     drive = trail[-1]
@@ -93,7 +87,7 @@ def backward(
     rule = UPDATES[update]
     if isinstance(rule, OneState):
         sequences = grad_output, grad_last, output, trail
-        tensors = state, weight, parameters, _lives(timespans, lengths, output)
+        tensors = state, weight, parameters, live_spans(timespans, lengths, output)
         return one_state.backward(rule, *sequences, *tensors, need_parameters=need_parameters)
     kept = KEPT[rule.activation]
     steps, hidden = output.shape[0], output.shape[-1]

@@ -47,7 +47,7 @@ from torch import Tensor
 
 from cornn.engine.updates import OneState, Oscillator
 
-__all__ = ["PRECISIONS", "Gradients", "Problem", "about_this_machine", "active", "check"]
+__all__ = ["PRECISIONS", "Gradients", "Problem", "about_this_machine", "active", "check", "live_spans"]
 
 PRECISIONS = ("exact", "tf32", "bf16")
 """In what the products of the steps are made; "exact" is the type of the input."""
@@ -83,6 +83,13 @@ def active(lengths: Tensor, like: Tensor) -> Tensor:
     """1 for the steps of a sequence, 0 past its end: (time, batch), on the device and of the type of `like`."""
     clock = torch.arange(like.shape[0], device=like.device).reshape(-1, *[1] * lengths.dim())
     return (clock < lengths.to(like.device)).to(like.dtype)
+
+
+def live_spans(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> Tensor | None:
+    """The factor on every step of every sequence, (time, batch): 0 past its end, which leaves a state as it is."""
+    if lengths is None:
+        return timespans
+    return active(lengths, like) * (1 if timespans is None else timespans)
 
 
 def check(

@@ -39,11 +39,12 @@ def page(results: Path) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    reached = {task: tables.reached(results, task) for task in TASKS}
     return environment.get_template("report.html.jinja").render(
         version=__version__,
         commit=commit(),
         machine=machine(),
-        sections=[_section(results, task) for task in TASKS if task in PUBLISHED or _any(results, task)],
+        sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
         speed=_speed(results),
         register=REGISTER,
         names=tables.NAMES,
@@ -51,17 +52,12 @@ def page(results: Path) -> str:
     )
 
 
-def _any(results: Path, task: str) -> bool:
-    return bool(tables.reached(results, task))
-
-
-def _section(results: Path, task: str) -> dict[str, Any]:
-    found = tables.reached(results, task)
+def _section(task: str, found: list[Reached]) -> dict[str, Any]:
     usual = [one for one in found if one.records and not one.settings]
     return {
         "task": task,
         "about": TASKS[task].__doc__,
-        "rows": tables.rows(results, task),
+        "rows": tables.rows(task, found),
         "variants": [one for one in found if one.settings],
         "curves": _picture(curves(usual)) if usual else None,
         "difference": DIFFERENCES.get(task),

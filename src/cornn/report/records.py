@@ -75,7 +75,7 @@ def write(content: dict, results: Path) -> Path:
     return path
 
 
-def read(results: Path, task: str) -> list[dict]:
-    """All records of a task under `results`."""
-    paths = sorted((results / task).glob("*.json"))
+def read(results: Path, task: str, runs: str = "*") -> list[dict]:
+    """The records of a task under `results`: of all runs, or of those whose name without the seed is `runs`."""
+    paths = sorted((results / task).glob(f"{runs}-seed*.json"))
     return [json.loads(path.read_text(encoding="utf8")) for path in paths]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cornn.paper import PUBLISHED, Published
 from cornn.report import records
-from cornn.tasks import TASKS
 
 __all__ = ["NAMES", "Reached", "Row", "reached", "rows"]
 
@@ -101,9 +100,9 @@ class Row:
     ours: Reached | None
 
 
-def rows(results: Path, task: str) -> list[Row]:
-    """A task's table: the paper's models, then what only we have run."""
-    left = [one for one in reached(results, task) if one.records and not one.settings]
+def rows(task: str, found: Sequence[Reached]) -> list[Row]:
+    """A task's table from what was reached: the paper's models, then what only we have run."""
+    left = [one for one in found if one.records and not one.settings]
     table = []
     for published in PUBLISHED.get(task, ()):
         same = [one for one in left if _is(one, published)]
@@ -116,7 +115,3 @@ def _is(one: Reached, published: Published) -> bool:
     case = f"F = {one.options.get('force', 8.0):g}" if one.task == "lorenz96" else ""
     model = NAMES.get(one.model, one.model)
     return (model, one.units) == (published.model, published.units) and published.case in ("", case)
-
-
-def tasks_with_records(results: Path) -> Sequence[str]:
-    return [task for task in TASKS if records.read(results, task)]

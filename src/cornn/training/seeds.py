@@ -135,21 +135,7 @@ def summarise(runs: Sequence[Run]) -> dict:
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """The point that Student's t with this many degrees of freedom stays below with this probability, above a half."""
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    """The point that Student's t with this many degrees of freedom stays below with this probability."""
+    from scipy.special import stdtrit
 
-    def below(point: float) -> float:
-        # With t = sqrt(freedom) tan(angle) the density becomes a power of a cosine, over a finite range.
-        end, pieces = math.atan(point / math.sqrt(freedom)), 2000
-        width = end / pieces
-        values = [math.cos(width * number) ** (freedom - 1) for number in range(pieces + 1)]
-        simpson = values[0] + values[-1] + 4 * sum(values[1:-1:2]) + 2 * sum(values[2:-1:2])
-        return 0.5 + scale * simpson * width / 3
-
-    low, high = 0.0, 1.0
-    while below(high) < probability:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) < probability else (low, middle)
-    return (low + high) / 2
+    return float(stdtrit(freedom, probability))

@@ -87,13 +87,16 @@ class Group:
     def step(self, number: int) -> None:
         """Take step `number` (from 1)."""
         counts = [member.plan.count(number) for member in self.members]
-        full = all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True))
-        if not (full and self.captures()):
+        if not (self._full(counts) and self.captures()):
             self._step(counts)
             return
         if self._replay is None:
             self._replay = self._captured(counts)
         self._replay()
+
+    def _full(self, counts: Sequence[int]) -> bool:
+        """Whether every sequence of every model's batch counts."""
+        return all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True))
 
     def captures(self) -> bool:
         """Whether a step can be captured: one process, a GPU, and batches whose shape does not change."""
@@ -141,7 +144,7 @@ class Group:
         )
         with self.fabric.autocast():
             predictions = self.predict(together)
-            if all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True)):
+            if self._full(counts):
                 return torch.vmap(task.loss)(predictions, target)
             losses = [
                 _loss(task, prediction, wanted, count, count)
