@@ -66,3 +66,28 @@ def test_a_failure_is_recorded(tmp_path):
     assert "not finite" in json.loads(path.read_text())["result"]["failed"] or "nan" in path.read_text()
     assert reproduce.missing(planned, tmp_path / "results") == []
     assert reproduce.seconds_a_run(planned, tmp_path / "results") is None
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two targets of small runs in place of the paper's."""
+    runs = {"one": lambda: [Planned(SMALL, 1)], "two": lambda: [Planned(replace(SMALL, model="gru"), 2)]}
+    monkeypatch.setattr(reproduce, "TARGETS", runs)
+
+
+def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path, small):
+    code, out, _ = cornn("reproduce", "--dry-run", "--quiet")
+    assert code == 0
+    assert "3 runs to go: 0 minutes where they were recorded, and 3 whose time is not known yet" in out
+    assert not (tmp_path / "results").exists()
+    code, out, _ = cornn("reproduce", "one", "--quiet")
+    assert code == 0
+    assert "cornn4-seed0.json: MSE " in out
+    assert "0 runs to go" in cornn("reproduce", "one", "--quiet")[1]
+    code, out, _ = cornn("reproduce", "--quiet", "--budget-minutes", "0")
+    assert code == 0
+    assert "left out, the budget is spent" in out
+    assert len(list((tmp_path / "results/adding").iterdir())) == 1
+    code, _, err = cornn("reproduce", "three")
+    assert code == 2
+    assert "unknown target 'three': choose from all, one, two" in err

@@ -92,3 +92,14 @@ def test_in_a_browser(tmp_path, report):
     assert picture.stat().st_size > 10_000
     dom = subprocess.run([*command, "--dump-dom", f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True)
     assert dom.stdout.count("<table") == Reader(report).tables
+
+
+def test_the_command(cornn, tmp_path, report):
+    code, out, _ = cornn("report", "results", "--out", "here.html")
+    assert code == 0
+    assert out.strip().endswith("here.html")
+    assert (tmp_path / "here.html").read_text(encoding="utf8").startswith("<!doctype html>")
+    code, _, err = cornn("report", "results", "--out", "nowhere/here.html")
+    assert code == 2
+    assert "cannot write nowhere/here.html" in err
+    assert "choose another with --out" in err
