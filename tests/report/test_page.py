@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from cornn import training
+from cornn.paper import PUBLISHED
 from cornn.report import page, records, tables
 from cornn.tasks import Adding
 from cornn.training import usual
@@ -70,6 +71,11 @@ def test_the_page_is_whole_and_needs_no_network(report):
     assert reader.tables > 8
     assert all(link.startswith("#") and link[1:] in reader.names for link in reader.links)
     assert all(source.startswith("data:") for source in reader.sources)
+
+
+def test_every_model_of_the_papers_tables_is_one_that_can_be_trained():
+    assert set(tables.NAMES) <= set(training.MODELS)
+    assert {row.model for task in PUBLISHED.values() for row in task} <= set(tables.NAMES.values())
 
 
 def test_no_records(tmp_path):

@@ -10,7 +10,23 @@ from cornn.report import records
 
 __all__ = ["NAMES", "Reached", "Row", "reached", "rows"]
 
-NAMES = {"cornn": "coRNN", "lstm": "LSTM", "gru": "GRU", "rnn": "tanh RNN"}
+NAMES = {
+    "cornn": "coRNN",
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "rnn": "tanh RNN",
+    "fastrnn": "FastRNN",
+    "fastgrnn": "FastGRNN",
+    "antisymmetric": "antisymmetric RNN",
+    "gated-antisymmetric": "gated antisymmetric RNN",
+    "dtriv": "DTRIV∞",
+    "lipschitz": "Lipschitz RNN",
+    "unitary": "uRNN",
+    "incremental": "incremental RNN",
+    "skip-lstm": "skip LSTM",
+    "skip-gru": "skip GRU",
+    "relu-gru": "ReLU GRU",
+}
 """Of models, as the paper's tables print them."""
 
 
