@@ -18,7 +18,7 @@ FEW_FEATURES = 32
 
 
 def _with_one(input: Tensor) -> Tensor:
-    """(rows, features) -> (rows, features + 1), the last always 1."""
+    """(..., features) -> (..., features + 1), the last always 1."""
     return torch.nn.functional.pad(input, (0, 1), value=1.0)
 
 
@@ -55,6 +55,24 @@ def _flat(sequence: Tensor) -> Tensor:
     return sequence.flatten(0, 1)
 
 
+# Sequences of a group of models that fill a GPU when each makes a product of its own.
+ENOUGH_SEQUENCES = 64
+
+
+def _over_steps(left: Tensor, right: Tensor) -> Tensor:
+    """The sum over all steps and sequences of left right^T, for each model of a group.
+
+    left (time, group, batch, rows), right (time, group, batch, columns) -> (group, rows, columns)
+    """
+    _, models, batch, _ = left.shape
+    if not left.is_cuda or models * batch < ENOUGH_SEQUENCES:
+        return _flat(left).mT @ _flat(right)
+    # A product for each model would be a handful of deep ones, which leave most of a GPU idle, from copies in another
+    # order. A product for each sequence reads everything where it lies.
+    left, right = left.flatten(1, 2), right.flatten(1, 2)
+    return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, (models, batch)).sum(1)
+
+
 def forward(
     module: ModuleType,
     input: Tensor,
@@ -86,11 +104,14 @@ def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, row
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
     # y and z of the step before: the initial state, then all but the last of what was kept.
-    hidden, later = state.shape[-1], _flat(drive[1:]).mT
+    hidden, later = state.shape[-1], drive[1:]
     gradient = drive[0].mT @ torch.cat(state.unbind(0), -1)
     for i, columns in enumerate(gradient.split(hidden, -1)):
-        before = _flat((trail[i - 1] if i else output)[:-1])
-        columns.addmm_(later, before) if drive.dim() == 3 else columns.baddbmm_(later, before)
+        before = (trail[i - 1] if i else output)[:-1]
+        if drive.dim() == 3:
+            columns.addmm_(_flat(later).mT, _flat(before))
+        else:
+            columns += _over_steps(later, before)
     return gradient
 
 
@@ -98,6 +119,9 @@ def for_input_map(
     drive: Tensor, input: Tensor, input_weight: Tensor | None, need_weight: bool, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients of V and b."""
+    if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
+        gradient = _over_steps(drive, _with_one(input))
+        return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
     flat, source = _flat(drive), _flat(input)
     if need_weight and need_bias and _bias_is_a_feature(input, input_weight):
         gradient = _with_one(source).mT @ flat
