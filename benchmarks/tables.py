@@ -10,6 +10,10 @@ import re
 import sys
 from pathlib import Path
 
+from archive_tables import TABLES as ARCHIVE
+from choosing_tables import TABLES as CHOOSING
+from microcontroller_tables import TABLES as MICROCONTROLLER
+from rival_tables import TABLES as RIVALS
 from run_tables import TABLES as RUNS
 from theory_tables import TABLES as THEORY
 
@@ -240,6 +244,10 @@ TABLES = {
     "profile": profile,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
+    **ARCHIVE,
+    **CHOOSING,
+    **MICROCONTROLLER,
+    **RIVALS,
     **RUNS,
     **THEORY,
 }

@@ -3,10 +3,8 @@
 import importlib
 import json
 import pickle
-import re
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,7 +69,7 @@ def test_scikit_learns_own_checks(estimator, expected):
 def test_a_classifier_learns():
     X, y = waves(120, classes=3)
     names = np.array(["slow", "middle", "fast"])[y]
-    fitted = CoRNNClassifier(**LEARN).fit(X[:90], names[:90])
+    fitted = CoRNNClassifier(**LEARN, validation_share=0.1).fit(X[:90], names[:90])
     assert fitted.score(X[90:], names[90:]) > 0.9
     chances = fitted.predict_proba(X[90:])
     assert chances.shape == (30, 3)
@@ -99,6 +97,26 @@ def test_a_forecaster_learns_from_one_long_series_and_beats_no_change():
     assert np.abs(ahead[0] - series[690:694]).mean() < np.abs(series[689] - series[690:694]).mean()
     assert fitted.score(series[None, 500:690], series[None, 690:694]) > 0
     assert CoRNNForecaster(**QUICK).fit(series[:100, 0][None]).predict(series[:100, 0][None]).shape == (1, 1)
+
+
+def test_some_features_are_forecast_and_the_others_looked_at():
+    clock = np.arange(120)
+    series = np.stack((np.cos(clock * 0.2), np.sin(clock * 0.2)), -1)
+    fitted = CoRNNForecaster(horizon=3, targets=[1], **QUICK).fit(series[None])
+    assert fitted.predict(series[None]).shape == (1, 3, 1)
+    assert np.isfinite(fitted.score(series[None]))
+    every = fitted.forecasts([series, series[:50]])
+    assert [part.shape for part in every] == [(120, 3, 1), (50, 3, 1)]
+    torch.testing.assert_close(
+        torch.from_numpy(every[1][-1]), torch.from_numpy(fitted.predict(series[None, :50])[0]), **FLOAT32
+    )
+    assert fitted.stream()(series[0]).shape == (3, 1)
+    frame = pd.DataFrame({"id": 0, "x": series[:, 0], "y": series[:, 1]})
+    named = CoRNNForecaster(horizon=3, targets=["y"], id_column="id", **QUICK).fit(frame)
+    np.testing.assert_array_equal(named.predict(frame), fitted.predict(series[None]))
+    for wrong, message in ((["z"], "no feature: there are x, y"), ([], "targets is empty"), ([2], "targets has 2")):
+        with pytest.raises(ValueError, match=message):
+            CoRNNForecaster(targets=wrong, id_column="id", **QUICK).fit(frame)
 
 
 def test_all_layouts_of_the_same_sequences_give_the_same():
@@ -160,6 +178,21 @@ def test_irregular_times_help_where_they_matter():
     fitted = CoRNNClassifier(**settings).fit(both[:150], y[:150])
     assert fitted.score(both[150:], y[150:]) > blind + 0.05
     assert fitted.network_.damping == "implicit"
+
+
+def test_damping_is_implicit_only_where_times_are_uneven():
+    X, y = waves(30)
+    even = CoRNNClassifier(**QUICK).fit(X, y, timespans=np.full(X.shape, 0.1))
+    assert even.network_.damping == "explicit"
+    np.testing.assert_array_equal(
+        even.predict_proba(X, np.full(X.shape, 0.1)), CoRNNClassifier(**QUICK).fit(X, y).predict_proba(X)
+    )
+    spans = np.random.default_rng(0).uniform(0.5, 1.5, X.shape)
+    network = CoRNNClassifier(**QUICK).fit(X, y, timespans=spans).network_
+    assert network.damping == "implicit"
+    # A force moves a slow neuron as far as it does with explicit damping.
+    usual = theory.suggest(20, 8)
+    assert network.dt / network.epsilon == pytest.approx(usual.dt / usual.epsilon)
 
 
 def test_timespans_are_an_argument_too_and_long_gaps_are_borne():
@@ -250,6 +283,9 @@ def test_training_ends_in_time_and_keeps_the_best_epoch(capsys):
     assert fitted.n_iter_ == int(np.argmin(losses)) + 1 + 3 < 300
     assert "epoch 1 of 300: training loss" in capsys.readouterr().out
     assert "validation" not in CoRNNClassifier(**QUICK, validation_share=0).fit(X, y).history_[0]
+    assert "validation" not in CoRNNClassifier(**QUICK).fit(X, y).history_[0]
+    many, labels = np.repeat(X, 13, 0), np.repeat(y, 13)
+    assert "validation" in CoRNNClassifier(**QUICK | {"epochs": 1}).fit(many, labels).history_[0]
 
 
 def test_selection_pipelines_and_clones():
@@ -397,16 +433,6 @@ def test_mistakes_after_fitting():
         fitted.ids(MIXED)
     with pytest.raises(ValueError, match="bidirectional=False"):
         CoRNNClassifier(**QUICK, bidirectional=True).fit(X, Y).stream()
-
-
-def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
-    text = (Path(__file__).parents[1] / "docs" / "your-data.md").read_text(encoding="utf8")
-    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) >= 8
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for example in examples:
-        exec(compile(example, "docs/your-data.md", "exec"), names)
 
 
 def test_without_scikit_learn_a_sentence_says_what_to_install(monkeypatch):

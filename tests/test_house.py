@@ -27,7 +27,10 @@ FLOORS = [
     ["training"],
     ["search"],
     ["estimators"],
+    ["export"],
+    ["files"],
     ["report"],
+    ["fitting"],
     ["reproduce"],
     ["bench"],
     ["cli"],
@@ -69,6 +72,9 @@ def test_the_bare_layer_needs_nothing_of_the_laboratory():
         "cuda.core",
         "sklearn",
         "pandas",
+        "pyarrow",
+        "onnx",
+        "huggingface_hub",
     ]
     code = f"import sys, cornn; print([name for name in {optional} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,23 +24,33 @@ class Matrices(NamedTuple):
     b: Tensor | None  # (hidden)
 
 
-class Bounds(NamedTuple):
-    """Half-widths of the uniform distributions that V, W and W_z, and b are drawn from."""
+class Start(NamedTuple):
+    """How the weights start: half-widths of the uniform distributions that V, W and W_z, and b are drawn from."""
 
     V: float
     W: float
     b: float
+    feedback: float = 0.0
+    """kappa: W starts as -kappa V V^+ besides, so that V u + W y = V (u - kappa V^+ y): what the neurons have summed up
+    of the input so far is taken off the next one. In the directions of V the noise of a long input then does not pile up;
+    orthogonal to them the neurons stay uncoupled and hold what they have."""
+
+
+def _memory(d: int, m: int) -> Start:
+    # With many inputs V spans most directions, and there would be none left to hold anything.
+    return Start(3.0 * (2 / d) ** 0.5, 0.0, 0.0, feedback=0.1 if 4 * d <= m else 0.0)
 
 
 INITS = {
     # The authors' one affine map of [u, z, y].
-    "paper": lambda d, m: Bounds((d + 2 * m) ** -0.5, (d + 2 * m) ** -0.5, (d + 2 * m) ** -0.5),
+    "paper": lambda d, m: Start((d + 2 * m) ** -0.5, (d + 2 * m) ** -0.5, (d + 2 * m) ** -0.5),
     # Their three separate maps of u, z and y (noise-padded CIFAR-10).
-    "separate": lambda d, m: Bounds(d**-0.5, m**-0.5, d**-0.5),
+    "separate": lambda d, m: Start(d**-0.5, m**-0.5, d**-0.5),
     # Their two separate maps of u and of [z, y] (IMDB).
-    "separate-pair": lambda d, m: Bounds(d**-0.5, (2 * m) ** -0.5, d**-0.5),
-    # Ours for long memory: nearly uncoupled neurons that see their input clearly. See docs/adding.md.
-    "memory": lambda d, m: Bounds(3.0 * (2 / d) ** 0.5, 0.05 * (d + 2 * m) ** -0.5, 0.3),
+    "separate-pair": lambda d, m: Start(d**-0.5, (2 * m) ** -0.5, d**-0.5),
+    # Ours for long memory: neurons that see their input clearly, coupled by nothing but a feedback that keeps its sum
+    # small. See docs/adding.md.
+    "memory": _memory,
 }
 
 
@@ -123,15 +133,19 @@ class CoRNNCell(nn.Module):
 
         The same seed gives the same weights on any device.
         """
-        bounds = INITS[self.init](self.input_size, self.hidden_size)
-        drawn = [(self.weight_ih, bounds.V), (self.weight_hh, bounds.W)]
+        start = INITS[self.init](self.input_size, self.hidden_size)
+        drawn = [(self.weight_ih, start.V), (self.weight_hh, start.W)]
         if self.bias is not None:
-            drawn.append((self.bias, bounds.b))
+            drawn.append((self.bias, start.b))
         with torch.no_grad():
             for parameter, bound in drawn:
                 if parameter.device.type != "meta":
                     fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
                     parameter.copy_(fresh.uniform_(-bound, bound, generator=generator))
+            if start.feedback and not self.weight_hh.is_meta:
+                V = self.weight_ih.to("cpu", torch.float64)
+                W = -start.feedback * V @ torch.linalg.pinv(V)
+                self.weight_hh[:, : self.hidden_size] += W.to(self.weight_hh)
             for name, value in self.start.items():
                 if name in self.trainable:
                     getattr(self, f"free_{name}").copy_(free(name, value))
@@ -170,6 +184,7 @@ class CoRNNCell(nn.Module):
         *,
         timespans: float | Float[Tensor, "*batch"] | None = None,
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
+        """The next (y, z)."""
         input = checked_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
         shape = (*input.shape[:-1], self.hidden_size)
         y, z = checked_state(state, self.states, shape, input)
@@ -249,15 +264,16 @@ class CoRNN(Stack):
     trainable: any of "dt", "gamma", "epsilon". dt stays in (0, 1), the others above 0, whatever the optimiser does.
     per_neuron: whether each neuron has constants of its own (which matters once they are trained).
     init: how the weights start: "paper" (one affine map of input and state), "separate" and "separate-pair" (the
-        authors' separate maps), or "memory" (ours: small coupling, large input weights, for long memory).
+        authors' separate maps), or "memory" (ours, for long memory: large input weights, and a
+        coupling that takes what was summed up of the input off the next one; docs/adding.md).
     checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
         Training then needs little memory beyond the output itself, for the time of a second forward pass.
     backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
     precision: "exact", or "tf32" or "bf16" for large batches on a GPU: the products of the steps run on tensor cores,
         what enters them is rounded, everything else stays float32. It needs the backend cuda; above 128 neurons there
-        is no such kernel, and float32 is used throughout. So far these kernels have been compiled and run through an
-        emulator only: hold them against "exact" before you rely on them. The products over all steps at once (of the
-        input, and for the gradients of the weights) follow `torch.set_float32_matmul_precision`.
+        is no such kernel, and float32 is used throughout. Under `torch.autocast("cuda", dtype=torch.bfloat16)` a batch
+        of 512 or more has "bf16" where this says "exact"; smaller ones, and the CPU, stay exact. The products over all
+        steps at once (of the input, and for the gradients of the weights) follow `torch.set_float32_matmul_precision`.
 
     input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
         `PackedSequence`.

@@ -45,6 +45,7 @@ class SequenceModel(nn.Module):
         _draw(self.head, self.head.in_features**-0.5, generator)
 
     def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The prediction; shapes are above."""
         features = self.encoder(input)
         if self.read == "every":
             output, _ = self.layer(features)

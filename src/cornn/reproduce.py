@@ -76,6 +76,13 @@ def _weights() -> list[Planned]:
     return [Planned(replace(config, theory=True), 1) for config in runs]
 
 
+def _memory() -> list[Planned]:
+    """Beyond the paper: our recipe for long memory, and what its start and constants do to the paper's tasks."""
+    lengths = [Planned(usual(Adding(length)), 5) for length in (500, 2000, 5000, 20_000)]
+    elsewhere = [Planned(usual(task, "memory"), 1) for task in (HAR2(), SequentialMNIST(), PermutedMNIST())]
+    return [*lengths, *elsewhere]
+
+
 def _ablation() -> list[Planned]:
     """The grid of the figure, whose axes are printed swapped."""
     gammas, epsilons = (0.8, 1.05, 1.3, 1.55, 1.8), (5.7, 8.7, 11.7, 14.7, 17.7)
@@ -100,6 +107,7 @@ TARGETS: dict[str, Callable[[], list[Planned]]] = {
     "noisy-cifar10": _noisy_cifar10,
     "imdb": lambda: [Planned(usual(IMDB(read_at)), 3) for read_at in ("end", "padding")],
     "lorenz96": _lorenz96,
+    "memory": _memory,
     "weights": _weights,
     "variants": _variants,
     "distribution": _distribution,

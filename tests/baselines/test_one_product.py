@@ -6,6 +6,7 @@ from tolerances import FLOAT64
 from torch import nn
 from torch.nn.utils import parametrizations
 
+from cornn import CoRNN
 from cornn.baselines import (
     DTRIV,
     AntisymmetricRNN,
@@ -16,6 +17,7 @@ from cornn.baselines import (
     LipschitzRNN,
     TanhRNN,
 )
+from cornn.baselines.orthogonal import _exponential
 from cornn.models import count_parameters
 
 TIME, BATCH, FEATURES, HIDDEN = 7, 4, 3, 6
@@ -213,6 +215,23 @@ def test_torchrecurrent_computes_the_same(kind):
     torch.testing.assert_close(layer(data())[0], torch.stack(hs), **FLOAT64)
 
 
+def test_cornn_of_torchrecurrent_computes_the_same():
+    torchrecurrent = pytest.importorskip("torchrecurrent", reason="torchrecurrent is not installed")
+    constants = {"dt": 0.2, "gamma": 1.5, "epsilon": 2.5}
+    layer = CoRNN(FEATURES, HIDDEN, dtype=torch.float64, **constants)
+    V, W, W_z, b = layer.matrices()
+    biases = {"recurrent_bias": False, "cell_bias": False}
+    other = torchrecurrent.coRNNCell(FEATURES, HIDDEN, dtype=torch.float64, **biases, **constants)
+    copied(other, weight_ih=V, weight_hh=W, weight_ch=W_z, bias_ih=b)
+    state, ys = (torch.zeros(BATCH, HIDDEN, dtype=torch.float64),) * 2, []
+    for x in data():
+        state = other(x, state)
+        ys.append(state[0])
+    output, (_, z) = layer(data())
+    torch.testing.assert_close(output, torch.stack(ys), **FLOAT64)
+    torch.testing.assert_close(z[0], state[1], **FLOAT64)
+
+
 def test_tanh_rnn_is_that_of_pytorch():
     layer, other = make(TanhRNN), nn.RNN(FEATURES, HIDDEN, dtype=torch.float64)
     cell = layer.cell()
@@ -231,6 +250,18 @@ def test_exponential_is_that_of_pytorchs_parametrisation():
     with torch.no_grad():
         linear.parametrizations.weight.original.copy_(antisymmetric(cell).tril())
     torch.testing.assert_close(cell.matrix(), linear.weight, **FLOAT64)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-3, 1.0, 10.0, 400.0])
+def test_exponential_and_its_derivative_are_those_of_pytorch(size):
+    """size: the largest sum of a column's absolute values."""
+    A = torch.randn(9, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    A = A - A.T
+    A = (A * size / A.abs().sum(0).max()).requires_grad_()
+    found, want = _exponential(A), torch.linalg.matrix_exp(A)
+    torch.testing.assert_close(found, want, **FLOAT64)
+    weights = data(9, 9)
+    torch.testing.assert_close(*(torch.autograd.grad((x * weights).sum(), A)[0] for x in (found, want)), **FLOAT64)
 
 
 def off_orthogonal(matrix):

@@ -6,7 +6,7 @@ import torch
 from cornn.baselines import LAYERS
 from cornn.paper import RIVALS
 from cornn.tasks.adding import Adding
-from cornn.training import build, load, usual
+from cornn.training import build, check, load, usual
 from cornn.training.build import MODELS
 
 
@@ -14,21 +14,20 @@ def test_every_rival_is_a_model_and_every_value_has_a_source():
     assert LAYERS.keys() < MODELS.keys()
     assert RIVALS.keys() == LAYERS.keys()
     for name, rival in RIVALS.items():
-        values = {*rival.options}
-        values |= {"learning_rate"} if rival.learning_rate is not None else set()
-        values |= {"recurrent_rate"} if rival.recurrent_rate != 1 else set()
-        assert values == rival.sources.keys(), name
+        assert {*rival.options, *rival.settings} == rival.sources.keys(), name
 
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_is_built_with_its_published_values(name):
     config = usual(Adding(length=6), "ours", model=name, hidden_size=4)
     rival = RIVALS[name]
-    if rival.learning_rate is not None:
-        assert config.settings.learning_rate == rival.learning_rate
-    assert config.settings.recurrent_rate == rival.recurrent_rate
+    for setting, value in rival.settings.items():
+        assert getattr(config.settings, setting) == value
+    assert (config.settings.beta1 == 0) == (config.settings.optimiser == "rmsprop")
+    check(config)
     model = build(config, load(config))
     assert isinstance(model.layer, LAYERS[name])
+    assert model.layer.num_layers == rival.settings.get("num_layers", 1)
     cell = model.layer.cell()
     for option, value in rival.options.items():
         found = getattr(cell, option)
@@ -38,4 +37,21 @@ def test_a_rival_is_built_with_its_published_values(name):
 def test_what_is_said_comes_before_what_was_published():
     config = usual(Adding(length=6), "ours", model="exprnn", learning_rate=0.5)
     assert config.settings.learning_rate == 0.5
+    adam = usual(Adding(length=6), "ours", model="exprnn", optimiser="adam").settings
+    assert (adam.beta1, adam.beta2, adam.learning_rate) == (0.9, 0.999, 7e-4)
     assert usual(Adding(length=6), "ours").settings.centre
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"optimiser": "rmsprop", "beta1": 0.5}, "RMSprop has no first moment, and beta1 is 0.5: use --beta1 0"),
+        ({"rebase_every": 100}, "rebase_every is for dtriv, the model is cornn: leave it at 0"),
+        ({"model": "dtriv", "rebase_every": 9, "ema": 0.9}, "measured from changing places means nothing: use --ema 0"),
+        ({"model": "dtriv", "rebase_every": -1}, "rebase_every must not be below 0, got -1"),
+        ({"num_layers": 0}, "num_layers must be above 0, got 0"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check(usual(Adding(length=6), "ours", **changes))

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from tolerances import FLOAT32, FLOAT64
+from tolerances import BFLOAT16, FLOAT32, FLOAT64
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -217,3 +217,55 @@ def test_same_seed_same_weights_and_model(name):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
     model = SequenceModel(one, 2)
     assert model.double()(data(), torch.tensor([5, 1, 3])).shape == (BATCH, 2)
+
+
+@every_layer
+def test_bfloat16_stays_near_float32_with_the_same_weights(name):
+    """Against weights that are rounded, too: a phase that adds up over the steps is another one with other weights."""
+    low = make(name, dtype=torch.float32, **NETS["two-layers-bidirectional"]).to(torch.bfloat16)
+    single = copy.deepcopy(low).float()
+    input = data().to(torch.bfloat16)
+    output, state = low(input)
+    want, want_state = single(input.float())
+    assert {output.dtype, *(part.dtype for part in parts(state))} == {torch.bfloat16}
+    for got, expected in zip((output, *parts(state)), (want, *parts(want_state)), strict=True):
+        size = max(1.0, expected.abs().max().item())
+        torch.testing.assert_close(got.float() / size, expected / size, **BFLOAT16)
+
+
+@every_layer
+def test_dropout_of_everything_leaves_the_state_of_the_layer_above(name):
+    """The first layer sees its input, the second zeros, and nothing is lost after it."""
+    layer = make(name, num_layers=2, dropout=1.0)
+    first = some_state(make(name, num_layers=2))
+    output, state = layer(data(), first)
+    elsewhere, _ = layer(data(purpose="elsewhere"), first)
+    _, undisturbed = layer.eval()(data(), first)
+    for part, want in zip(parts(state), parts(undisturbed), strict=True):
+        torch.testing.assert_close(part[0], want[0], **FLOAT64)
+    assert (output != 0).any(-1).all()
+    assert torch.equal(output, elsewhere)
+
+
+@every_layer
+@every_net
+def test_batch_of_none_gives_nothing(name, net):
+    layer, input = make(name, **net), data(TIME, 0, FEATURES).requires_grad_()
+    output, state = layer(input)
+    loss(output, state).backward()
+    assert output.shape[:2] == (TIME, 0)
+    assert all(part.shape[1] == 0 for part in parts(state))
+    assert input.grad.shape == input.shape
+    assert all(parameter.grad is None or (parameter.grad == 0).all() for parameter in layer.parameters())
+
+
+@every_layer
+def test_models_side_by_side_compute_what_each_computes_alone(name):
+    models, input = [make(name, seed=seed) for seed in range(2)], data()
+    weights, buffers = torch.func.stack_module_state(models)
+
+    def call(weights, buffers):
+        return torch.func.functional_call(models[0], (weights, buffers), (input,))[0]
+
+    for one, model in zip(torch.vmap(call)(weights, buffers), models, strict=True):
+        torch.testing.assert_close(one, model(input)[0], **FLOAT64)

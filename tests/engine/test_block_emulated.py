@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_tensor_emulated import CALLS, COMPILER, ENTRY, call, guarded, pytestmark  # noqa: F401
+from test_tensor_emulated import CALLS, COMPILER, ENTRY, HEADERS, call, guarded, pytestmark  # noqa: F401
 
 from cornn import engine
 from cornn.engine import portable
@@ -23,7 +23,7 @@ from cornn.engine.nvrtc import KERNELS
 # Sums of 128 products in fp32, a few steps of them.
 EMULATED = 5e-6
 
-# Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in tile.cuh and update.cuh.
+# Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {
     r'asm volatile\("cp.async.ca[^;]*;" ::[^;]*;': "copy_ahead<4>(&values[slot][field][i][threadIdx.x], from, wanted);",
     r'asm volatile\("cp.async.commit_group;"[^;]*;': "commit();",
@@ -38,7 +38,7 @@ def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDL
     """The kernel's own source, with the emulation in place of the instructions of a GPU."""
     for name in ("emulated.h", "emulated_block.h"):
         shutil.copy(Path(__file__).with_name(name), folder)
-    for name in ("tile.cuh", "update.cuh", f"block_{direction}.cu"):
+    for name in (*HEADERS, "tile.cuh", f"block_{direction}.cu"):
         text = (KERNELS / name).read_text(encoding="utf8")
         for pattern, replacement in INSTRUCTIONS.items():
             text = re.sub(pattern, replacement, text)
@@ -64,6 +64,12 @@ CASES = [
     ("leaky", 7, 2, 3, 33, 1, True, True),
     ("fastgrnn", 7, 2, 5, 20, 2, True, True),
     ("modrelu", 6, 1, 9, 20, 4, True, False),
+    ("gated", 6, 2, 3, 33, 1, True, True),
+    ("gated", 5, 1, 9, 20, 4, True, False),
+    ("lipschitz", 7, 2, 3, 33, 1, True, True),
+    ("lipschitz", 6, 1, 3, 128, 1, False, True),
+    ("lipschitz", 5, 2, 5, 20, 2, True, True),
+    ("lipschitz", 5, 1, 9, 100, 4, True, False),
     ("cornn/explicit/tanh", 6, 1, 3, 33, 1, True, True),
 ]
 
@@ -76,17 +82,18 @@ def test_the_kernels_do_what_the_portable_loop_does(
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
     macros = _macros(layout, _update_macros(update, False)) | {"FOR_PARAMETERS": int(for_parameters)}
     sequence = (steps, groups, batch, hidden)
+    driven = (*sequence[:-1], rule.drives * hidden)
 
     def draw(*shape):
         return torch.randn(*shape, generator=random)
 
-    drive, state = draw(*sequence), draw(rule.states, groups, batch, hidden)
-    weight = draw(groups, hidden, rule.states * hidden) / hidden**0.5
+    drive, state = draw(*driven), draw(rule.states, groups, batch, hidden)
+    weight = draw(groups, rule.products * hidden, rule.states * hidden) / hidden**0.5
     parameters = torch.rand(len(rule.parameters), groups, hidden, generator=random) * 0.5 + 0.1
     lengths = torch.randint(0, steps, (groups, batch), generator=random) if ragged else None
     grad_output, grad_last = draw(*sequence), draw(*state.shape)
 
-    trail = torch.full((rule.trail, *sequence), torch.nan)
+    trail = torch.full((rule.trail, *driven), torch.nan)
     trail[-1] = drive
     wanted_trail = trail.double()
     fixed = state.double(), weight.double(), parameters.double(), None, lengths
@@ -112,7 +119,7 @@ def test_the_kernels_do_what_the_portable_loop_does(
         need_parameters=True,
         need_timespans=False,
     )
-    grad_drive, grad_state = guarded(torch.full(sequence, torch.nan)), guarded(torch.full(state.shape, torch.nan))
+    grad_drive, grad_state = guarded(torch.full(driven, torch.nan)), guarded(torch.full(state.shape, torch.nan))
     terms = guarded(torch.full((len(parameters), *sequence[1:]), torch.nan)) if for_parameters else None
     tensors = [guarded(grad_output), guarded(grad_last), trail[-1], trail[0], output, *given]
     tensors += [grad_drive, grad_state, terms, None]

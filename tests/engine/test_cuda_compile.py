@@ -90,7 +90,7 @@ def test_tensor_cores_compile_without_spills(arch, size, precision, direction, s
 ONE_STATE = [
     (arch, update, size, rows)
     for arch, size, rows in (("sm_80", 128, 2), ("sm_90", 128, 4), ("sm_90", 64, 1), ("sm_100", 128, 1))
-    for update in ("leaky", "fastgrnn", "modrelu")
+    for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", *(["gated"] if rows > 1 else []))
 ]
 
 

@@ -112,12 +112,21 @@ def test_it_reaches_the_operator_and_many_models(served):
         opcheck(recurrence_backward, (output, last, output, trail, *tensors, UPDATE, "cuda/bf16", needs))
 
 
-@pytest.mark.parametrize("asked", ["exact", "tf32"])
-def test_what_is_asked_for_is_what_runs_under_autocast_too(served, asked):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output, _ = engine.run(**arguments(512), update=UPDATE, precision=asked)
+@pytest.mark.parametrize(
+    ("batch", "autocast", "asked", "found"),
+    [
+        (512, True, "exact", "bf16"),
+        (511, True, "exact", "exact"),
+        (512, False, "exact", "exact"),
+        (512, True, "tf32", "tf32"),
+        (3, False, "tf32", "tf32"),
+    ],
+)
+def test_autocast_means_large_batches(served, monkeypatch, batch, autocast, asked, found):
+    monkeypatch.setattr(engine, "_autocast_to_bfloat16", lambda: autocast)
+    output, _ = engine.run(**arguments(batch), update=UPDATE, precision=asked)
     output.sum().backward()
-    assert served == [("forward", asked), ("backward", asked)]
+    assert served == [("forward", found), ("backward", found)]
 
 
 def test_what_differentiates_otherwise_says_so(served):

@@ -23,13 +23,13 @@ def backend(monkeypatch):
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
 
 
-ONE_STATE = [name for name, rule in engine.UPDATES.items() if rule.states == 1 and rule.kernel is not None]
+ONE_STATE = [name for name, rule in engine.UPDATES.items() if rule.states == 1]
 COUPLED = [name for name, rule in engine.UPDATES.items() if rule.timed]
 
 
 def arguments(steps, batch, hidden, features=3, *, update=UPDATE, groups=0, spans=False, ragged=False, seed=0):
     """Random arguments of `engine.run` on the GPU, as float32, and lengths."""
-    random, states = torch.Generator().manual_seed(seed), engine.UPDATES[update].states
+    random, rule = torch.Generator().manual_seed(seed), engine.UPDATES[update]
     group = (groups,) if groups else ()
 
     def draw(*shape):
@@ -39,17 +39,17 @@ def arguments(steps, batch, hidden, features=3, *, update=UPDATE, groups=0, span
     others = torch.rand(*group, 2, hidden, generator=random) * 2 + 0.5
     given = {
         "input": draw(steps, batch, features),
-        "state": draw(states, batch, hidden) * 0.3,
-        "input_weight": draw(hidden, features) / features**0.5,
-        "bias": draw(hidden) * 0.3,
-        "weight": draw(hidden, states * hidden) / hidden**0.5,
+        "state": draw(rule.states, batch, hidden) * 0.3,
+        "input_weight": draw(rule.drives * hidden, features) / features**0.5,
+        "bias": draw(rule.drives * hidden) * 0.3,
+        "weight": draw(rule.products * hidden, rule.states * hidden) / hidden**0.5,
         "parameters": torch.cat((dt, others), -2),
         "timespans": torch.rand(*group, steps, batch, generator=random) * 2 if spans else None,
     }
-    if states == 1:
-        # Numbers that weigh old against new, all below a half, so that nothing grows.
-        rows = len(engine.UPDATES[update].parameters)
-        given["parameters"] = torch.rand(*group, rows, hidden, generator=random) * 0.5
+    if rule.states == 1:
+        # Numbers that weigh old against new, all below a half, or a small step of time: so that nothing grows.
+        most = 0.5 if rule.drives == 1 else 0.05
+        given["parameters"] = torch.rand(*group, len(rule.parameters), hidden, generator=random) * most
     lengths = torch.randint(0, steps + 1, (batch,), generator=random) if ragged else None
     return {name: None if x is None else x.cuda() for name, x in given.items()}, lengths
 

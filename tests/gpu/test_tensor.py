@@ -155,6 +155,18 @@ def test_without_a_trail():
     assert torch.equal(last, want_last)
 
 
+def test_autocast_selects_bf16_for_large_batches():
+    layer = CoRNN(3, 64).cuda()
+    reduced = CoRNN(3, 64, precision="bf16").cuda()
+    reduced.load_state_dict(layer.state_dict())
+    for batch in (511, 512):
+        input = torch.randn(9, batch, 3, device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            got, _ = layer(input)
+        want = (reduced if batch == 512 else layer)(input)[0]
+        assert torch.equal(got, want)
+
+
 def test_above_128_neurons_it_is_exact():
     given = engine.Problem(UPDATE, torch.device("cuda", 0), torch.float32, 1, 9, 600, 200, False, "tf32")
     usable, reason = cuda.usable(given)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cornn import training
+from cornn.baselines import LAYERS
 from cornn.tasks import Adding
 from cornn.training import steps, usual
 
@@ -37,12 +38,14 @@ CASES = {
     "mixed precision": usual(Synthetic(), device="cuda", precision="mixed"),
     "lstm": usual(Synthetic(), device="cuda", model="lstm"),
     "gru": usual(Synthetic(), device="cuda", model="gru"),
+    **{name: usual(Synthetic(), device="cuda", model=name) for name in LAYERS},
+    "a changing base": usual(Synthetic(), device="cuda", model="dtriv", rebase_every=3),
 }
 every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES)
 
 
 def assert_same_end(config, one, other):
-    """To the bit; with PyTorch's own layers to rounding, since cuDNN promises no more."""
+    """To the bit; others than coRNN to rounding, since cuDNN and PyTorch's sums promise no more."""
     for name, value in one.weights().items():
         if config.model == "cornn":
             assert torch.equal(value, other.weights()[name]), name

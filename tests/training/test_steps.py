@@ -10,6 +10,7 @@ from synthetic import Synthetic
 from tolerances import FLOAT32
 
 from cornn import training
+from cornn.baselines import LAYERS
 from cornn.seeds import generator
 from cornn.training import usual
 from cornn.training.schedule import rates
@@ -41,20 +42,27 @@ def start(config):
         {"model": "rnn"},
         {"trainable": ("dt", "epsilon")},
         {"precision": "mixed"},
+        {"num_layers": 2},
+        {"optimiser": "rmsprop"},
+        {"optimiser": "rmsprop", "beta2": 0.9, "clip": 0.05, "recurrent_rate": 0.1},
+        {"model": "exprnn"},
+        {"model": "dtriv", "rebase_every": 3},
+        {"model": "unicornn"},
     ],
     ids=str,
 )
-def test_steps_are_those_of_pytorchs_adamw(changes):
+def test_steps_are_those_of_pytorchs_optimisers(changes):
     config = usual(Synthetic(noise=0.1), device="cpu", epochs=3, **changes)
     trainee, group = start(config)
     model, recipe, schedule = copy.deepcopy(trainee.model), config.settings, trainee.plan
     coupling = [p for name, p in model.named_parameters() if "weight_hh" in name]
     others = [p for name, p in model.named_parameters() if "weight_hh" not in name]
-    adam = torch.optim.AdamW(
-        [{"params": others}, {"params": coupling}],
-        betas=(recipe.beta1, recipe.beta2),
-        weight_decay=recipe.weight_decay,
-    )
+    both = [{"params": others}, {"params": coupling}]
+    if recipe.optimiser == "rmsprop":
+        optimiser = torch.optim.RMSprop(both, alpha=recipe.beta2)
+    else:
+        betas = (recipe.beta1, recipe.beta2)
+        optimiser = torch.optim.AdamW(both, betas=betas, weight_decay=recipe.weight_decay)
     random, total = generator(config.seed, "training"), 0.0
     for step, rate in enumerate(rates(recipe, schedule), 1):
         if schedule.begins_epoch(step):
@@ -68,14 +76,18 @@ def test_steps_are_those_of_pytorchs_adamw(changes):
         loss.backward()
         if recipe.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        for parameters, share in zip(adam.param_groups, (1.0, recipe.recurrent_rate), strict=True):
+        for parameters, share in zip(optimiser.param_groups, (1.0, recipe.recurrent_rate), strict=True):
             parameters["lr"] = rate * share
-        adam.step()
-        adam.zero_grad()
+        optimiser.step()
+        optimiser.zero_grad()
+        if recipe.rebase_every and step % recipe.rebase_every == 0:
+            model.layer.rebase_()
         total += loss.item()
     assert step == 12
     for name, value in named(trainee.model, group.weights[0]).items():
         torch.testing.assert_close(value, dict(model.named_parameters())[name].data, **FLOAT32)
+    for name, buffer in trainee.model.named_buffers():
+        torch.testing.assert_close(buffer, dict(model.named_buffers())[name], **FLOAT32)
     assert group.loss.item() == pytest.approx(total, rel=1e-5)
 
 
@@ -92,6 +104,7 @@ def test_the_average_follows_the_weights(tmp_path):
 
 
 OPTIONS = [{}, {"uneven": True}, {"noise": 0.5}, {"every": True}, {"words": True}]
+REBASED = {"model": "dtriv", "rebase_every": 3, "learning_rate": 0.02}
 CHANGES = [{}, {"clip": 0.05, "ema": 0.9, "schedule": "cosine", "recurrent_rate": 0.1, "trainable": ("gamma",)}]
 
 
@@ -110,3 +123,53 @@ def test_seeds_side_by_side_end_as_they_would_alone(options, changes, tmp_path):
             assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
         assert run.result["steps"] == alone.result["steps"]
         assert run.result["best_step"] == alone.result["best_step"]
+
+
+@pytest.mark.parametrize("changes", [REBASED, {"model": "d-linoss", "optimiser": "rmsprop"}], ids=["dtriv", "d-linoss"])
+def test_rivals_side_by_side_end_as_they_would_alone(changes, tmp_path):
+    config = usual(Synthetic(), device="cpu", **changes)
+    _, together = training.fit_seeds(config, range(2), tmp_path / "together")
+    for seed, run in enumerate(together):
+        alone = training.fit(replace(config, seed=seed), tmp_path / f"alone-{seed}")
+        assert run.result["side_by_side"] == 2
+        for name, value in alone.weights().items():
+            torch.testing.assert_close(run.weights()[name], value, **FLOAT32)
+
+
+def test_the_base_that_is_kept_is_that_of_the_weights_that_are_kept(tmp_path):
+    """The best weights may be older than the last change of base."""
+    config = usual(Synthetic(), device="cpu", evaluate_every=2, keep="best", epochs=8, **REBASED)
+    run = training.fit(config, tmp_path / "run")
+    assert run.result["best_step"] // 3 < run.result["steps"] // 3
+    _, _, again = training.evaluate(tmp_path / "run")
+    assert again == run.result["test"]
+    B = training.build(config, training.load(config))
+    B.load_state_dict(run.weights())
+    matrix = B.layer.cell().matrix().double()
+    assert (matrix.T @ matrix - torch.eye(8, dtype=torch.float64)).abs().max() < 1e-5
+
+
+def test_a_rebased_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
+    config = usual(Synthetic(noise=0.1), device="cpu", epochs=6, checkpoint_every=0.0, **REBASED)
+    whole = training.fit(config, tmp_path / "whole")
+
+    def stop(progress):
+        if progress.step == 14:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(config, tmp_path / "parts", stop)
+    parts = training.resume(tmp_path / "parts")
+    assert all(torch.equal(value, parts.weights()[key]) for key, value in whole.weights().items())
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_seeds(config, range(2), tmp_path / "seeds", stop)
+    _, runs = training.resume_seeds(tmp_path / "seeds")
+    for key, value in whole.weights().items():
+        torch.testing.assert_close(runs[0].weights()[key], value, **FLOAT32)
+
+
+@pytest.mark.parametrize("model", LAYERS)
+def test_every_rival_is_trained_tested_and_read_back(model, tmp_path):
+    run = training.fit(usual(Synthetic(size=20), device="cpu", model=model, epochs=1), tmp_path)
+    _, _, again = training.evaluate(tmp_path)
+    assert again == run.result["test"]

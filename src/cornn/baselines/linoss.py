@@ -172,13 +172,14 @@ class LinOSSCell(nn.Module):
             self.weight_ih = self.bias_ih = None
 
     def oscillators(self) -> tuple[Tensor, Tensor, Tensor]:
-        """A, G and d as they act, (hidden) each."""
-        d = torch.sigmoid(self.step)
-        G = torch.zeros_like(d) if self.damping is None else torch.relu(self.damping)
+        """A, G and d as they act, (hidden) each: in float32 at the least, since the stable range is a difference."""
+        A, step = _widened(self.A), _widened(self.step)
+        d = torch.sigmoid(step)
+        G = torch.zeros_like(d) if self.damping is None else torch.relu(_widened(self.damping))
         if self.discretisation == "implicit":
-            return torch.relu(self.A), G, d
+            return torch.relu(A), G, d
         low, high = stable_range(d, G)
-        return torch.minimum(torch.maximum(self.A, low), high), G, d
+        return torch.minimum(torch.maximum(A, low), high), G, d
 
     def sequence(
         self,
@@ -204,7 +205,10 @@ class LinOSSCell(nn.Module):
             return output, torch.cat((end.unsqueeze(0), z.transpose(0, 1), x.transpose(0, 1)))
 
     def _states(self, normed: Tensor, state: Tensor, timespans: Tensor | None) -> tuple[Tensor, Tensor]:
-        """z and x before the first and after every step: (time + 1, batch, 2, hidden), real and imaginary parts."""
+        """z and x before the first and after every step: (time + 1, batch, 2, hidden), real and imaginary parts.
+
+        They are summed in float32 at the least, and rounded to the type of the weights at the end.
+        """
         A, G, d = self.oscillators()
         if timespans is not None:
             # The step that leads to the given state is not made, so its span does not matter.
@@ -215,9 +219,10 @@ class LinOSSCell(nn.Module):
         else:
             F_z, F_x = F_z[1:], F_x[1:]
         driven = functional.linear(normed, self.B.flatten(0, 1)).unflatten(-1, (2, self.hidden_size))
-        first = state[1:].transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0)
+        first = _widened(state[1:].transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0))
         z_first, x_first = first.unbind(2)
-        return scan(M, torch.cat((z_first, F_z * driven)), torch.cat((x_first, F_x * driven)))
+        z, x = scan(M, torch.cat((z_first, F_z * driven)), torch.cat((x_first, F_x * driven)))
+        return z.to(normed.dtype), x.to(normed.dtype)
 
     def _mixed(self, x: Tensor, normed: Tensor) -> Tensor:
         """What the block adds to its input."""
@@ -229,6 +234,10 @@ class LinOSSCell(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, discretisation={self.discretisation!r}"
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 def _at(lengths: Tensor, sequence: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ Source: Arjovsky, Shah and Bengio, Unitary evolution recurrent neural networks, 
 with diagonal phases D, reflections R, the Fourier transform F and a fixed permutation P. h starts from a learned h0.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -107,8 +109,8 @@ class UnitaryRNNCell(StepwiseCell):
 
     def _evolved(self, h: Tensor, rotate: tuple[Tensor, ...], reflect: tuple[Tensor, ...]) -> Tensor:
         """W h, for rows of h."""
-        h = _reflected(torch.fft.fft(h * rotate[0], norm="ortho"), reflect[0])
-        h = torch.fft.ifft(h.index_select(-1, self.permutation) * rotate[1], norm="ortho")
+        h = _reflected(_transformed(torch.fft.fft, h * rotate[0]), reflect[0])
+        h = _transformed(torch.fft.ifft, h.index_select(-1, self.permutation) * rotate[1])
         return _reflected(h, reflect[1]) * rotate[2]
 
 
@@ -120,6 +122,11 @@ def _wide(kind: torch.dtype) -> torch.dtype:
 def _complex(pair: Tensor) -> Tensor:
     real, imaginary = pair.to(_wide(pair.dtype)).chunk(2, -1)
     return torch.complex(real, imaginary)
+
+
+def _transformed(transform: Callable[..., Tensor], h: Tensor) -> Tensor:
+    # Libraries of Fourier transforms refuse a batch of none.
+    return transform(h, norm="ortho") if h.shape[0] else h
 
 
 def _reflected(h: Tensor, vector: Tensor) -> Tensor:

@@ -13,7 +13,10 @@ from cornn.cli.check import CheckCommand
 from cornn.cli.data import DataCommand
 from cornn.cli.doctor import DoctorCommand
 from cornn.cli.evaluate import EvaluateCommand
+from cornn.cli.export import ExportCommand
 from cornn.cli.figure import FigureCommand
+from cornn.cli.fit import FitCommand
+from cornn.cli.predict import PredictCommand
 from cornn.cli.report import ReportCommand
 from cornn.cli.reproduce import ReproduceCommand
 from cornn.cli.resume import ResumeCommand
@@ -28,12 +31,15 @@ data."""
 
 COMMANDS = {
     "evaluate": EvaluateCommand,
+    "fit": FitCommand,
+    "predict": PredictCommand,
     "resume": ResumeCommand,
     "check": CheckCommand,
     "figure": FigureCommand,
     "data": DataCommand,
     "reproduce": ReproduceCommand,
     "report": ReportCommand,
+    "export": ExportCommand,
     "bench": BenchCommand,
     "doctor": DoctorCommand,
 }

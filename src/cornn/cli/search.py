@@ -21,7 +21,7 @@ from rich.table import Table
 from cornn import search, training
 from cornn.cli.shared import SECONDS_BETWEEN_PICTURES, Telling, console_of
 from cornn.cli.train import named_option, settled
-from cornn.paper import RANGES, RECIPES, SOURCES, Recipe
+from cornn.paper import RANGES, RECIPES, SOURCES, Recipe, for_model
 from cornn.search import Follow, Search, Standing
 from cornn.tasks import TASKS
 from cornn.training import Progress, Train
@@ -89,7 +89,8 @@ class SearchCommand:
 
     def _plan(self) -> tuple[Search, Path]:
         name, model = training.task_name(self.train.task), self.train.model
-        base = replace(self.train, settings=settled(self.train.settings, RECIPES[name][self.train.recipe]))
+        start = for_model(RECIPES[name][self.train.recipe], model)
+        base = replace(self.train, settings=settled(self.train.settings, start))
         ranges = search.space(name, model, base.settings)
         searched = {setting: ends for setting, ends in ranges.items() if setting not in self.given}
         study = self.study or f"{name}-{model}-{base.settings.hidden_size}"

@@ -12,7 +12,8 @@ from rich.console import Console
 from cornn import training
 from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
 from cornn.models import SequenceModel, count_parameters
-from cornn.paper import PUBLISHED, RECIPES, SOURCES, Recipe
+from cornn.paper import BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
+from cornn.report.tables import NAMES
 from cornn.runs import read_json
 from cornn.tasks import TASKS, Task
 from cornn.training import Train
@@ -64,7 +65,7 @@ class TrainCommand:
         """The settings before those that the command line names."""
         if self.config is not None:
             return training.from_dictionary(read_json(self.config)).settings
-        return RECIPES[training.task_name(self.train.task)][self.train.recipe]
+        return for_model(RECIPES[training.task_name(self.train.task)][self.train.recipe], self.train.model)
 
 
 def command_type(arguments: Sequence[str]) -> Any:
@@ -103,6 +104,11 @@ def settled(given: Recipe, base: Recipe) -> Recipe:
         changed = {name: getattr(given, name) != getattr(base, name) for name in (one, other)}
         if changed[one] != changed[other] and None not in (getattr(given, one), getattr(given, other)):
             given = replace(given, **{other if changed[one] else one: None})
+    if given.optimiser != base.optimiser:
+        # Moments that were not named are those which are usual with the optimiser that was.
+        usual = dict(zip(("beta1", "beta2"), BETAS[given.optimiser], strict=True))
+        same = {name: value for name, value in usual.items() if getattr(given, name) == getattr(base, name)}
+        given = replace(given, **same)
     return given
 
 
@@ -122,7 +128,8 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
 
 def _network(config: Train) -> str:
     name = {"cornn": "coRNN", "lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}.get(config.model, config.model)
-    return f"{name} with {config.settings.hidden_size} neurons"
+    layers = config.settings.num_layers
+    return f"{name} with {f'{layers} layers of ' if layers > 1 else ''}{config.settings.hidden_size} neurons"
 
 
 def _parameters(model: SequenceModel) -> str:
@@ -142,7 +149,7 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
     model, plan = training.build(config, task), training.plan(config, task)
     console.print(f"{_network(config)}, {_parameters(model)}", highlight=False)
     for row in PUBLISHED.get(task.name, ()):
-        if row.model.lower() == config.model and row.units == config.settings.hidden_size:
+        if NAMES.get(config.model) == row.model and row.units == config.settings.hidden_size:
             case = f" ({row.case})" if row.case else ""
             console.print(
                 f"the paper's {row.model} with {row.units} neurons{case}: {row.parameters / 1000:.0f}k parameters, "

@@ -27,6 +27,9 @@ __all__ = [
     "run",
 ]
 
+LARGE_BATCH = 512
+"""From here on autocast to bfloat16 means the products of the recurrence too: below, tensor cores would idle."""
+
 
 def check_backend(backend: str) -> None:
     """Raises unless there is a backend of this name."""
@@ -97,8 +100,8 @@ def run(
     every: whether the output of every step is wanted; without it `output` may come back empty.
     precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores, and
         weights and states are rounded as they enter them. Sums, states and gradients stay float32. It needs the
-        backend cuda; above 128 neurons there is no such kernel, and float32 is used throughout. So far these kernels
-        have been compiled and run through an emulator only: hold them against "exact" before you rely on them.
+        backend cuda; above 128 neurons there is no such kernel, and float32 is used throughout. Under autocast to
+        bfloat16 on a GPU a batch of 512 or more has "bf16" where this says "exact".
 
     output is (time, batch, hidden), last is (states, batch, hidden), the state after each sequence's last step.
     """
@@ -129,14 +132,20 @@ def run(
                 f"backend {backend!r} has no forward-mode derivatives and no torch.func.grad: use auto, or reference"
             )
         name = "reference"
+    if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and _autocast_to_bfloat16():
+        precision = "bf16"
     if precision != "exact":
         name = f"{name}/{precision}"
-    # The recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what autocast
-    # is for.
+    # Otherwise the recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what
+    # autocast is for, and even then the state is not rounded, only what enters a product.
     with no_autocast(problem.device.type):
         if name == "reference":
             return reference(*arguments, update)
         return recur(arguments, update, name, every, direct)
+
+
+def _autocast_to_bfloat16() -> bool:
+    return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 
 
 def _transformed(arguments: Sequence[Tensor | None]) -> bool:

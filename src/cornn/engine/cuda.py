@@ -45,8 +45,6 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = UPDATES[problem.update]
-    if rule.kernel is None:
-        return False, f"it has no kernel for {problem.update}"
     if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
         return False, f"its kernels of one state serve up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
     if rule.states == 1 and problem.precision != "exact":
@@ -164,7 +162,8 @@ def forward(
     drive = trail[-1]
     if not trail.is_contiguous():
         raise ValueError("the trail has to be contiguous: what is kept is written into it")
-    output = torch.empty_like(drive) if keep or every else drive.new_empty(0)
+    hidden = drive[..., : state.shape[-1]]
+    output = torch.empty_like(hidden, memory_format=torch.contiguous_format) if keep or every else drive.new_empty(0)
     last = torch.empty_like(state, memory_format=torch.contiguous_format)
     arguments = [
         drive,
@@ -175,7 +174,7 @@ def forward(
         _there(lengths, drive.device),
         keep,
     ]
-    _run("forward", update, timespans is not None, False, precision, drive, arguments)
+    _run("forward", update, timespans is not None, False, precision, hidden, arguments)
     return output, last
 
 
@@ -197,7 +196,7 @@ def backward(
 ) -> Gradients:
     trail, output = trail.contiguous(), output.contiguous()
     need = need_parameters or need_timespans
-    grad_drive = torch.empty_like(output)
+    grad_drive = torch.empty_like(trail[-1])
     grad_state = torch.empty_like(state, memory_format=torch.contiguous_format)
     # For each neuron of each sequence, summed below in a fixed order.
     terms = state.new_empty(len(parameters), *state.shape[1:]) if need else None

@@ -107,9 +107,9 @@ class OneState:
     parameters: tuple[str, ...]
     step_: Callable[[Tensor, Tensor, tuple[Tensor, ...], Tensor], object]
     adjoint_: Callable[[Tensor, Tensor, Tensor, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
+    kernel: str  # its name in kernels/one_state.cuh
     drives: int = 1
     products: int = 1
-    kernel: str | None = None  # its name in kernels/update.cuh, if it is there
 
     states = 1
     trail = 1  # besides the output h, what is kept of the pre-activations
@@ -206,8 +206,17 @@ UPDATES: dict[str, Oscillator | OneState] = {
             _fast_grnn_adjoint_,
             kernel="FastGRNN",
         ),
-        OneState("gated", ("epsilon",), _gated_step_, _gated_adjoint_, drives=2),
+        OneState("gated", ("epsilon",), _gated_step_, _gated_adjoint_, kernel="Gated", drives=2),
         OneState("modrelu", ("bias",), _modrelu_step_, _modrelu_adjoint_, kernel="ModReLU"),
-        OneState("lipschitz", ("epsilon",), _lipschitz_step_, _lipschitz_adjoint_, drives=2, products=2),
+        OneState(
+            "lipschitz",
+            ("epsilon",),
+            _lipschitz_step_,
+            _lipschitz_adjoint_,
+            kernel="Lipschitz",
+            drives=2,
+            products=2,
+        ),
     )
 }
+"""Name -> the pointwise part of a recurrence, forward and backward."""

@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -22,10 +22,15 @@ from cornn.precision import exact
 from cornn.seeds import generator
 from cornn.streaming import Stream, open_stream
 
-__all__ = ["Estimator", "PredictionStream", "check_settings"]
+__all__ = ["Estimator", "PredictionStream", "check_settings", "drawn", "parts", "usual_batch"]
 
-FEWEST_FOR_VALIDATION = 20  # sequences; with fewer, a share of them says too little
+VALIDATION_SHARE = 0.1  # unless another one is asked for
+FEWEST_FOR_VALIDATION = 500  # sequences; a tenth of fewer says too little, and is missed where it was taken
 LARGEST_BATCH = 32  # sequences, unless another size is asked for
+
+
+HeldOut = Callable[[int, torch.Generator], Tensor]
+"""(count, generator) -> the rows of the sequences for validation."""
 
 
 class PredictionStream:
@@ -44,6 +49,7 @@ class PredictionStream:
         return self._finish(self.stream(sample, factor), self.stream)
 
     def reset(self) -> None:
+        """Begin a new sequence."""
         self.stream.reset()
 
     def to_bytes(self) -> bytes:
@@ -51,6 +57,7 @@ class PredictionStream:
         return self.stream.to_bytes()
 
     def restore(self, state: bytes) -> None:
+        """Go on where another stream of this estimator was; `to_bytes` gave its state."""
         self.stream.restore(state)
 
 
@@ -61,11 +68,11 @@ class Estimator(BaseEstimator):
     hidden_size, num_layers, bidirectional: of the network.
     dt, gamma, epsilon: step, stiffness and damping, a number or one a neuron; None: `theory.suggest` for the length of
         the training sequences.
-    damping: "explicit" or "implicit"; None: implicit where there are times, since it bears long gaps, else explicit.
+    damping: "explicit" or "implicit"; None: implicit where times are uneven, since it bears long gaps, else explicit.
     epochs, learning_rate, weight_decay: of Adam, with cosine decay.
     batch_size: sequences a step; None: an eighth of them, at most 32.
-    validation_share: of the training sequences, held out to end training in time; 0: none. With fewer than 20 sequences
-        there is none either.
+    validation_share: of the training sequences, held out to end training in time; 0: none. None: a tenth where there
+        are 500 sequences or more, else none.
     patience: epochs without a better validation loss, after which training ends.
     id_column, time_column, value_columns: of a frame in long form: which sequence a row belongs to, when it was taken
         (or None), and its values (None: all other columns).
@@ -81,12 +88,12 @@ class Estimator(BaseEstimator):
     gamma: float | Sequence[float] | None = None
     epsilon: float | Sequence[float] | None = None
     damping: str | None = None
-    epochs: int = 100
+    epochs: int = 200
     batch_size: int | None = None
-    learning_rate: float = 0.01
+    learning_rate: float = 0.003
     weight_decay: float = 0.0
-    validation_share: float = 0.1
-    patience: int = 20
+    validation_share: float | None = None
+    patience: int = 50
     id_column: str | None = None
     time_column: str | None = None
     value_columns: Sequence[str] | None = None
@@ -94,6 +101,9 @@ class Estimator(BaseEstimator):
     backend: str = "auto"
     random_state: Any = None
     verbose: bool = False
+
+    watch: ClassVar[Callable[[dict[str, float]], None] | None] = None
+    """Called with the losses of every epoch as it ends, where a program has set it."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,11 +184,12 @@ class Estimator(BaseEstimator):
         self.preparation_.check(sequences)
         return sequences
 
-    def _train(self, sequences: list[Read], outputs: int, loss: Callable[[Padded, Preparation], Loss], held_out: Any):
-        """held_out: (count, generator) -> the rows of sequences for validation."""
+    def _train(
+        self, sequences: list[Read], outputs: int, loss: Callable[[Padded, Preparation], Loss], held_out: HeldOut
+    ):
         check_settings(self)
         length = max(len(sequence.values) for sequence in sequences)
-        damping = self.damping or ("explicit" if sequences[0].gaps is None else "implicit")
+        damping = self.damping or ("implicit" if _uneven(sequences) else "explicit")
         constants = wanted(
             length, int(self.hidden_size), dt=self.dt, gamma=self.gamma, epsilon=self.epsilon, damping=damping
         )
@@ -191,12 +202,10 @@ class Estimator(BaseEstimator):
         seed = self._seed()
         model, device = network.build(self.backend), device_of(self.device)
         network.start(model, seed)
-        count = round(self.validation_share * len(sequences)) if len(sequences) >= FEWEST_FOR_VALIDATION else 0
-        validation = held_out(count, generator(seed, "validation")) if count else torch.empty(0, dtype=torch.int64)
-        training = torch.tensor(sorted(set(range(len(sequences))) - set(validation.tolist())), dtype=torch.int64)
+        training, validation = parts(len(sequences), self.validation_share, held_out, seed)
         schedule = Schedule(
             self.epochs,
-            self.batch_size or max(1, min(LARGEST_BATCH, len(training) // 8)),
+            self.batch_size or usual_batch(len(training)),
             self.learning_rate,
             self.weight_decay,
             self.patience,
@@ -215,6 +224,8 @@ class Estimator(BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _report(self, row: dict[str, float]) -> None:
+        if self.watch is not None:
+            self.watch(row)
         if self.verbose:
             losses = ", ".join(f"{name} loss {row[name]:.4g}" for name in ("training", "validation") if name in row)
             print(f"epoch {row['epoch']:.0f} of {self.epochs}: {losses}", flush=True)
@@ -238,12 +249,35 @@ def check_settings(settings: Estimator) -> None:
             continue
         if not isinstance(value, numbers.Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number above 0, got {value!r}")
-    if not 0 <= settings.validation_share < 1:
+    if settings.validation_share is not None and not 0 <= settings.validation_share < 1:
         raise ValueError(f"validation_share must be 0 or more and below 1, got {settings.validation_share!r}")
     if not settings.learning_rate > 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate!r}")
 
 
-def drawn(size: int) -> Callable[[int, torch.Generator], Tensor]:
+def parts(size: int, share: float | None, held_out: HeldOut, seed: int) -> tuple[Tensor, Tensor]:
+    """The rows to train on and those to validate on, of `size`."""
+    if share is None:
+        share = VALIDATION_SHARE if size >= FEWEST_FOR_VALIDATION else 0.0
+    count = round(share * size)
+    validation = held_out(count, generator(seed, "validation")) if count else torch.empty(0, dtype=torch.int64)
+    training = torch.tensor(sorted(set(range(size)) - set(validation.tolist())), dtype=torch.int64)
+    return training, validation
+
+
+def usual_batch(size: int) -> int:
+    """Sequences a step, where `size` are trained on."""
+    return max(1, min(LARGEST_BATCH, size // 8))
+
+
+def _uneven(sequences: list[Read]) -> bool:
+    """Whether there are times, and the gaps between them differ by more than rounding."""
+    if sequences[0].gaps is None:
+        return False
+    gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
+    return len(gaps) > 0 and not np.allclose(gaps, np.median(gaps), rtol=1e-3, atol=0)
+
+
+def drawn(size: int) -> HeldOut:
     """Validation rows at random, of `size`."""
     return lambda count, random: torch.randperm(size, generator=random)[:count]

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from cornn.estimators.base import Estimator, PredictionStream
 from cornn.estimators.network import outputs
+from cornn.estimators.sequences import shown
 
-__all__ = ["CoRNNClassifier"]
+__all__ = ["CoRNNClassifier", "stratified"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,8 +45,8 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         self.classes_, target = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"all {len(y)} sequences are of 1 class, {self.classes_[0]!r}: Classifier can't train when only one "
-                "class is present, give sequences of at least two"
+                f"all {len(y)} sequences are of 1 class, {shown(self.classes_[0])}: Classifier can't train when only "
+                "one class is present, give sequences of at least two"
             )
         weight = None
         if self.class_weight is not None:
@@ -59,7 +60,7 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
                 outputs(model, batch, every=False), targets[rows], weight=weights
             )
 
-        self._train(sequences, len(self.classes_), loss, lambda count, random: _stratified(target, count, random))
+        self._train(sequences, len(self.classes_), loss, lambda count, random: stratified(target, count, random))
         return self
 
     def decision_function(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
@@ -72,6 +73,7 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         return _softmax(self._outputs(self._again(X, timespans)))
 
     def predict(self, X: Any, timespans: Any = None) -> NDArray:
+        """The label of each sequence: (sequences)."""
         sequences = self._again(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
 
@@ -115,7 +117,7 @@ def _chances(logits: list[float]) -> NDArray[np.float64]:
     return np.array([power / total for power in powers])
 
 
-def _stratified(target: NDArray, count: int, random: torch.Generator) -> Tensor:
+def stratified(target: NDArray, count: int, random: torch.Generator) -> Tensor:
     """About `count` rows, of each class its share rounded down, and never all of it."""
     drawn = torch.randperm(len(target), generator=random)
     kept = []

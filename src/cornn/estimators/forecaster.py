@@ -1,5 +1,6 @@
 """How sequences go on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -26,11 +27,14 @@ class CoRNNForecaster(Estimator):
     how much they differ from the last known ones.
 
     horizon: how many steps ahead.
+    targets: which features to forecast, by number, or by name where X is a frame in long form; None: all of them. The
+        others are looked at only.
     window: longer sequences are cut into pieces of this many steps for training.
     The other settings are those of `cornn.estimators.base.Estimator`.
     """
 
     horizon: int = 1
+    targets: Sequence[int | str] | None = None
     window: int = 200
 
     def fit(self, X: Any, y: Any = None, timespans: Any = None) -> Self:
@@ -47,7 +51,7 @@ class CoRNNForecaster(Estimator):
             raise ValueError(
                 f"the longest sequence has {longest} steps: nothing follows that horizon=1 could learn from"
             )
-        features = pieces[0][0].values.shape[1]
+        self.targets_ = self._chosen(pieces[0][0].values.shape[1])
 
         def loss(data, preparation):
             targets, known = (part.to(data.input.device) for part in self._targets(pieces, preparation))
@@ -59,17 +63,17 @@ class CoRNNForecaster(Estimator):
 
             return of
 
-        self._train([piece for piece, _ in pieces], self.horizon * features, loss, drawn(len(pieces)))
+        self._train([piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, drawn(len(pieces)))
         return self
 
     def predict(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
-        """The next values of each sequence: (sequences, horizon, features), or (sequences, horizon) if X is an array
+        """The next values of each sequence: (sequences, horizon, targets), or (sequences, horizon) if X is an array
         without features."""
         sequences = self._again(X, timespans)
         last = np.stack([filled(sequence.values, self.preparation_.mean)[-1] for sequence in sequences])
         found = self._ahead(self._outputs(sequences), last)
         flat = isinstance(X, np.ndarray) and X.ndim == 2
-        return found[:, :, 0] if flat else found
+        return found[:, :, 0] if flat and found.shape[2] == 1 else found
 
     def score(self, X: Any, y: Any = None, timespans: Any = None) -> float:
         """R², 1 at best: of the forecasts at every step of X, or with y, what follows X, of those at its end."""
@@ -79,24 +83,44 @@ class CoRNNForecaster(Estimator):
             truth = np.asarray(y, np.float64).reshape(found.shape)
             return _r2(truth.reshape(-1, columns), found.reshape(-1, columns))
         sequences = self._again(X, timespans)
-        every = self._outputs(sequences, every=True)
         truths, founds = [], []
-        for number, sequence in enumerate(sequences):
-            values = filled(sequence.values, self.preparation_.mean)
-            found = self._ahead(every[: len(values), number], values)
+        for sequence, found in zip(sequences, self._at_every_step(sequences), strict=True):
             for ahead in range(1, self.horizon + 1):
-                truths.append(sequence.values[ahead:])
-                founds.append(found[: max(0, len(values) - ahead), ahead - 1])
+                truths.append(sequence.values[ahead:, self.targets_])
+                founds.append(found[: max(0, len(found) - ahead), ahead - 1])
         return _r2(np.concatenate(truths), np.concatenate(founds))
 
+    def forecasts(self, X: Any, timespans: Any = None) -> list[NDArray[np.float64]]:
+        """The forecasts from every step of every sequence: (time, horizon, targets) each."""
+        return self._at_every_step(self._again(X, timespans))
+
     def stream(self) -> PredictionStream:
-        """One sample at a time: the forecast from here, (horizon, features)."""
+        """One sample at a time: the forecast from here, (horizon, targets)."""
         return self._stream(lambda answer, stream: self._ahead(answer[None], stream.seen[None])[0])
 
+    def _at_every_step(self, sequences: list[Read]) -> list[NDArray[np.float64]]:
+        every = self._outputs(sequences, every=True)
+        values = [filled(sequence.values, self.preparation_.mean) for sequence in sequences]
+        return [self._ahead(every[: len(own), number], own) for number, own in enumerate(values)]
+
+    def _chosen(self, features: int) -> list[int]:
+        """`targets` as numbers of features."""
+        if self.targets is None:
+            return list(range(features))
+        names = self.columns_ or []
+        found: list[Any] = [names.index(name) if name in names else name for name in self.targets]
+        for name in found:
+            if not isinstance(name, Integral) or not 0 <= int(name) < features:
+                there = ", ".join(names) or f"0 to {features - 1}"
+                raise ValueError(f"targets has {name!r}, which is no feature: there are {there}")
+        if not found:
+            raise ValueError("targets is empty: name at least one feature, or leave it out to forecast all")
+        return [int(number) for number in found]
+
     def _ahead(self, answers: NDArray, last: NDArray) -> NDArray[np.float64]:
-        """answers: (rows, horizon * features). last: (rows, features)."""
-        change = answers.reshape(len(answers), self.horizon, -1) * self.preparation_.scale
-        return last[:, None] + change
+        """answers: (rows, horizon * targets). last: (rows, features)."""
+        change = answers.reshape(len(answers), self.horizon, -1) * self.preparation_.scale[self.targets_]
+        return last[:, None, self.targets_] + change
 
     def _pieces(self, sequence: Read) -> list[tuple[Read, NDArray]]:
         """Parts of at most `window` steps, each with the values of the steps of it and of the horizon behind it."""
@@ -108,22 +132,22 @@ class CoRNNForecaster(Estimator):
         return found
 
     def _targets(self, pieces: list[tuple[Read, NDArray]], preparation: Preparation) -> tuple[Tensor, Tensor]:
-        """What to answer at every step, and 1 where that is known: (time, pieces, horizon * features)."""
-        steps, features = max(len(piece.values) for piece, _ in pieces), len(preparation.mean)
-        targets = np.full((steps, len(pieces), self.horizon, features), np.nan, np.float32)
+        """What to answer at every step, and 1 where that is known: (time, pieces, horizon * targets)."""
+        steps, own = max(len(piece.values) for piece, _ in pieces), self.targets_
+        targets = np.full((steps, len(pieces), self.horizon, len(own)), np.nan, np.float32)
         for number, (piece, whole) in enumerate(pieces):
-            now = filled(piece.values, preparation.mean)
+            now = filled(piece.values, preparation.mean)[:, own]
             for ahead in range(1, self.horizon + 1):
-                later = whole[ahead : ahead + len(now)]
-                targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale
+                later = whole[ahead : ahead + len(now), own]
+                targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale[own]
         table = torch.from_numpy(targets).flatten(2)
         return table.nan_to_num(), (~table.isnan()).float()
 
     def _learned(self) -> dict[str, Any]:
-        return {}
+        return {"targets": self.targets_}
 
     def _learn(self, learned: dict[str, Any]) -> None:
-        pass
+        self.targets_ = learned["targets"]
 
 
 def _r2(truth: NDArray, found: NDArray) -> float:

@@ -90,7 +90,13 @@ def wanted(
 ) -> dict[str, Any]:
     """dt, gamma, epsilon, damping and init: those that are given, the others from `theory.suggest`."""
     step = None if dt is None else float(torch.as_tensor(dt, dtype=torch.float64).mean())
-    found = suggest(max(2, length), hidden_size, dt=step, damping=damping)
+    length = max(2, length)
+    found = suggest(length, hidden_size, dt=step, damping=damping)
+    if step is None and damping == "implicit":
+        # A force moves a slow neuron by dt / epsilon: as far as with explicit damping, for which the start is made.
+        usual = suggest(length, hidden_size)
+        step = (found.dt * found.epsilon * usual.dt / usual.epsilon) ** 0.5
+        found = suggest(length, hidden_size, dt=step, damping=damping)
     values = {
         "dt": found.dt if dt is None else dt,
         "gamma": found.gamma if gamma is None else gamma,
@@ -195,7 +201,7 @@ def train(
                 best, best_epoch = row["validation"], epoch
                 kept = {name: value.clone() for name, value in model.state_dict().items()}
         history.append(row)
-        schedule.report(row)
+        schedule.report(row | {"epochs": schedule.epochs})
         if len(validation) and epoch - best_epoch >= schedule.patience:
             break
     if kept is not None:

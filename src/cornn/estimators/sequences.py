@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Columns", "Series", "is_frame", "read_sequences", "sequence_ids", "target_of"]
+__all__ = [
+    "Columns",
+    "Series",
+    "gaps_between",
+    "grouped",
+    "is_frame",
+    "numbers",
+    "read_sequences",
+    "sequence_ids",
+    "shown",
+    "target_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +56,11 @@ def is_frame(X: Any) -> bool:
 def sequence_ids(frame: Any, column: str) -> tuple[NDArray, list[NDArray]]:
     """The ids in the order in which they appear, and the rows of each."""
     _require(frame, [column])
-    ids = np.asarray(frame[column])
+    return grouped(np.asarray(frame[column]))
+
+
+def grouped(ids: NDArray) -> tuple[NDArray, list[NDArray]]:
+    """Each id once, in the order in which they appear, and the places of each. (rows)"""
     _, first, number = np.unique(ids, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rows = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
@@ -61,7 +76,7 @@ def target_of(frame: Any, y: Any, column: str) -> Any:
         for name, own in zip(ids, rows, strict=True):
             if (values[own] != values[own[0]]).any():
                 raise ValueError(
-                    f"column {y!r} changes within sequence {_shown(name)}: a target is one value a sequence"
+                    f"column {y!r} changes within sequence {shown(name)}: a target is one value a sequence"
                 )
         return values[[own[0] for own in rows]]
     if hasattr(y, "loc") and set(ids) <= set(y.index):
@@ -141,7 +156,7 @@ def numbers(values: Any, where: str) -> NDArray[np.float64]:
             except (TypeError, ValueError):
                 at = ", ".join(f"{name} {index}" for name, index in zip(("step", "feature"), place, strict=False))
                 error = (
-                    f"{where}, {at}: {_shown(value)} is no number, the argument must be a string of digits or a real "
+                    f"{where}, {at}: {shown(value)} is no number, the argument must be a string of digits or a real "
                     "number (NaN if it is missing)"
                 )
                 raise (ValueError if isinstance(value, str) else TypeError)(error) from None
@@ -188,7 +203,7 @@ def _check_alike(sequences: list[Read]) -> None:
             raise ValueError(f"sequence {number} and sequence 0 differ: only one of them has times")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Without the names of numpy's types."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
@@ -215,7 +230,7 @@ def _long(frame: Any, columns: Columns) -> list[Read]:
     for name, own in zip(ids, rows, strict=True):
         if times is not None:
             own = own[np.argsort(times[own], kind="stable")]
-        gaps = None if times is None else gaps_between(times[own], f"sequence {_shown(name)}")
+        gaps = None if times is None else gaps_between(times[own], f"sequence {shown(name)}")
         found.append(Read(np.stack([column[own] for column in values], 1), gaps))
     return found
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-__all__ = ["plain", "read", "write"]
+__all__ = ["plain", "read", "write", "write_whole"]
 
 KEY = "cornn.estimator"
 
@@ -37,9 +36,18 @@ def write(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str
     """The file appears whole or not at all."""
     path = Path(path)
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {KEY: json.dumps(about)})
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    os.replace(file.name, path)
+    write_whole(path, content)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """The file appears whole or not at all, and may be read by whom the user's other files may be read by."""
+    temporary = path.with_name(f".new-{os.getpid()}-{path.name}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from cornn.paper import RECIPES
+from cornn.paper import RECIPES, for_model
 from cornn.runs import Run, write_json
 from cornn.tasks import TASKS
 
@@ -53,8 +53,8 @@ def changed_options(config: dict) -> dict:
 
 
 def changed_settings(config: dict) -> dict:
-    """The settings, but for the size, that are not those of the recipe."""
-    recipe = asdict(RECIPES[config["task_name"]][config["recipe"]])
+    """The settings, but for the size, that are not those of the recipe with the model's published ones."""
+    recipe = asdict(for_model(RECIPES[config["task_name"]][config["recipe"]], config.get("model", "cornn")))
     known = {key: value for key, value in config["settings"].items() if key in recipe and key != "hidden_size"}
     return {key: value for key, value in known.items() if _plain(recipe[key]) != value}
 

@@ -36,6 +36,8 @@ class Held:
 
 @dataclass(frozen=True)
 class Bound:
+    """A bound that stands: what it says, what it needs, and how it is held against a measurement."""
+
     label: str  # the paper's where it is the paper's, else "ours"
     says: str
     needs: str

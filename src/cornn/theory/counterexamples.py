@@ -21,6 +21,8 @@ __all__ = ["Counterexample", "chaotic_network"]
 
 @dataclass(frozen=True)
 class Counterexample:
+    """What a statement claims in a setting, and what is measured there."""
+
     setting: str
     claimed: float
     measured: float

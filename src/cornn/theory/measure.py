@@ -30,6 +30,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Trajectory:
+    """The states of a network on an input, and the slopes of the activation; index 0 of y and z is the start."""
+
     input: Tensor  # (time, batch, features)
     y: Tensor  # (time + 1, batch, hidden)
     z: Tensor  # (time + 1, batch, hidden)

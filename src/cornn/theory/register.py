@@ -83,6 +83,8 @@ def _damped_weights(network: Network, steps: int) -> Condition:
 
 @dataclass(frozen=True)
 class Statement:
+    """One statement of the paper, what became of it, and its conditions and counterexamples as code."""
+
     label: str
     says: str
     verdict: Verdict

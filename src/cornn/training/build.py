@@ -29,6 +29,7 @@ def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
     return CoRNN(
         task.inputs,
         recipe.hidden_size,
+        recipe.num_layers,
         dt=recipe.dt,
         gamma=gamma,  # pyright: ignore[reportArgumentType] - one of the two is given
         epsilon=recipe.epsilon,
@@ -42,14 +43,22 @@ def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
 
 def _rival(name: str) -> Callable[[Task, Recipe, str], Stack]:
     layer, options = LAYERS[name], RIVALS[name].options
-    return lambda task, recipe, backend: layer(task.inputs, recipe.hidden_size, backend=backend, **options)
+
+    def make(task: Task, recipe: Recipe, backend: str) -> Stack:
+        return layer(task.inputs, recipe.hidden_size, recipe.num_layers, backend=backend, **options)
+
+    return make
+
+
+def _torch(kind: Callable[..., nn.RNNBase]) -> Callable[[Task, Recipe, str], nn.RNNBase]:
+    return lambda task, recipe, backend: kind(task.inputs, recipe.hidden_size, recipe.num_layers)
 
 
 MODELS: dict[str, Callable[[Task, Recipe, str], Stack | nn.RNNBase]] = {
     "cornn": _cornn,
-    "lstm": lambda task, recipe, backend: nn.LSTM(task.inputs, recipe.hidden_size),
-    "gru": lambda task, recipe, backend: nn.GRU(task.inputs, recipe.hidden_size),
-    "rnn": lambda task, recipe, backend: nn.RNN(task.inputs, recipe.hidden_size),
+    "lstm": _torch(nn.LSTM),
+    "gru": _torch(nn.GRU),
+    "rnn": _torch(nn.RNN),
     **{name: _rival(name) for name in LAYERS},
 }
 """Name -> (task, recipe, backend) -> the recurrent layer."""

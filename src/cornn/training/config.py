@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cornn.paper import RECIPES, Recipe, for_model
+from cornn.paper import BETAS, RECIPES, Recipe, for_model
 from cornn.tasks import TASKS, Task
 
 __all__ = ["Train", "as_dictionary", "check", "differences", "from_dictionary", "load", "task_name", "usual"]
@@ -65,6 +65,8 @@ def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
     for pair in (("gamma", "half_lives"), ("steps", "epochs")):
         if any(changes.get(name) is not None for name in pair):
             base = replace(base, **dict.fromkeys(pair))
+    if changes.get("optimiser", base.optimiser) != base.optimiser:
+        base = replace(base, **dict(zip(("beta1", "beta2"), BETAS[changes["optimiser"]], strict=True)))
     settings = {field.name for field in fields(Recipe)}
     return Train(
         task,
@@ -84,12 +86,14 @@ def check(config: Train) -> None:
     if (recipe.steps is None) == (recipe.epochs is None):
         raise ValueError("steps and epochs both set how long to train: give one of them, not both and not none")
     positive: dict[str, float] = {"devices": config.devices}
-    positive |= {name: getattr(recipe, name) for name in ("hidden_size", "batch_size", "learning_rate")}
+    positive |= {name: getattr(recipe, name) for name in ("hidden_size", "num_layers", "batch_size", "learning_rate")}
     positive |= {"steps": recipe.steps} if recipe.steps is not None else {"epochs": recipe.epochs}  # pyright: ignore
     for name, value in positive.items():
         if not value > 0:
             raise ValueError(f"{name} must be above 0, got {value}")
-    natural = {name: getattr(recipe, name) for name in ("warm_up", "drop_after", "clip", "weight_decay")}
+    natural = {
+        name: getattr(recipe, name) for name in ("warm_up", "drop_after", "clip", "weight_decay", "rebase_every")
+    }
     natural |= {"evaluate_every": config.evaluate_every, "checkpoint_every": config.checkpoint_every}
     for name, value in natural.items():
         if not value >= 0:
@@ -97,6 +101,18 @@ def check(config: Train) -> None:
     for name in ("beta1", "beta2", "ema"):
         if not 0 <= getattr(recipe, name) < 1:
             raise ValueError(f"{name} must lie in [0, 1), got {getattr(recipe, name)}")
+    if recipe.optimiser not in BETAS:
+        raise ValueError(f"unknown optimiser {recipe.optimiser!r}: choose one of {', '.join(BETAS)}")
+    if recipe.optimiser == "rmsprop" and recipe.beta1:
+        raise ValueError(f"RMSprop has no first moment, and beta1 is {recipe.beta1}: use --beta1 0")
+    if recipe.rebase_every and config.model != "dtriv":
+        raise ValueError(f"rebase_every is for dtriv, the model is {config.model}: leave it at 0")
+    if recipe.rebase_every and recipe.ema:
+        raise ValueError("an average of weights that are measured from changing places means nothing: use --ema 0")
+    if recipe.rates_by_length is not None and config.model != "cornn":
+        raise ValueError(f"rates_by_length is for coRNN, the model is {config.model}: leave it out")
+    if recipe.rates_by_length is not None and not min(recipe.rates_by_length) >= 0:
+        raise ValueError(f"rates_by_length must not be below 0, got {recipe.rates_by_length}")
     if (recipe.schedule == "drop") != (recipe.drop_after > 0):
         raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
 

@@ -114,7 +114,7 @@ def _evaluate(trainee: Trainee, group: Group, number: int, fabric: Any) -> bool:
         reached = fabric.broadcast(reached)
     trainee.evaluated, trainee.loss, trainee.metric = trainee.step, loss, reached
     if trainee.better(reached):
-        trainee.best = Best(reached, trainee.step, weights.clone())
+        trainee.best = Best(reached, trainee.step, weights.clone(), trainee.buffers())
     if trainee.config.theory:
         trainee.theory = _theory(trainee, own, fresh)
     return True

@@ -10,7 +10,7 @@ from cornn import __version__
 from cornn.models import count_parameters
 from cornn.runs import commit, machine, save_checkpoints
 from cornn.seeds import generator, stream
-from cornn.training.config import as_dictionary, differences
+from cornn.training.config import as_dictionary, differences, from_dictionary
 from cornn.training.evaluate import metric
 from cornn.training.steps import Group, named
 from cornn.training.trainee import Best, Trainee
@@ -27,7 +27,10 @@ def save(trainees: Sequence[Trainee], group: Group, numbers: Sequence[int]) -> N
         if not finite[number]:
             trainee.fail(f"the weights are not finite after step {trainee.step}")
         elif trainee.run is not None:
-            kept = None if best is None else {"metric": best.metric, "step": best.step, "weights": best.weights.cpu()}
+            kept = None
+            if best is not None:
+                kept = {"metric": best.metric, "step": best.step, "weights": best.weights.cpu()}
+                kept["buffers"] = {name: buffer.cpu() for name, buffer in best.buffers.items()}
             content = {
                 "config": as_dictionary(trainee.config),
                 "step": trainee.step,
@@ -36,6 +39,7 @@ def save(trainees: Sequence[Trainee], group: Group, numbers: Sequence[int]) -> N
                 "metric": trainee.metric,
                 "best": kept,
                 "weights": group.weights[number].cpu().clone(),
+                "buffers": {name: buffer.cpu() for name, buffer in trainee.buffers().items()},
                 "first": group.first[number].cpu().clone(),
                 "second": group.second[number].cpu().clone(),
                 "average": None if group.average is None else group.average[number].cpu().clone(),
@@ -47,14 +51,22 @@ def save(trainees: Sequence[Trainee], group: Group, numbers: Sequence[int]) -> N
 
 
 def restore(trainee: Trainee, group: Group, number: int, checkpoint: dict) -> None:
-    changed = differences(checkpoint["config"], as_dictionary(trainee.config))
+    # Read and written again, so that settings which are newer than the checkpoint stand as usual.
+    began = as_dictionary(from_dictionary(checkpoint["config"]))
+    changed = differences(began, as_dictionary(trainee.config))
     if changed:
         raise ValueError(f"the configuration is not the one this run began with: {'; '.join(changed)}")
     trainee.step, trainee.seconds = checkpoint["step"], checkpoint["seconds"]
     trainee.evaluated, trainee.metric = checkpoint["evaluated"], checkpoint["metric"]
     if checkpoint["best"] is not None:
         kept = checkpoint["best"]
-        trainee.best = Best(kept["metric"], kept["step"], kept["weights"].to(group.weights.device))
+        device = group.weights.device
+        buffers = {name: buffer.to(device) for name, buffer in kept.get("buffers", {}).items()}
+        trainee.best = Best(kept["metric"], kept["step"], kept["weights"].to(device), buffers)
+    own = dict(trainee.model.named_buffers())
+    for name, buffer in checkpoint.get("buffers", {}).items():
+        own[name].copy_(buffer)
+    group.take_buffers(number)
     for name in ("weights", "first", "second", "average", "loss"):
         tensor = getattr(group, name)
         if tensor is not None:
@@ -76,13 +88,15 @@ def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int,
         return
     task, recipe, best = trainee.task, trainee.config.settings, trainee.best
     last = (group.weights if group.average is None else group.average)[number]
-    chosen = named(trainee.model, best.weights if recipe.keep == "best" and best is not None else last)
+    chosen = trainee.buffers() | named(trainee.model, last)
+    if recipe.keep == "best" and best is not None:
+        chosen |= best.buffers | named(trainee.model, best.weights)
     random = generator(trainee.config.seed, "testing", device=fabric.device)
     test = metric(task, trainee.model, chosen, task.test().to(fabric.device), random, recipe.batch_size)
     trainee.complete = True
     if trainee.run is None:
         return
-    trainee.run.save_weights({**dict(trainee.model.named_buffers()), **chosen})
+    trainee.run.save_weights(chosen)
     epochs = None if trainee.plan.epoch is None else trainee.step / trainee.plan.epoch
     best_epoch = None if best is None or trainee.plan.epoch is None else best.step / trainee.plan.epoch
     trainee.run.save_result(

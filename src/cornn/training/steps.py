@@ -1,12 +1,14 @@
 """One training step: of one model or of many side by side, launched as it comes or captured in a CUDA graph.
 
-All weights of all models are one tensor (models, numbers), and so are Adam's moments: a step's arithmetic on them is a
-handful of operations whatever the model is made of, and each model keeps its own learning rate, its own data and its
-own norm of the gradient. Everything that a step needs is on the device: nothing is copied to it or read from it.
+All weights of all models are one tensor (models, numbers), and so are the optimiser's moments: a step's arithmetic on
+them is a handful of operations whatever the model is made of, and each model keeps its own learning rate, its own data
+and its own norm of the gradient. Everything that a step needs is on the device: nothing is copied there or read back.
+
+A graph holds the step alone. What is done every so many steps besides, DTRIV's change of base, happens between replays,
+in the memory that the graph reads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -16,11 +18,12 @@ from cornn.paper import Recipe
 from cornn.stacking import Stack
 from cornn.tasks import Batch, Task
 from cornn.tasks.task import Part
+from cornn.training.batches import Pool, batch_dimension, pooled, share_of_loss, stacked
 from cornn.training.schedule import Plan, rates
 
 __all__ = ["Group", "Member", "fits_side_by_side", "named"]
 
-ADAM_EPSILON = 1e-8
+EPSILON = 1e-8  # PyTorch's, of Adam and of RMSprop
 
 
 class Member(NamedTuple):
@@ -50,7 +53,7 @@ def fits_side_by_side(models: Sequence[nn.Module], parts: Sequence[Part]) -> boo
 
 
 class Group:
-    """Models that take their steps together, and their optimiser: Adam with the decay of AdamW.
+    """Models that take their steps together, and their optimiser: Adam or RMSprop, with the decay of AdamW.
 
     fabric: devices, precision and the other processes. Each process takes its share of every batch, and their
         gradients are added up, so that all of them hold the same weights.
@@ -73,19 +76,26 @@ class Group:
         self.orders = list(self.all_orders.split(lengths))
         self.epochs = torch.tensor(lengths, device=device)
         self.begins = self.epochs.cumsum(0) - self.epochs
-        self.pool = _pool([member.part for member in members]) if len(members) > 1 else None
+        self.pool = pooled([member.part for member in members]) if len(members) > 1 else None
         self.table = _table(members).to(device)
-        self.rate = torch.cat(
-            [
-                torch.full((value.numel(),), self.recipe.recurrent_rate if "weight_hh" in name else 1.0)
-                for name, value in members[0].model.named_parameters()
-            ]
-        ).to(device)
+        shares = [
+            torch.full((value.numel(),), _share_of_rate(self.recipe, name, members[0].task.length))
+            for name, value in members[0].model.named_parameters()
+        ]
+        self.slowed = any((share != 1).any() for share in shares)
+        self.rate = torch.cat(shares).to(device)
+        # Of models side by side, one below the other; a model alone is called with its own.
+        self.buffers: dict[str, Tensor] = {}
         self.predict, self.leaves = (_alone if len(members) == 1 else _side_by_side)(self)
         self._replay: Callable[[], None] | None = None
 
     def step(self, number: int) -> None:
         """Take step `number` (from 1)."""
+        self._take(number)
+        if self.recipe.rebase_every and number % self.recipe.rebase_every == 0:
+            self._rebase()
+
+    def _take(self, number: int) -> None:
         counts = [member.plan.count(number) for member in self.members]
         if not (self._full(counts) and self.captures()):
             self._step(counts)
@@ -99,9 +109,14 @@ class Group:
         return all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True))
 
     def captures(self) -> bool:
-        """Whether a step can be captured: one process, a GPU, and batches whose shape does not change."""
+        """Whether a step can be captured: one process, a GPU, and batches whose shape does not change.
+
+        Not PyTorch's own GRU and tanh RNN: once cuDNN has been called with another batch size, a smaller last batch,
+        replays of its GRU give something else than the calls do (seen with PyTorch 2.11). Its LSTM does not.
+        """
         alone = self.fabric.device.type == "cuda" and self.fabric.world_size == 1
-        return alone and not any(member.part.ragged for member in self.members)
+        own = not any(isinstance(member.model.layer, nn.GRU | nn.RNN) for member in self.members)
+        return alone and own and not any(member.part.ragged for member in self.members)
 
     def order(self, model: int, order: Tensor) -> None:
         """The sequences that a model sees from here on, (steps, batch)."""
@@ -115,6 +130,27 @@ class Group:
             self.loss += loss
             self._update(torch.cat([gradient.reshape(len(loss), -1) for gradient in gradients], 1))
 
+    @torch.no_grad()
+    def _rebase(self) -> None:
+        """Measure the matrices of DTRIV from where they are. The optimiser's moments go on, as with its author."""
+        for number, member in enumerate(self.members):
+            model = member.model
+            for parameter, value in zip(model.parameters(), named(model, self.weights[number]).values(), strict=True):
+                parameter.copy_(value)
+            model.layer.rebase_()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+            self.weights[number] = nn.utils.parameters_to_vector(model.parameters())
+            if self.fabric.world_size > 1:  # all processes have to hold the same numbers, to the bit
+                for buffer in model.buffers():
+                    buffer.copy_(self.fabric.broadcast(buffer))
+            self.take_buffers(number)
+
+    @torch.no_grad()
+    def take_buffers(self, number: int) -> None:
+        """What a model has besides its weights has changed: use it as it is now."""
+        for name, buffer in self.members[number].model.named_buffers():
+            if name in self.buffers:
+                self.buffers[name][number] = buffer
+
     def _losses(self, counts: Sequence[int]) -> Tensor:
         """Of each model, (models), from batches that are made one by one."""
         batches, places = [], []
@@ -124,19 +160,19 @@ class Group:
             batches.append(batch)
             places.append(place)
         with self.fabric.autocast():
-            predictions = self.predict(_stacked(batches) if len(batches) > 1 else batches[0])
+            predictions = self.predict(stacked(batches) if len(batches) > 1 else batches[0])
             losses = [
-                _loss(member.task, prediction, batch.target, *place)
+                share_of_loss(member.task, prediction, batch.target, *place)
                 for member, prediction, batch, place in zip(self.members, predictions, batches, places, strict=True)
             ]
         return torch.stack(losses)
 
-    def _pooled_losses(self, pool: "Pool", counts: Sequence[int]) -> Tensor:
+    def _pooled_losses(self, pool: Pool, counts: Sequence[int]) -> Tensor:
         """Of each model, (models), from one batch with the sequences of all: few operations, however many models."""
         models, task = len(self.members), self.members[0].task
         index = self.all_orders.index_select(0, self.begins + self.steps_done % self.epochs)  # (models, batch)
         batch = pool.part.batch((index + pool.begins.unsqueeze(1)).flatten(), self.members[0].random)
-        target = batch.target.unflatten(_batch_dimension(task), (models, -1)).movedim(_batch_dimension(task), 0)
+        target = batch.target.unflatten(batch_dimension(task), (models, -1)).movedim(batch_dimension(task), 0)
         together = Batch(
             batch.input.unflatten(1, (models, -1)),
             target,
@@ -147,7 +183,7 @@ class Group:
             if self._full(counts):
                 return torch.vmap(task.loss)(predictions, target)
             losses = [
-                _loss(task, prediction, wanted, count, count)
+                share_of_loss(task, prediction, wanted, count, count)
                 for prediction, wanted, count in zip(predictions, target, counts, strict=True)
             ]
         return torch.stack(losses)
@@ -161,7 +197,7 @@ class Group:
         start, end = rank * size // world, (rank + 1) * size // world
         mine = Batch(
             batch.input[:, start:end],
-            batch.target.narrow(_batch_dimension(task), start, end - start),
+            batch.target.narrow(batch_dimension(task), start, end - start),
             None if batch.lengths is None else batch.lengths[start:end],
         )
         return mine, (max(0, min(count, end) - start), count)
@@ -176,11 +212,11 @@ class Group:
         decay, size, root = self.table.index_select(0, self.steps_done).squeeze(0).unsqueeze(-1).unbind(1)
         self.first.lerp_(gradient, 1 - recipe.beta1)
         self.second.mul_(recipe.beta2).addcmul_(gradient, gradient, value=1 - recipe.beta2)
-        change = self.first / (self.second.sqrt().div_(root).add_(ADAM_EPSILON))
+        change = self.first / (self.second.sqrt().div_(root).add_(EPSILON))
         change.mul_(size)
         if recipe.weight_decay:
             change.addcmul_(self.weights, decay)
-        if recipe.recurrent_rate != 1:
+        if self.slowed:
             change.mul_(self.rate)
         self.weights.sub_(change)
         if self.average is not None:
@@ -212,8 +248,19 @@ class Group:
         return graph.replay
 
 
+def _share_of_rate(recipe: Recipe, name: str, length: int) -> float:
+    """Of the learning rate, for the parameter of this name."""
+    kinds = ("weight_ih", "bias", "weight_hh") if name.startswith("layer.") else ()
+    kind = next((kind for kind in kinds if kind in name), None)
+    share = recipe.recurrent_rate if kind == "weight_hh" else 1.0
+    if kind is not None and recipe.rates_by_length is not None:
+        V, b, W = recipe.rates_by_length
+        share *= min({"weight_ih": V, "bias": b, "weight_hh": W}[kind] / length, 1.0)
+    return share
+
+
 def _table(members: Sequence[Member]) -> Tensor:
-    """For each step and model the rate of decay, Adam's step size, and the root that corrects its second moment.
+    """For each step and model the rate of decay, the step size, and the root that corrects Adam's second moment.
 
     A model that is done before the others holds its last values, which no one uses: (steps, models, 3).
     """
@@ -224,38 +271,10 @@ def _table(members: Sequence[Member]) -> Tensor:
         own = torch.cat((own, own[-1:].expand(most - len(own))))
         step = torch.arange(1, most + 1, dtype=torch.float64)
         table[:, number, 0] = own * recipe.weight_decay
-        table[:, number, 1] = own / (1 - recipe.beta1**step)
-        table[:, number, 2] = (1 - recipe.beta2**step).sqrt()
+        corrected = recipe.optimiser == "adam"
+        table[:, number, 1] = own / (1 - recipe.beta1**step) if corrected else own
+        table[:, number, 2] = (1 - recipe.beta2**step).sqrt() if corrected else 1.0
     return table.float()
-
-
-class Pool(NamedTuple):
-    """The training parts of several models below each other."""
-
-    part: Part
-    begins: Tensor  # where each model's rows begin, (models)
-
-
-def _pool(parts: Sequence[Part]) -> Pool | None:
-    """One part with the rows of all, if the sequences of all are made alike and without chance."""
-    first = parts[0]
-    for part in parts:
-        alike = part.make is first.make and part.rows and not (part.draws or part.ragged)
-        if not alike or part.shared.keys() != first.shared.keys():
-            return None
-        if not all(torch.equal(value, first.shared[name]) for name, value in part.shared.items()):
-            return None
-    rows = {name: torch.cat([part.rows[name] for part in parts]) for name in first.rows}
-    sizes = torch.tensor([part.size for part in parts], device=next(iter(rows.values())).device)
-    return Pool(replace(first, size=int(sizes.sum()), rows=rows), sizes.cumsum(0) - sizes)
-
-
-def _stacked(batches: Sequence[Batch]) -> Batch:
-    """Batches of several models as one: input (time, models, batch, features), the others with models in front."""
-    lengths = None
-    if batches[0].lengths is not None:
-        lengths = torch.stack([batch.lengths for batch in batches])  # pyright: ignore[reportArgumentType]
-    return Batch(torch.stack([batch.input for batch in batches], 1), torch.stack([b.target for b in batches]), lengths)
 
 
 Predict = Callable[[Batch], Tensor]
@@ -273,7 +292,7 @@ def _alone(group: Group) -> tuple[Predict, list[Tensor]]:
 def _side_by_side(group: Group) -> tuple[Predict, list[Tensor]]:
     """Many models of one shape in one call, which reaches the engine as one launch."""
     models = [member.model for member in group.members]
-    _, buffers = torch.func.stack_module_state(models)
+    _, group.buffers = torch.func.stack_module_state(models)
     views = named(models[0], group.weights)
     leaves = {name: view.detach().requires_grad_() for name, view in views.items()}
 
@@ -282,22 +301,6 @@ def _side_by_side(group: Group) -> tuple[Predict, list[Tensor]]:
 
     def predict(batch: Batch) -> Tensor:
         dims = (0, 0, 1, None if batch.lengths is None else 0)
-        return torch.vmap(call, in_dims=dims)(leaves, buffers, batch.input, batch.lengths)
+        return torch.vmap(call, in_dims=dims)(leaves, group.buffers, batch.input, batch.lengths)
 
     return predict, list(leaves.values())
-
-
-def _batch_dimension(task: Task) -> int:
-    """Of predictions and targets."""
-    return 1 if task.read == "every" else 0
-
-
-def _loss(task: Task, prediction: Tensor, target: Tensor, count: int, total: int) -> Tensor:
-    """What the first `count` sequences, here, contribute to the mean over `total` of them, in all processes."""
-    if count == 0:
-        return prediction.sum() * 0.0
-    dimension = _batch_dimension(task)
-    if count < prediction.shape[dimension]:
-        prediction, target = prediction.narrow(dimension, 0, count), target.narrow(dimension, 0, count)
-    loss = task.loss(prediction, target)
-    return loss if count == total else loss * (count / total)

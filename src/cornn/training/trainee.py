@@ -25,6 +25,7 @@ class Best:
     metric: float
     step: int
     weights: Tensor  # (numbers)
+    buffers: dict[str, Tensor]  # what the model had besides, which may change too: DTRIV's bases
 
 
 @dataclass
@@ -73,6 +74,10 @@ class Trainee:
         if self.best is None:
             return True
         return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
+
+    def buffers(self) -> dict[str, Tensor]:
+        """What the model has now besides its weights, by name."""
+        return {name: buffer.detach().clone() for name, buffer in self.model.named_buffers()}
 
     def fail(self, what: str) -> None:
         """Give up: `what` says why."""

@@ -9,7 +9,7 @@
 // Blocks that a multiprocessor should hold at once.
 constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 || ROWS * FOR_PARAMETERS > 1 ? 2 : 1);
 constexpr bool LOOKS_BACK = FOR_PARAMETERS || Update::LOOKS_BACK;
-enum Field { KEPT, GRAD, BEFORE_Z, BEFORE_Y, SPAN = LOOKS_BACK ? 4 : 2 };
+enum Field { KEPT, GRAD = DRIVES, BEFORE_Z, BEFORE_Y, SPAN = GRAD + (LOOKS_BACK ? 3 : 1) };
 typedef Ahead<SPAN + SPANS> Inputs;
 constexpr int AHEAD = Inputs::AHEAD;  // even: buffers and slots turn together
 // Several sequences make both products of one fetch, where the registers allow it.
@@ -21,7 +21,7 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
 }
 
 // grad_output: (steps, groups, batch, size), grad_last: (STATES, groups, batch, size), either may be null.
-// kept, trail_z, output: what the forward pass kept; state: as there. grad_drive, grad_state: results.
+// kept, trail_z, output: what the forward pass kept; state: as there. grad_drive (as the drive), grad_state: results.
 // grad_parameters: (PARAMETERS of the update, groups, batch, size), to be summed over the batch. for_spans:
 // (steps, groups, batch, size), to be summed over the last dimension, or null.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -29,7 +29,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
          const float* state, const float* weight, const float* parameters, const float* timespans,
          const long long* lengths, float* grad_drive, float* grad_state, float* grad_parameters, float* for_spans,
          long long steps, long long groups, long long batch, long long hidden) {
-    __shared__ __align__(16) float delta[2][ROWS][SIZE];
+    __shared__ __align__(16) float delta[2][PRODUCTS][ROWS][SIZE];
     __shared__ Inputs inputs;
     const Place place(0);
     const int size = (int)hidden;
@@ -39,8 +39,8 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 
     const Update update(parameters + group * hidden, groups * hidden, place.neuron, size);
     Weights w_y, w_z;
-    load_backward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? parameters + group * hidden : nullptr,
-                  size, place);
+    load_backward(w_y, w_z, weight + group * STATES * PRODUCTS * hidden * hidden,
+                  EARLY ? parameters + group * hidden : nullptr, size, place);
 
     int end = steps;
     if (lengths) {
@@ -64,17 +64,21 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     // Where the next values of the first sequence are read and written: pointers that move, as in the forward pass.
     const long long first_row = group * batch + first + place.sequence(0);
     const long long first_own = first_row * hidden + place.neuron, last_at = first_own + (end - 1) * stride;
-    const float *next_kept = kept + last_at, *next_grad = grad_output + last_at;
+    const long long first_drive = first_row * DRIVES * hidden + place.neuron;
+    const long long last_drive = first_drive + (end - 1) * DRIVES * stride;
+    const float *next_kept = kept + last_drive, *next_grad = grad_output + last_at;
     const float *next_y = output + last_at - stride, *next_z = zs + last_at - stride;
     const float* next_span = timespans + first_row + (end - 1) * rows;
-    float *to_drive = grad_drive + last_at, *to_span = for_spans + last_at;
+    float *to_drive = grad_drive + last_drive, *to_span = for_spans + last_at;
 
     // What belongs to step n; the state before it is that after step n - 1. The pointers are those of step n.
     auto ask = [&](int slot, int n) {
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const bool wanted = n >= 0 && valid[i];
-            inputs.ask(slot, KEPT, i, next_kept + i * hidden, wanted);
+#pragma unroll
+            for (int d = 0; d < DRIVES; ++d)
+                inputs.ask(slot, KEPT + d, i, next_kept + (i * DRIVES + d) * hidden, wanted);
             inputs.ask(slot, GRAD, i, next_grad + i * hidden, wanted && given);
             if (SPANS) inputs.ask(slot, SPAN, i, next_span + i, wanted);
             if (LOOKS_BACK) {
@@ -85,7 +89,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             }
         }
         inputs.asked();
-        next_kept -= stride;
+        next_kept -= DRIVES * stride;
         next_grad -= stride;
         next_span -= rows;
         next_y -= stride;
@@ -108,13 +112,17 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             // Past the end of all sequences of this block the state stands still.
             for (int n = (int)steps - 1; n >= end; --n) {
                 if (given) (STATES == 2 ? grad_y[i] : grad_z[i]) += grad_output[own + n * stride];
-                if (writes) grad_drive[own + n * stride] = 0.f;
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d)
+                    if (writes) grad_drive[first_drive + (i * DRIVES + d) * hidden + n * DRIVES * stride] = 0.f;
                 if (writes && for_spans) for_spans[own + n * stride] = 0.f;
             }
             if (LOOKS_BACK && end > 0) z[i] = zs[own + (end - 1) * stride];
         }
         stores[i] = valid[i] && writes;
-        if (writes) delta[0][place.sequence(i)][place.neuron] = 0.f;
+#pragma unroll
+        for (int p = 0; p < PRODUCTS; ++p)
+            if (writes) delta[0][p][place.sequence(i)][place.neuron] = 0.f;
     }
 #pragma unroll
     for (int k = 0; k < AHEAD; ++k) ask(k, end - 1 - k);
@@ -144,11 +152,12 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         for (int k = 0; k < AHEAD; ++k) {
             const int n = end - 1 - start - k;
             if (n < 0) break;
-            float kept_now[OWN], grad_now[OWN], span_now[OWN];
+            float kept_now[OWN][DRIVES], grad_now[OWN], span_now[OWN];
             Update::Before before[OWN];
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
-                kept_now[i] = inputs.get(k, KEPT, i);
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d) kept_now[i][d] = inputs.get(k, KEPT + d, i);
                 grad_now[i] = inputs.get(k, GRAD, i);
                 span_now[i] = SPANS ? inputs.get(k, SPAN, i) : 1.f;
                 before[i] = {0.f, 0.f};
@@ -158,8 +167,9 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             clear(sums_z);
             float4 values[QUADS];
             if (ROWS == 1) {
-                load_values(values, delta[k % 2][0], place);
+                load_values(values, delta[k % 2][PRODUCTS - 1][0], place);
                 product(sums_z, w_z, values, 0);
+                if (PRODUCTS == 2) load_values(values, delta[k % 2][0][0], place), product(sums_z, w_y, values, 0);
                 if (EARLY) {
                     complete();
                     reduce_over(for_z, sums_z, sums_y, w_y, values, nothing);
@@ -167,9 +177,12 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             } else {
 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) {
-                    load_values(values, delta[k % 2][place.sequence(r)], place);
+                    load_values(values, delta[k % 2][PRODUCTS - 1][place.sequence(r)], place);
                     product(sums_z, w_z, values, r);
                     if (EARLY && TOGETHER) product(sums_y, w_y, values, r);
+                    if (PRODUCTS == 1) continue;
+                    load_values(values, delta[k % 2][0][place.sequence(r)], place);
+                    product(sums_z, w_y, values, r);
                 }
                 if (EARLY) reduce(for_z, sums_z);
             }
@@ -177,7 +190,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 clear(sums_y);
 #pragma unroll
                 for (int r = 0; r < ROWS && STATES == 2; ++r) {
-                    if (ROWS > 1) load_values(values, delta[k % 2][place.sequence(r)], place);
+                    if (ROWS > 1) load_values(values, delta[k % 2][0][place.sequence(r)], place);
                     product(sums_y, w_y, values, r);
                 }
                 reduce(for_z, sums_z);
@@ -191,27 +204,38 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 (STATES == 2 ? grad_y[i] : grad_z[i]) += grad_now[i];
                 if (!EARLY && STATES == 2) grad_y[i] += for_y[i];
                 float total_z = grad_z[i], for_span = 0.f;
-                float found = Update::adjoint(step, kept_now[i], before[i], for_z[i], grad_y[i], total_z);
-                if (!live) found = 0.f;
-                if (writes) delta[(k + 1) % 2][place.sequence(i)][place.neuron] = found;
-                if (stores[i]) to_drive[i * hidden] = found;
+                float found[DRIVES];
+                reverse<Update>(step, kept_now[i], before[i], for_z[i], grad_y[i], total_z, found);
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d)
+                    if (!live) found[d] = 0.f;
+                // A product that two drives share takes the sum of what they give.
+                const bool sum_of_two = DRIVES > PRODUCTS;
+#pragma unroll
+                for (int p = 0; p < PRODUCTS; ++p) {
+                    const float published = sum_of_two ? found[0] + found[DRIVES - 1] : found[p];
+                    if (writes) delta[(k + 1) % 2][p][place.sequence(i)][place.neuron] = published;
+                }
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d)
+                    if (stores[i]) to_drive[(i * DRIVES + d) * hidden] = found[d];
                 if (FOR_PARAMETERS && EARLY) late_y[i] = live ? grad_y[i] : 0.f, late_z[i] = live ? z[i] : 0.f;
                 if (live) {
                     if (FOR_PARAMETERS && !SPANS) {
-                        Update::add(sum[i], step, kept_now[i], before[i], total_z);
+                        add<Update>(sum[i], step, kept_now[i], before[i], total_z);
                         if (!EARLY) Update::add_late(sum[i], z[i], grad_y[i]);
                     }
                     if (FOR_PARAMETERS && SPANS) {
                         Update::Step one{};
                         float terms[Update::PARAMETERS];
-                        Update::add(one, step, kept_now[i], before[i], total_z);
+                        add<Update>(one, step, kept_now[i], before[i], total_z);
                         Update::add_late(one, z[i], grad_y[i]);
                         update.gradients(one, span_now[i], terms, for_span);
 #pragma unroll
                         for (int p = 0; p < Update::PARAMETERS; ++p) totals[i][p] += terms[p];
                     }
                     grad_z[i] = total_z;
-                    Update::carry(step, kept_now[i], grad_y[i], grad_z[i]);
+                    carry<Update>(step, kept_now[i], grad_y[i], grad_z[i]);
                 }
                 if (FOR_PARAMETERS && SPANS && for_spans && stores[i]) to_span[i * hidden] = for_span;
                 z[i] = before[i].z;
@@ -219,12 +243,12 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             if (EARLY && ROWS > 1) {
 #pragma unroll
                 for (int r = 0; r < ROWS && !TOGETHER; ++r) {
-                    load_values(values, delta[k % 2][place.sequence(r)], place);
+                    load_values(values, delta[k % 2][0][place.sequence(r)], place);
                     product(sums_y, w_y, values, r);
                 }
                 complete();
             }
-            to_drive -= stride;
+            to_drive -= DRIVES * stride;
             to_span -= stride;
             ask(k, n - AHEAD);
             inputs.wait();
@@ -239,9 +263,12 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         float4 values[QUADS];
-        load_values(values, delta[end % 2][place.sequence(r)], place);
+        load_values(values, delta[end % 2][PRODUCTS - 1][place.sequence(r)], place);
         product(sums_z, w_z, values, r);
         if (STATES == 2) product(sums_y, w_y, values, r);
+        if (PRODUCTS == 1) continue;
+        load_values(values, delta[end % 2][0][place.sequence(r)], place);
+        product(sums_z, w_y, values, r);
     }
     reduce(for_z, sums_z);
     for (int i = 0; i < OWN; ++i) for_y[i] = 0.f;

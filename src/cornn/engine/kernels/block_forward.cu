@@ -10,7 +10,7 @@
 
 // Blocks that a multiprocessor should hold at once.
 constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 ? 2 : 1);
-typedef Ahead<SPANS ? 2 : 1> Inputs;  // the drive, and the span
+typedef Ahead<DRIVES + SPANS> Inputs;  // the drives, and the span
 constexpr int AHEAD = Inputs::AHEAD;  // even: buffers and slots turn together
 
 struct Published {
@@ -28,8 +28,9 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
                        *reinterpret_cast<const float4*>(&state[place.sequence(r)][4 * place.quad(q)]));
 }
 
-// drive: (steps, groups, batch, size), overwritten by what is kept of the activation if `keep_trail`.
-// trail_z, output: the same shape, or null (trail_z with one state, too). last, state: (STATES, groups, batch, size).
+// drive: (steps, groups, batch, DRIVES * size), overwritten by what is kept of the activation if `keep_trail`.
+// trail_z, output: (steps, groups, batch, size), or null (trail_z with one state, too). last, state: (STATES, groups,
+// batch, size). weight: (groups, PRODUCTS * size, STATES * size).
 // timespans: (steps, groups, batch) if SPANS. lengths: (groups, batch) or null.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 forward(float* drive, float* trail_z, float* output, float* last, const float* state, const float* weight,
@@ -45,8 +46,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 
     const Update update(parameters + group * hidden, groups * hidden, place.neuron, size);
     Weights w_y, w_z;
-    load_forward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? parameters + group * hidden : nullptr,
-                 size, place);
+    load_forward(w_y, w_z, weight + group * STATES * PRODUCTS * hidden * hidden,
+                 EARLY ? parameters + group * hidden : nullptr, size, place);
 
     int end = steps;
     if (lengths) {
@@ -66,8 +67,9 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     // argument of the kernel would wait for constant memory in every step.
     const long long first_row = group * batch + first + place.sequence(0);
     const long long first_own = first_row * hidden + place.neuron;
-    const float *next_drive = drive + first_own, *next_span = timespans + first_row;
-    float *to_kept = drive + first_own, *to_z = trail_z + first_own, *to_y = output + first_own;
+    const long long first_drive = first_row * DRIVES * hidden + place.neuron;
+    const float *next_drive = drive + first_drive, *next_span = timespans + first_row;
+    float *to_kept = drive + first_drive, *to_z = trail_z + first_own, *to_y = output + first_own;
     if (PAIR && place.part == 0) to_y = to_z;
     bool stores_y[OWN], stores_z[OWN], stores_kept[OWN];
 #pragma unroll
@@ -94,11 +96,13 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     auto ask = [&](int slot, int n) {
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            inputs.ask(slot, 0, i, next_drive + i * hidden, n < end && valid[i]);
-            if (SPANS) inputs.ask(slot, 1, i, next_span + i, n < end && valid[i]);
+#pragma unroll
+            for (int d = 0; d < DRIVES; ++d)
+                inputs.ask(slot, d, i, next_drive + (i * DRIVES + d) * hidden, n < end && valid[i]);
+            if (SPANS) inputs.ask(slot, DRIVES, i, next_span + i, n < end && valid[i]);
         }
         inputs.asked();
-        next_drive += stride;
+        next_drive += DRIVES * stride;
         next_span += rows;
     };
 #pragma unroll
@@ -119,29 +123,37 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             if (n >= end) break;
             const Published& before = published[k % 2];
             Published& after = published[(k + 1) % 2];
-            float now[OWN];
+            float now[OWN][DRIVES];
 #pragma unroll
-            for (int i = 0; i < OWN; ++i) now[i] = inputs.get(k, 0, i);
+            for (int i = 0; i < OWN; ++i)
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d) now[i][d] = inputs.get(k, d, i);
             product(sums, w_z, before.z, place);
             if (!EARLY && STATES == 2) product(sums, w_y, before.y, place);
-            float pre[OWN];
-            if (EARLY && ROWS == 1) {
+            float pre[OWN], first_pre[OWN];  // of the second block of rows, and of the first if there are two
+            if ((EARLY || PRODUCTS == 2) && ROWS == 1) {
+                // What waits for the exchange is the tanh; the other block's product is needed only after that.
                 float4 values[QUADS];
-                load_values(values, before.y[0], place);
-                Sums early;
-                clear(early);
-                reduce_over(pre, sums, early, w_y, values, nothing);
-                copy(sums, early);
+                load_values(values, EARLY ? before.y[0] : before.z[0], place);
+                Sums others;
+                clear(others);
+                reduce_over(pre, sums, others, w_y, values, nothing);
+                if (EARLY) copy(sums, others);
+                else reduce(first_pre, others), clear(sums);
             } else {
                 reduce(pre, sums);
                 clear(sums);
                 if (EARLY) product(sums, w_y, before.y, place);
+                if (PRODUCTS == 2) product(sums, w_y, before.z, place), reduce(first_pre, sums), clear(sums);
             }
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
                 float next_y = y[i], next_z = z[i];
-                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS, i)) : fixed;
-                const float kept = Update::forward(step, pre[i] + now[i], next_y, next_z);
+                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS * DRIVES, i)) : fixed;
+                float kept[DRIVES];
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d) now[i][d] += d + 1 < PRODUCTS ? first_pre[i] : pre[i];
+                advance<Update>(step, now[i], next_y, next_z, kept);
                 if (ROWS == 1 || n < length[i]) y[i] = next_y, z[i] = next_z;
                 const int r = place.sequence(i);
                 if (PAIR) {
@@ -154,11 +166,13 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
                     if (stores_y[i]) to_y[i * hidden] = STATES == 2 ? y[i] : z[i];
                     if (stores_z[i]) to_z[i * hidden] = z[i];
                 }
-                if (stores_kept[i]) to_kept[i * hidden] = kept;
+#pragma unroll
+                for (int d = 0; d < DRIVES; ++d)
+                    if (stores_kept[i]) to_kept[(i * DRIVES + d) * hidden] = kept[d];
             }
             to_y += stride;
             to_z += stride;
-            to_kept += stride;
+            to_kept += DRIVES * stride;
             ask(k, n + AHEAD);
             inputs.wait();
             __syncthreads();

@@ -17,7 +17,8 @@ static_assert(ROWS == SHARE && OWN == 1, "a lane owns one sequence of a set");
 static_assert(CLUSTER % 4 == 0, "whole messages");
 
 typedef float4 Buffer[ALL_QUADS][ROWS];
-constexpr int BYTES = sizeof(Buffer);
+constexpr unsigned BYTES = sizeof(Buffer);
+extern __shared__ __align__(128) unsigned char memory[];
 
 // The tiles of W, or of its transpose: in registers, or above 256 neurons in shared memory, each thread's own.
 constexpr bool STORED = SIZE > 256;
@@ -82,16 +83,26 @@ __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned
         ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
 }
 
+// Keeps a lane's constant in its register: the compiler would make it anew in every step, in ten instructions, where the
+// step is bound by their number. Where registers are scarce it may.
+__device__ __forceinline__ void keep(unsigned& value) {
+    if (!STORED) asm("" : "+r"(value));
+}
+
 // What a warp sends: each of its 8 pieces of 16 bytes goes to every block, four blocks at a time.
 struct Messenger {
-    unsigned remote[REMOTE];  // where this block's shared memory begins in the blocks that this lane sends to
+    unsigned remote[REMOTE];  // where this block's buffers begin in the blocks that this lane sends to
     unsigned offset;          // of the piece in a buffer
-    int source;               // the lane that has the piece's first value; the others are STRIDE lanes apart
+    unsigned source[4];       // the lanes that have the piece's values
     static constexpr int STRIDE = 32 / TILE;
 
     __device__ Messenger(unsigned memory, int first, const Place& place) {
         const int part = place.lane % 8 % SHARE, quad = place.lane % 8 / SHARE;
-        source = quad % (TILE / 4) * 4 * STRIDE + part * GROUPS + quad / (TILE / 4);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            source[i] = quad % (TILE / 4) * 4 * STRIDE + part * GROUPS + quad / (TILE / 4) + i * STRIDE;
+            keep(source[i]);
+        }
         offset = (((first + threadIdx.x / 32 * GROUPS * TILE) / 4 + quad) * ROWS + part) * sizeof(float4);
 #pragma unroll
         for (int i = 0; i < REMOTE; ++i) remote[i] = remote_address(memory, place.lane / 8 + 4 * i);
@@ -100,25 +111,42 @@ struct Messenger {
     // `buffer` and `barrier` are offsets from the beginning of shared memory.
     __device__ __forceinline__ void operator()(float found, unsigned buffer, unsigned barrier) const {
         float4 v;
-        v.x = __shfl_sync(ALL, found, source);
-        v.y = __shfl_sync(ALL, found, source + STRIDE);
-        v.z = __shfl_sync(ALL, found, source + 2 * STRIDE);
-        v.w = __shfl_sync(ALL, found, source + 3 * STRIDE);
+        v.x = __shfl_sync(ALL, found, source[0]);
+        v.y = __shfl_sync(ALL, found, source[1]);
+        v.z = __shfl_sync(ALL, found, source[2]);
+        v.w = __shfl_sync(ALL, found, source[3]);
 #pragma unroll
         for (int i = 0; i < REMOTE; ++i) send(remote[i] + buffer + offset, v, remote[i] + barrier);
     }
 };
 
-__device__ __forceinline__ void product(Sums& sums, const Weights& weights, const Buffer& values, const Place& place) {
+// Where a lane finds its values in a buffer, which is given by its offset from the end of the weights.
+struct Reader {
+    unsigned lane[ROWS];
+
+    __device__ explicit Reader(const Place& place) {
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            lane[r] = (place.quad(0) * ROWS + place.sequence(r)) * sizeof(float4);
+            keep(lane[r]);
+        }
+    }
+    __device__ __forceinline__ float4 operator()(unsigned buffer, int q, int r) const {
+        const unsigned char* from = memory + STORED_BYTES + (buffer + lane[r]) + q * LANES * ROWS * sizeof(float4);
+        return *reinterpret_cast<const float4*>(from);
+    }
+};
+
+__device__ __forceinline__ void product(Sums& sums, const Weights& weights, unsigned buffer, const Reader& values) {
 #pragma unroll
     for (int q = 0; q < QUADS; ++q)
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) accumulate(sums, weights, q, r, values[place.quad(q)][place.sequence(r)]);
+        for (int r = 0; r < ROWS; ++r) accumulate(sums, weights, q, r, values(buffer, q, r));
 }
 
 __device__ __forceinline__ void product(
-    Sums& sums, const FirstWeights& weights, const Buffer& values, const Place& place) {
-    if (!STORED) return product(sums, weights.held, values, place);
+    Sums& sums, const FirstWeights& weights, unsigned buffer, const Reader& values) {
+    if (!STORED) return product(sums, weights.held, buffer, values);
     // Registers are scarce, with spans even more: nothing is to be fetched far ahead.
     constexpr int TOGETHER = SPANS ? ROWS / 2 : ROWS;
 #pragma unroll 1
@@ -127,7 +155,7 @@ __device__ __forceinline__ void product(
         for (int first = 0; first < ROWS; first += TOGETHER) {
             float4 v[TOGETHER];
 #pragma unroll
-            for (int r = 0; r < TOGETHER; ++r) v[r] = values[place.quad(q)][place.sequence(first + r)];
+            for (int r = 0; r < TOGETHER; ++r) v[r] = values(buffer, q, first + r);
 #pragma unroll
             for (int j = 0; j < TILE; ++j) {
                 const float4 w = weights.stored[q][j][threadIdx.x];

@@ -15,7 +15,6 @@ struct Memory {
     Inputs inputs;
 };
 constexpr unsigned ARRIVED = SETS * BUFFERS * BYTES;
-extern __shared__ __align__(128) unsigned char memory[];
 
 // Arguments as in block_backward.cu.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -42,6 +41,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 
     const unsigned base = shared_address(memory + STORED_BYTES);
     const Messenger messenger(base, first_neuron, place);
+    const Reader values(place);
     if (threadIdx.x == 0) {
         for (int b = 0; b < SETS * BUFFERS; ++b) {
             barrier_init(base + ARRIVED + 8 * b);
@@ -108,22 +108,22 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     Sums sums;
     float for_y[1], for_z[1];
     for (int s = 0; s < end; ++s) {
-        const int n = end - 1 - s, b = s % BUFFERS, next = (s + 1) % BUFFERS, turn = s % Inputs::AHEAD;
+        const int n = end - 1 - s, turn = s % Inputs::AHEAD;
+        const unsigned now = (unsigned)s % BUFFERS, next = (s + 1u) % BUFFERS, parity = (s - 1u) / BUFFERS % 2;
         shared.inputs.wait();
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
-            const Buffer& delta = shared.delta[i][b];
-            const unsigned arrived = ARRIVED + 8 * i * BUFFERS;
+            const unsigned delta = (i * BUFFERS + now) * BYTES, arrived = ARRIVED + 8 * i * BUFFERS;
             if (s > 0) {
-                barrier_wait(base + arrived + 8 * b, (s - 1) / BUFFERS % 2);
-                if (threadIdx.x == 0) barrier_expect(base + arrived + 8 * b, BYTES);
+                barrier_wait(base + arrived + 8 * now, parity);
+                if (threadIdx.x == 0) barrier_expect(base + arrived + 8 * now, BYTES);
             }
             clear(sums);
-            product(sums, w_z, delta, place);
+            product(sums, w_z, delta, values);
             reduce(for_z, sums);
             if (!EARLY) {
                 clear(sums);
-                product(sums, w_y, delta, place);
+                product(sums, w_y, delta, values);
                 reduce(for_y, sums);
             }
             const float kept_now = shared.inputs.get(turn, KEPT, i);
@@ -140,7 +140,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             if (valid[i]) grad_drive[at + i * between] = found;
             if (EARLY) {
                 clear(sums);
-                product(sums, w_y, delta, place);
+                product(sums, w_y, delta, values);
                 reduce(for_y, sums);
                 total_y += for_y[0];
             }
@@ -173,13 +173,13 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     // The products of the first step's delta, for the gradient of the initial state.
 #pragma unroll
     for (int i = 0; i < SETS; ++i) {
-        const Buffer& delta = shared.delta[i][end % BUFFERS];
-        if (end > 0) barrier_wait(base + ARRIVED + 8 * (i * BUFFERS + end % BUFFERS), (end - 1) / BUFFERS % 2);
+        const unsigned b = i * BUFFERS + (unsigned)end % BUFFERS, delta = b * BYTES;
+        if (end > 0) barrier_wait(base + ARRIVED + 8 * b, (end - 1u) / BUFFERS % 2);
         clear(sums);
-        product(sums, w_z, delta, place);
+        product(sums, w_z, delta, values);
         reduce(for_z, sums);
         clear(sums);
-        product(sums, w_y, delta, place);
+        product(sums, w_y, delta, values);
         reduce(for_y, sums);
         if (!valid[i]) continue;
         const long long own = first_own + i * between;

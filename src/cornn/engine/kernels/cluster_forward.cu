@@ -20,7 +20,6 @@ struct Memory {
     Inputs inputs;
 };
 constexpr unsigned YS = SETS * Z_BUFFERS * BYTES, ARRIVED = YS + SETS * Y_BUFFERS * BYTES;
-extern __shared__ __align__(128) unsigned char memory[];
 
 // Arguments as in block_forward.cu.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -46,6 +45,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 
     const unsigned base = shared_address(memory + STORED_BYTES);
     const Messenger messenger(base, first_neuron, place);
+    const Reader values(place);
     if (threadIdx.x == 0) {
         for (int b = 0; b < SETS * 4; ++b) {
             barrier_init(base + ARRIVED + 8 * b);
@@ -99,22 +99,24 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     for (int n = 0; n < Inputs::AHEAD; ++n) ask(n, first_own + n * stride);
     cluster_barrier();
 
+    // Buffers of this step and of the next; `late` is that of y a step ago.
+    unsigned z_now = 0, z_next = BYTES, late = YS + (Y_BUFFERS - 1) * BYTES, y_now = YS, y_next = YS + BYTES;
     for (int n = 0; n < end; ++n) {
-        const int turn = n % Inputs::AHEAD, next_z_buffer = (n + 1) % Z_BUFFERS, next_y_buffer = (n + 1) % Y_BUFFERS;
+        const int turn = n % Inputs::AHEAD;
         shared.inputs.wait();
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
             const unsigned arrived = base + ARRIVED + 32 * i;
             Sums sums;
             clear(sums);
-            if (EARLY) product(sums, w_y, shared.y[i][(n + 2) % Y_BUFFERS], place);
+            if (EARLY) product(sums, w_y, late + i * Y_BUFFERS * BYTES, values);
             settle(sums);
             if (n > 0) {
-                barrier_wait(arrived + 8 * (n % 2), (n - 1) / 2 % 2);
+                barrier_wait(arrived + 8 * (n % 2), (n - 1u) / 2 % 2);
                 if (threadIdx.x == 0) barrier_expect(arrived + 8 * (n % 2), 2 * BYTES);
             }
-            product(sums, w_z, shared.z[i][n % Z_BUFFERS], place);
-            if (!EARLY) product(sums, w_y, shared.y[i][n % Y_BUFFERS], place);
+            product(sums, w_z, z_now + i * Z_BUFFERS * BYTES, values);
+            if (!EARLY) product(sums, w_y, y_now + i * Y_BUFFERS * BYTES, values);
             float pre[1];
             reduce(pre, sums);
             const float span = SPANS ? shared.inputs.get(turn, SPANS, i) : 1.f;
@@ -124,8 +126,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             if (n < length[i]) y[i] = next_y, z[i] = next_z;
             if (n + 1 < end) {
                 const unsigned barrier = ARRIVED + 32 * i + 8 * ((n + 1) % 2);
-                messenger(z[i], (i * Z_BUFFERS + next_z_buffer) * BYTES, barrier);
-                messenger(y[i], YS + (i * Y_BUFFERS + next_y_buffer) * BYTES, barrier);
+                messenger(z[i], z_next + i * Z_BUFFERS * BYTES, barrier);
+                messenger(y[i], y_next + i * Y_BUFFERS * BYTES, barrier);
             }
             if (valid[i] && output) output[at + i * between] = y[i];
             if (valid[i] && trail_z) trail_z[at + i * between] = z[i];
@@ -133,6 +135,9 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         }
         ask(n + Inputs::AHEAD, at + Inputs::AHEAD * stride);
         at += stride;
+        const unsigned free_z = z_now, free_y = EARLY ? late : y_now;
+        z_now = z_next, z_next = free_z;
+        late = y_now, y_now = y_next, y_next = free_y;
     }
 
 #pragma unroll

@@ -91,7 +91,11 @@ __device__ __forceinline__ bool is_aligned(const void* pointer, int size) {
 
 __device__ __forceinline__ void put(Weights& weights, int j, int column, float weight) { weights[j][column] = weight; }
 
-// The forward tiles of [W, W_z]. With `dt` the second becomes W_z + W diag(dt). The first may have a place of its own.
+// Where the second square block of R begins: beside the first for two states, below it for two products.
+__device__ __forceinline__ int second_block(int size) { return STATES == 2 ? size : PRODUCTS == 2 ? size * size : 0; }
+
+// The forward tiles of [W, W_z], or of what else R's two blocks are. With `dt` the second becomes W_z + W diag(dt). The
+// first may have a place of its own.
 template <typename First>
 __device__ __forceinline__ void load_forward(
     First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
@@ -107,8 +111,8 @@ __device__ __forceinline__ void load_forward(
             float y[4] = {0.f, 0.f, 0.f, 0.f}, z[4] = {0.f, 0.f, 0.f, 0.f};
             if (row < size) {
                 const float* line = weight + (long long)row * STATES * size;
-                if (STATES == 2) load4(y, line, column, size, aligned);
-                load4(z, line + (STATES - 1) * size, column, size, aligned);
+                if (TWO_BLOCKS) load4(y, line, column, size, aligned);
+                load4(z, line + second_block(size), column, size, aligned);
             }
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
@@ -138,7 +142,7 @@ __device__ __forceinline__ void load_backward(
             if (aligned) {
                 float wide_y[4], wide_z[4];
                 load4(wide_y, line, place.group, size, true);
-                load4(wide_z, line + (STATES - 1) * size, place.group, size, true);
+                load4(wide_z, line + second_block(size), place.group, size, true);
                 const bool far = place.code & 2, near = place.code & 1;
 #pragma unroll
                 for (int j = 0; j < TILE; ++j) {
@@ -150,7 +154,7 @@ __device__ __forceinline__ void load_backward(
             } else {
 #pragma unroll
                 for (int j = 0; j < TILE; ++j) {
-                    if (place.row(j) < size) y[j] = line[place.row(j)], z[j] = line[(STATES - 1) * size + place.row(j)];
+                    if (place.row(j) < size) y[j] = line[place.row(j)], z[j] = line[second_block(size) + place.row(j)];
                 }
             }
         }

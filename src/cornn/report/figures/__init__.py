@@ -3,6 +3,7 @@
 from cornn.report.figures.assumptions import assumptions
 from cornn.report.figures.lags import lags
 from cornn.report.figures.lorenz import lorenz96
+from cornn.report.figures.memory import memory
 from cornn.report.figures.neurons import illustration
 from cornn.report.figures.statements import statements
 from cornn.report.figures.style import save
@@ -15,5 +16,6 @@ FIGURES = {
     "assumptions": assumptions,
     "lags": lags,
     "statements": statements,
+    "memory": memory,
 }
 """Name -> a function that draws it; `assumptions` takes run folders."""

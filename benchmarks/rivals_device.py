@@ -1,0 +1,291 @@
+"""The paper's rivals on one GPU: are their kernels right, and what do they cost beside coRNN's?
+
+    python benchmarks/rivals_device.py [--json results/speed-rivals.json] [--only check|time] [--repeats 20]
+
+First relative errors against float64, of outputs, states and all gradients, with ragged lengths and given states. Then
+times by device events, medians after warm-up, replayed as CUDA graphs: the kernels alone, and forward and backward with
+the gradients of a layer's weights. What makes the recurrent matrix (a matrix exponential, say) is counted apart.
+"""
+
+import argparse
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import cuda_device
+import torch
+from torch import Tensor
+
+from cornn import CoRNN, baselines, engine
+from cornn.baselines.shared import Cell
+from cornn.engine import cuda
+from cornn.engine.problem import Problem
+from cornn.runs import commit, machine
+from cornn.seeds import generator
+
+STEPS, BATCH, HIDDEN = 784, 120, 128
+GOAL = 1.3  # of coRNN's time
+LAYERS = {name: layer for name, layer in baselines.LAYERS.items() if issubclass(layer.kind, Cell)}
+# The same kernels as the layer before them, or nearly.
+TWINS = ("antisymmetric", "dtriv")
+# steps, batch, neurons
+CHECKS = [
+    *((100, 7, hidden) for hidden in (1, 20, 33, 127, 128, 129, 200, 256)),
+    (1, 1, 20),
+    (1, 120, 128),
+    (2, 1, 128),
+    (2, 120, 33),
+    (100, 120, 128),
+    (STEPS, BATCH, HIDDEN),
+]
+# As in tests/gpu: rounding of fp32 over some hundred steps. What jumps, such as modReLU at 0, is held against PyTorch's
+# own operations in fp32 as well.
+OUTPUTS, GRADIENTS = 1e-5, 5e-5
+
+
+class Given(NamedTuple):
+    """A layer's weights as the engine takes them, on the GPU."""
+
+    update: str
+    input_weight: Tensor
+    bias: Tensor | None
+    weight: Tensor
+    parameters: Tensor
+    trained: tuple[str, ...]  # those of the four that come from parameters of the layer
+
+
+NAMES = ("input_weight", "bias", "weight", "parameters")
+
+
+def given(name: str, features: int, hidden: int) -> Given:
+    layer = LAYERS[name](features, hidden, device="cuda")
+    layer.reset_parameters(generator(hidden, name))
+    cell = layer.cell()
+    arguments = dict(zip(NAMES, cell.arguments(), strict=True))
+    trained = tuple(key for key, value in arguments.items() if value is not None and value.requires_grad)
+    return Given(cell.update, *(None if x is None else x.detach() for x in arguments.values()), trained)  # pyright: ignore
+
+
+def served(update: str, hidden: int) -> tuple[bool, str]:
+    where = torch.device("cuda", torch.cuda.current_device())
+    return cuda.usable(Problem(update, where, torch.float32, 1, STEPS, BATCH, hidden, False))
+
+
+def results(
+    what: Given, input: Tensor, state: Tensor, lengths: Tensor | None, dtype: torch.dtype, backend: str, every: bool
+) -> dict[str, Tensor]:
+    """Output, last state and gradients: of what a layer trains, or of `every` argument."""
+    leaves = {"input": input, "state": state, **{key: getattr(what, key) for key in NAMES}}
+    leaves = {key: None if x is None else x.to(dtype).detach() for key, x in leaves.items()}
+    for key, x in leaves.items():
+        if x is not None and (every or key in ("input", "state", *what.trained)):
+            x.requires_grad_()
+    output, last = engine.run(**leaves, lengths=lengths, update=what.update, backend=backend)  # pyright: ignore
+    random = torch.Generator().manual_seed(1)
+    value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
+    wanted = {key: x for key, x in leaves.items() if x is not None and x.requires_grad}
+    gradients = torch.autograd.grad(value, list(wanted.values()))  # pyright: ignore[reportArgumentType]
+    return {"output": output, "last": last} | dict(zip(wanted, gradients, strict=True))
+
+
+def checked(name: str, steps: int, batch: int, hidden: int) -> dict:
+    what = given(name, 3, hidden)
+    usable, reason = served(what.update, hidden)
+    if not usable:
+        return {"skipped": reason}
+    random = torch.Generator().manual_seed(steps + batch + hidden)
+    input = torch.randn(steps, batch, 3, generator=random).cuda()
+    state = (torch.randn(1, batch, hidden, generator=random) * 0.3).cuda()
+    # The long ones run to the end, the others are ragged, some of no step at all.
+    lengths = None if steps == STEPS else torch.randint(0, steps + 1, (batch,), generator=random)
+    fixed, every = (what, input, state, lengths), steps == 100
+    want = results(*fixed, torch.float64, "portable", every)
+    plain = results(*fixed, torch.float32, "portable", every)
+    poison = torch.full((1 << 26,), torch.nan, device="cuda")
+    del poison
+    got = results(*fixed, torch.float32, "cuda", every)
+    again = results(*fixed, torch.float32, "cuda", every)
+    errors = {key: cuda_device.distance(got[key], want[key]) for key in want}
+    allowed = {
+        key: max(OUTPUTS if key in ("output", "last") else GRADIENTS, 3 * cuda_device.distance(plain[key], want[key]))
+        for key in want
+    }
+    same = all(torch.equal(got[key], again[key]) for key in got)
+    return {"errors": errors, "repeats": same, "good": same and all(errors[key] <= allowed[key] for key in errors)}
+
+
+def check() -> list[dict]:
+    rows = []
+    for name in LAYERS:
+        for case in CHECKS:
+            if name in TWINS and case[0] == STEPS:
+                continue
+            row = {"model": name, **dict(zip(("steps", "batch", "hidden"), case, strict=True))}
+            try:
+                row |= checked(name, *case)
+            except Exception as error:
+                row |= {"failed": f"{type(error).__name__}: {error}", "good": False}
+                print("".join(traceback.format_exception(error)[-2:]), flush=True)
+            if "skipped" in row:
+                continue
+            worst = max(row.get("errors", {"": float("nan")}).items(), key=lambda item: item[1])
+            mark = "ok  " if row["good"] else "FAIL"
+            print(f"{mark} {name:20} {case[0]:4} {case[1]:4} {case[2]:4}  worst {worst[0]} {worst[1]:.1e}", flush=True)
+            rows.append(row)
+    return rows
+
+
+def kernels(what: Given) -> tuple[Callable, Callable]:
+    """One forward and one backward pass of the kernels alone, with the gradients that a layer asks for."""
+    rule = engine.UPDATES[what.update]
+    drive = torch.randn(rule.trail, STEPS, BATCH, rule.drives * HIDDEN, device="cuda")
+    trail, state = drive.clone(), torch.zeros(rule.states, BATCH, HIDDEN, device="cuda")
+    fixed = (state, what.weight, what.parameters, None, None)
+    gradient = torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
+
+    def forward():
+        return cuda.forward(trail, *fixed, update=what.update, every=True, keep=True)
+
+    output, last = forward()
+    needs = {"need_parameters": "parameters" in what.trained, "need_timespans": False}
+
+    def backward():
+        return cuda.backward(gradient, last, output, trail, *fixed, update=what.update, **needs)
+
+    return forward, backward
+
+
+def whole(what: Given) -> Callable:
+    """Forward and backward through the operator, with a gradient at every step and those of the layer's weights."""
+    leaves = {key: x if x is None else x.clone() for key, x in zip(NAMES, what[1:5], strict=True)}
+    for key in what.trained:
+        leaves[key].requires_grad_()  # pyright: ignore[reportOptionalMemberAccess]
+    states = engine.UPDATES[what.update].states
+    input, state = torch.randn(STEPS, BATCH, 1, device="cuda"), torch.zeros(states, BATCH, HIDDEN, device="cuda")
+    gradient = torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
+
+    def call():
+        output, _ = engine.run(input, state, **leaves, update=what.update, backend="cuda")  # pyright: ignore
+        return torch.autograd.grad(output, [leaves[key] for key in what.trained], gradient)  # pyright: ignore
+
+    return call
+
+
+def apart(name: str) -> Callable:
+    """What a step of the optimiser costs besides: from parameters to the engine's arguments, and back."""
+    layer = LAYERS[name](1, HIDDEN, device="cuda")
+
+    def call():
+        made = [x for x in layer.cell().arguments() if x is not None and x.requires_grad]
+        used = list(layer.parameters())
+        return torch.autograd.grad(sum(x.sum() for x in made), used, allow_unused=True)
+
+    return call
+
+
+def cornn() -> Given:
+    """coRNN as its layer has it, with the constants of psMNIST."""
+    layer = CoRNN(1, HIDDEN, dt=0.083, gamma=0.13, epsilon=4.1, device="cuda")
+    V, W, W_z, b = (x.detach() for x in layer.matrices())
+    constants = torch.tensor([[0.083], [0.13], [4.1]], device="cuda").expand(3, HIDDEN).contiguous()
+    return Given("cornn/explicit/tanh", V, b, torch.cat((W, W_z), -1), constants, NAMES[:3])
+
+
+def measure(repeats: int) -> list[dict]:
+    rows: list[dict] = []
+    for name in ("cornn", *LAYERS):
+        row: dict = {"model": name, "steps": STEPS, "batch": BATCH, "hidden": HIDDEN, "inputs": 1}
+        try:
+            what = cornn() if name == "cornn" else given(name, 1, HIDDEN)
+            forward, backward = kernels(what)
+            row["forward_us"] = cuda_device.median(cuda_device.graphed(forward), repeats) * 1e3 / STEPS
+            row["backward_us"] = cuda_device.median(cuda_device.graphed(backward), repeats) * 1e3 / STEPS
+            row["both_ms"] = cuda_device.median(cuda_device.graphed(whole(what)), repeats)
+        except Exception as error:
+            row["failed"] = f"{type(error).__name__}: {error}"
+            print("".join(traceback.format_exception(error)[-2:]), flush=True)
+        rows.append(row | {"apart_ms": None})
+    for row in rows[1:]:
+        try:
+            row["apart_ms"] = cuda_device.median(cuda_device.graphed(apart(row["model"])), repeats)
+        except Exception as error:
+            print(f"what {row['model']} costs apart: {type(error).__name__}: {error}", flush=True)
+    base = rows[0]
+    print(f"\n{'':20}  forward backward us a step, ratio |   both ms, ratio | apart ms")
+    for row in rows:
+        if "failed" in row or "failed" in base:
+            print(f"{row['model']:20}  {row.get('failed', 'nothing to compare with')}")
+            continue
+        row["kernels_ratio"] = (row["forward_us"] + row["backward_us"]) / (base["forward_us"] + base["backward_us"])
+        row["both_ratio"] = row["both_ms"] / base["both_ms"]
+        mark = "" if row["both_ratio"] <= GOAL else f"  above {GOAL}"
+        print(
+            f"{row['model']:20}  {row['forward_us']:7.3f} {row['backward_us']:7.3f} {row['kernels_ratio']:16.2f} "
+            f"| {row['both_ms']:8.3f} {row['both_ratio']:6.2f} | {row['apart_ms'] or 0:.3f}{mark}",
+            flush=True,
+        )
+    return rows
+
+
+def kinds() -> Iterator[tuple]:
+    """Every kernel that will be needed, in the words of `cuda._prepared`."""
+    for name in LAYERS:
+        what = given(name, 1, HIDDEN)
+        for batch, hidden in dict.fromkeys((batch, hidden) for _, batch, hidden in CHECKS):
+            if served(what.update, hidden)[0]:
+                yield "forward", what.update, False, False, "exact", False, 0, 1, batch, hidden
+                for parameters in {True, "parameters" in what.trained}:
+                    yield "backward", what.update, False, parameters, "exact", False, 0, 1, batch, hidden
+    for direction in ("forward", "backward"):
+        yield direction, "cornn/explicit/tanh", False, False, "exact", False, 0, 1, BATCH, HIDDEN
+
+
+def compile_all() -> None:
+    """At once on all processors: one after another they would take most of the time."""
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda kind: cuda._prepared(*kind), dict.fromkeys(kinds())))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", choices=["check", "time"])
+    parser.add_argument("--repeats", type=int, default=20)
+    options = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    began = time.perf_counter()
+    try:
+        compile_all()
+    except Exception as error:
+        print(f"compiling ahead failed, each will be compiled when it is needed: {error}", flush=True)
+    print(f"compiled in {time.perf_counter() - began:.0f} s", flush=True)
+    content: dict = {
+        "measured": f"{STEPS} steps, {BATCH} sequences, {HIDDEN} neurons, 1 input: device events, CUDA graphs, median",
+        "machine": machine(),
+        "commit": commit(),
+    }
+
+    def write() -> None:
+        if options.json:
+            options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+    if options.only != "check":
+        content["rows"] = measure(options.repeats)
+        write()
+    if options.only != "time":
+        content["checks"] = check()
+        write()
+        bad = [row for row in content["checks"] if not row["good"]]
+        print(f"{len(content['checks']) - len(bad)} of {len(content['checks'])} checks good")
+        for row in bad:
+            print("FAIL", row)
+    print(f"{time.perf_counter() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

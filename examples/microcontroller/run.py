@@ -1,0 +1,68 @@
+"""Gestures on a microcontroller: a model is trained here in seconds, written as C, compiled and run.
+
+python examples/microcontroller/run.py [FOLDER]
+
+Windows of 64 samples of an accelerometer, in g at 50 Hz, are made up: a lift, a push, or nothing at all.
+FOLDER gets the C code, with float32 and with int8 weights. main.c, beside this file, is the device's program. Where
+arm-none-eabi-gcc and qemu-system-arm are installed, the model runs on an emulated Cortex-M4 as well.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from cornn.estimators import CoRNNClassifier
+from cornn.export.c import Options, cortex, export, host
+
+HERE = Path(__file__).resolve().parent
+SAMPLES, RATE = 64, 50
+
+
+def windows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(count, samples, 3) in g, and what each is. A gesture is a push and, 0.2 s later, the brake, at any moment."""
+    random = np.random.default_rng(seed)
+    kinds = random.choice(["lift", "push", "rest"], count)
+    time = np.arange(SAMPLES) / RATE - random.uniform(0.2, 0.8, (count, 1))
+    gesture = np.exp(-((time / 0.06) ** 2)) - np.exp(-(((time - 0.2) / 0.06) ** 2))
+    signal = np.array([0.0, 0.0, 1.0]) + 0.05 * random.normal(size=(count, SAMPLES, 3))
+    strength = random.uniform(0.4, 0.8, (count, 1))
+    for kind, axis in (("lift", 2), ("push", 0)):
+        signal[kinds == kind, :, axis] += (strength * gesture)[kinds == kind]
+    return signal, kinds
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "microcontroller")
+    X, y = windows(400, seed=0)
+    model = CoRNNClassifier(hidden_size=16, epochs=25, random_state=0).fit(X, y)
+    new, kinds = windows(300, seed=1)
+    print(f"accuracy on new windows: {100 * model.score(new, kinds):.1f} %")
+    for weights in ("float32", "int8"):
+        written = export(model, folder / weights, Options(weights=weights), data=new)
+        print("\n".join(["", *written.lines()]))
+    print()
+    if host.compiler() is not None:
+        program = folder / "device"
+        sources = [HERE / "main.c", folder / "int8" / "model.c"]
+        command = [host.compiler(), "-std=c99", "-O2", f"-I{folder / 'int8'}", *sources, "-o", program]
+        subprocess.run([str(word) for word in command], check=True)
+        samples = "\n".join(" ".join(f"{value:.4f}" for value in sample) for sample in new[0])
+        print(f"the program, on a window of {kinds[0]}:")
+        print(subprocess.run([str(program)], input=samples, capture_output=True, text=True, check=True).stdout)
+    if cortex.missing():
+        print(f"not run on a Cortex-M4: there is no {', no '.join(cortex.missing())} on this machine")
+        return
+    for weights in ("float32", "int8"):
+        given = [window.astype(np.float32) for window in new[:20]]
+        found = cortex.measure(folder / weights, given, len(model.classes_))
+        same = (model.classes_[found.answers.argmax(1)] == model.predict(new[:20])).sum()
+        print(
+            f"on an emulated Cortex-M4, {weights}: {found.flash:,} bytes of flash, {found.stack} bytes of stack, "
+            f"{found.instructions:,.0f} instructions a step, {same} of 20 answers as PyTorch's"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Exported code on an emulated microcontroller: its size, its answers, and how many instructions a step takes.
+
+The emulator is qemu with Arm's MPS2 boards. It counts instructions, not cycles: an instruction that waits for memory
+or for the FPU counts as one. What is measured of a program without a model is taken off.
+"""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.export.c.host import STRICT
+
+__all__ = ["FLAGS", "PROCESSORS", "TOOLS", "Measured", "measure", "missing"]
+
+COMPILER, SIZE, EMULATOR = TOOLS = ("arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
+PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
+FLAGS = ("-mthumb", "-O2", "-ffp-contract=fast")
+PROCESSORS = {
+    "cortex-m4": (("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"), "mps2-an386"),
+    "cortex-m3": (("-mcpu=cortex-m3", "-mfloat-abi=soft"), "mps2-an385"),
+}
+"""Name -> what the compiler is told, and the board. The first has an FPU and instructions for pairs of 16 bits."""
+RUN = ("-nographic", "-monitor", "none", "-serial", "null", "-icount", "shift=0")
+INSTRUCTIONS = 40  # to a tick of the board's clock of 25 MHz, at a nanosecond each
+SECONDS = 120  # that the emulator may take
+
+
+@dataclass(frozen=True)
+class Measured:
+    flash: int  # bytes of code, weights and tables, with what they need of the C library
+    ram: int  # bytes of variables that stay, besides the state
+    stack: int  # bytes, at the most, while a step runs
+    instructions: float  # of a step, on the average
+    answers: NDArray[np.float32]  # (sequences, outputs), each after the last step
+
+
+def missing() -> list[str]:
+    """The programs that this needs and this machine does not have."""
+    return [tool for tool in TOOLS if shutil.which(tool) is None]
+
+
+def measure(
+    folder: Path,
+    sequences: list[NDArray],
+    outputs: int,
+    processor: str = "cortex-m4",
+    *,
+    sources: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+) -> Measured:
+    """Compile model.c of a folder, run it on sequences, and take off what a model that does nothing takes.
+
+    sequences: each (time, inputs) of float32, or words (time) of uint32, of at most 4096 steps.
+    sources: further C files that model.c needs; they are not held to our warnings, and are compiled with `flags`.
+    """
+    if missing():
+        raise RuntimeError(f"no {' and no '.join(missing())} on this machine: install them (Debian: {PACKAGES})")
+    csrc = files("cornn.export.c").joinpath("csrc")
+    with tempfile.TemporaryDirectory() as place:
+        room = Path(place)
+        for name in ("firmware.c", "nothing.c", "cortex_m.ld"):
+            (room / name).write_text(csrc.joinpath(name).read_text(encoding="utf8"), encoding="utf8")
+        given = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
+        (room / "samples").write_bytes(given)
+        own = [(folder / "model.c", STRICT), *((source, flags) for source in sources)]
+        one = _run(room, folder, own, processor, outputs)
+        none = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
+    steps = sum(len(sequence) for sequence in sequences)
+    taken = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (one, none)]
+    return Measured(
+        one.flash - none.flash,
+        one.ram - none.ram,
+        int(one.stack.max()) - int(none.stack.max()),
+        taken[0] - taken[1],
+        one.answers,
+    )
+
+
+@dataclass(frozen=True)
+class _Ran:
+    flash: int
+    ram: int
+    ticks: NDArray
+    stack: NDArray
+    answers: NDArray
+
+
+def _run(room: Path, folder: Path, sources: Sequence[tuple[Path, Sequence[str]]], processor: str, outputs: int) -> _Ran:
+    """sources: each with the flags that it is compiled with."""
+    target, board = PROCESSORS[processor]
+    call = (COMPILER, *target, *FLAGS, f"-I{folder}")
+    objects = []
+    for number, (source, flags) in enumerate(sources):
+        objects.append(room / f"{number}.o")
+        _call(*call, *flags, "-c", source, "-o", objects[-1])
+    linked = ("-nostartfiles", "-Wl,--gc-sections", "-T", room / "cortex_m.ld", *objects, "-lm")
+    program = room / "program.elf"
+    _call(*call, room / "firmware.c", *linked, "-o", program)
+    text, data, bss = (int(word) for word in _call(SIZE, program).splitlines()[1].split()[:3])
+    _call(EMULATOR, "-M", board, *RUN, "-semihosting-config", "enable=on,target=native", "-kernel", program, cwd=room)
+    kind = np.dtype([("ticks", "<u4"), ("stack", "<u4"), ("answers", "<f4", (outputs,))])
+    found = np.fromfile(room / "answers", kind)
+    return _Ran(text + data, data + bss, found["ticks"], found["stack"], found["answers"])
+
+
+def _call(*command: object, cwd: Path | None = None) -> str:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise RuntimeError(f"{words[0]} failed (code {done.returncode}): {done.stderr.strip()[-2000:]}")
+    return done.stdout

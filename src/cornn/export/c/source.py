@@ -1,0 +1,61 @@
+"""C text: arrays, and the templates of csrc/ filled in."""
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from string import Template
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Constants", "number", "render", "rows"]
+
+WIDTH = 116
+TYPES = {"float32": "float", "int8": "int8_t", "int32": "int32_t", "uint16": "uint16_t"}
+
+
+class Constants:
+    """Arrays that will lie in flash, by the names that they have in C, in order."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, NDArray] = {}
+
+    def add(self, name: str, array: NDArray, dtype: str) -> str:
+        """Keep an array, of any shape, flat; gives back its name."""
+        values = np.asarray(array).reshape(-1)
+        self.arrays[name] = values.astype(dtype)
+        return name
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def text(self) -> str:
+        return "".join(
+            f"static const {TYPES[array.dtype.name]} {name}[{len(array)}] = {{\n{rows(array)}\n}};\n"
+            for name, array in self.arrays.items()
+        )
+
+
+def number(value: float | np.generic) -> str:
+    """A number as C reads it back, bit for bit."""
+    if isinstance(value, np.integer | int):
+        return str(value)
+    text = f"{value:.9g}"
+    return text + ("f" if any(mark in text for mark in ".en") else ".0f")
+
+
+def rows(values: Iterable) -> str:
+    """Numbers with commas, in lines of at most `WIDTH` characters."""
+    lines, line = [], "   "
+    for word in (f" {number(value)}," for value in values):
+        if len(line) + len(word) > WIDTH:
+            lines.append(line)
+            line = "   "
+        line += word
+    return "\n".join([*lines, line])
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """A file of csrc/ with its $names filled in."""
+    text = files("cornn.export.c").joinpath("csrc", template).read_text(encoding="utf8")
+    return Template(text).substitute({name: str(value) for name, value in values.items()})

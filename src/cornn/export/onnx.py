@@ -1,0 +1,217 @@
+"""A trained model as an ONNX file: any batch, any length, and one sample at a time with `state`."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from cornn.export.equations import array
+from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
+from cornn.export.recurrent import LAYERS, Timing, recurrent
+from cornn.export.trained import Trained, as_trained
+from cornn.layers import CoRNN
+
+__all__ = ["Options", "Written", "build", "to_onnx"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the file takes and gives besides input and output."""
+
+    state: bool = False
+    """Take the state before the first step and give that after the last: a sequence may then come in pieces."""
+    lengths: bool = False
+    """Take the number of steps of each sequence, where they are padded to the longest."""
+    timespans: bool = False
+    """Take the time since the sample before, for samples at uneven times."""
+
+
+@dataclass(frozen=True)
+class Written:
+    path: Path
+    size: int  # bytes
+    inputs: dict[str, Shape]
+    outputs: dict[str, Shape]
+    deviation: float  # from PyTorch, as a share of the largest value
+
+
+def to_onnx(given: Any, path: Path | str, options: Options = Options()) -> Written:  # noqa: B008
+    """Write the file, once it has been run in onnxruntime and gives what PyTorch gives.
+
+    given: a `SequenceModel`, a fitted estimator, or what `cornn.export.open_trained` read.
+    """
+    from cornn.export.check import check
+
+    trained = as_trained(given)
+    options = checked(trained, options)
+    content, inputs, outputs = build(trained, options)
+    deviation = check(content, trained, options)
+    _write(path := Path(path), content)
+    takes, gives = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
+    return Written(path, len(content), takes, gives, deviation)
+
+
+def checked(trained: Trained, options: Options) -> Options:
+    """Refuse what cannot be; an estimator that was fitted with times needs them."""
+    model, layer = trained.model, trained.model.layer
+    if model.head.weight.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"the model computes in {model.head.weight.dtype}, ONNX in float32 or float64: convert it")
+    if type(layer) not in LAYERS:
+        known = ", ".join(kind.__name__ for kind in LAYERS)
+        raise ValueError(f"no ONNX of the layer {type(layer).__name__}: there is one of {known}")
+    if layer.batch_first:
+        raise ValueError("the model's layer is batch_first, a SequenceModel is time-major: make it without")
+    if options.lengths and model.read == "every":
+        raise ValueError("this model answers at every step and takes no lengths: leave them out")
+    if options.timespans and not isinstance(layer, CoRNN):
+        raise ValueError(f"timespans are factors on dt, and {type(layer).__name__} has none: leave them out")
+    if trained.estimator is not None:
+        timed = trained.estimator.preparation_.unit is not None
+        if options.timespans and not timed:
+            raise ValueError("this estimator was fitted without times: leave timespans out")
+        if options.state and layer.bidirectional:
+            raise ValueError("a network that reads both ways needs the whole sequence: leave state out")
+        return replace(options, timespans=timed)
+    return options
+
+
+def build(trained: Trained, options: Options) -> tuple[bytes, dict[str, Port], dict[str, Port]]:
+    """The content of the file, what it takes and what it gives. Batches come first in everything but the state."""
+    model, estimator, layer = trained.model, trained.estimator, trained.model.layer
+    numbers = array(model.head.weight).dtype
+    kind = {"float32": FLOAT, "float64": DOUBLE}[numbers.name]
+    graph, directions = Graph(), 2 if layer.bidirectional else 1
+
+    width = layer.input_size if estimator is None else len(estimator.preparation_.mean)
+    inputs = {"input": _input(model.encoder, width, kind)}
+    words = inputs["input"][0] == INT64
+    value = graph("Transpose", "input", perm=[1, 0] if words else [1, 0, 2])
+    timing, ports = _timing(graph, value, options, kind)
+    inputs |= ports
+
+    names, parts = LAYERS[type(layer)].states, layer.num_layers * directions
+    shapes: dict[str, Shape] = {name: [parts, "batch", layer.hidden_size] for name in names}
+    if estimator is not None:
+        shapes["seen"] = ["batch", width]
+    state = {name: name if options.state else _zeros(graph, shape, numbers) for name, shape in shapes.items()}
+    if options.state:
+        inputs |= {name: (kind, shape) for name, shape in shapes.items()}
+
+    after = {}
+    if estimator is not None:
+        from cornn.export.prepared import factors, prepared
+
+        timing = factors(graph, estimator.preparation_, timing) if options.timespans else timing
+        value, after["seen"] = prepared(graph, estimator.preparation_, value, state["seen"], timing)
+    value = _encoded(graph, model.encoder, value)
+    every = model.read == "every"
+    output, last = recurrent(graph, layer, value, [state[name] for name in names], timing, every)
+    if not every:
+        ends = last[0][-directions:]
+        output = graph("Concat", *ends, axis=-1) if directions == 2 else ends[0]
+    output = _encoded(graph, model.head, output)
+    if every:
+        output = graph("Transpose", output, perm=[1, 0, 2])
+
+    name, shape = "output", ["batch", "time"] * every + ["batch"] * (not every) + [model.head.out_features]
+    if estimator is not None:
+        from cornn.export.prepared import ANSWERS
+
+        name, answer, shaped = ANSWERS[type(estimator)]
+        output, shape = answer(graph, estimator, output, after["seen"]), shaped(estimator)
+    graph.named(name, output)
+    outputs: dict[str, Port] = {name: (kind, shape)}
+    if options.state:
+        for part, ends in zip(names, last, strict=True):
+            after[part] = graph("Concat", *(graph.unsqueeze(end, 0) for end in ends), axis=0)
+        for part, shape in shapes.items():
+            graph.named(f"last_{part}", after[part])
+            outputs[f"last_{part}"] = (kind, shape)
+    notes = {"model": trained.name}
+    if estimator is not None and hasattr(estimator, "classes_"):
+        notes["classes"] = json.dumps(estimator.classes_.tolist())
+    return graph.whole(inputs, outputs, notes), inputs, outputs
+
+
+def _timing(graph: Graph, value: str, options: Options, kind: int) -> tuple[Timing, dict[str, Port]]:
+    """value: (time, batch, ...)."""
+    timing, ports = Timing(), dict[str, Port]()
+    if options.lengths:
+        ports["lengths"] = (INT64, ["batch"])
+        steps = graph("Squeeze", graph("Shape", value, start=0, end=1))
+        clock = graph("Range", graph.weight(np.int64(0)), steps, graph.weight(np.int64(1)))
+        live = graph("Less", graph.unsqueeze(clock, 1), "lengths")
+        timing = replace(timing, lengths="lengths", live=graph.unsqueeze(live, 2))
+    if options.timespans:
+        ports["timespans"] = (kind, ["batch", "time"])
+        spans = graph("Transpose", "timespans", perm=[1, 0])
+        timing = replace(timing, spans=graph.unsqueeze(spans, 2))
+    return timing, ports
+
+
+def _input(encoder: nn.Module, width: int, kind: int) -> Port:
+    """What the encoder takes: words, or features."""
+    first = next(iter(encoder)) if isinstance(encoder, nn.Sequential) and len(encoder) else encoder
+    if isinstance(first, nn.Embedding):
+        return INT64, ["batch", "time"]
+    return kind, ["batch", "time", first.in_features if isinstance(first, nn.Linear) else width]
+
+
+def _zeros(graph: Graph, shape: Shape, numbers: np.dtype) -> str:
+    """Zeros of a shape in which one dimension is the batch."""
+    batch = graph("Shape", "input", start=0, end=1)
+    sizes = [batch if size == "batch" else graph.weight(np.array([size])) for size in shape]
+    return graph("Expand", graph.weight(np.zeros((), numbers)), graph("Concat", *sizes, axis=0))
+
+
+def _linear(graph: Graph, module: nn.Linear, value: str) -> str:
+    return graph.linear(value, array(module.weight), None if module.bias is None else array(module.bias))
+
+
+def _embedding(graph: Graph, module: nn.Embedding, value: str) -> str:
+    if module.max_norm is not None:
+        raise ValueError("no ONNX of an embedding with max_norm: make it without")
+    return graph("Gather", graph.weight(array(module.weight)), value, axis=0)
+
+
+def _sequential(graph: Graph, module: nn.Sequential, value: str) -> str:
+    for part in module:
+        value = _encoded(graph, part, value)
+    return value
+
+
+MODULES: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
+    nn.Identity: lambda graph, module, value: value,
+    nn.Dropout: lambda graph, module, value: value,
+    nn.Linear: _linear,
+    nn.Embedding: _embedding,
+    nn.ReLU: lambda graph, module, value: graph("Relu", value),
+    nn.Tanh: lambda graph, module, value: graph("Tanh", value),
+    nn.Sequential: _sequential,
+}
+"""What an encoder may be made of."""
+
+
+def _encoded(graph: Graph, module: nn.Module, value: str) -> str:
+    if type(module) not in MODULES:
+        known = ", ".join(kind.__name__ for kind in MODULES)
+        raise ValueError(f"no ONNX of the encoder {type(module).__name__}: there is one of {known}")
+    return MODULES[type(module)](graph, module, value)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The file appears whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise OSError(f"cannot write {path} ({error.strerror}): choose another with --out") from error

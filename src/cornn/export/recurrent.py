@@ -1,0 +1,128 @@
+"""Recurrent layers as parts of an ONNX graph: ours as scans of their equations, PyTorch's own as ONNX's operators."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from cornn import baselines
+from cornn.baselines.shared import Cell
+from cornn.export.equations import array, equation
+from cornn.export.graph import INT32, Graph
+from cornn.layers import CoRNN, CoRNNCell
+from cornn.stacking import Stack
+
+__all__ = ["LAYERS", "Timing", "recurrent"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What is known of each step: names of values, or None."""
+
+    lengths: str | None = None  # (batch)
+    live: str | None = None  # (time, batch, 1), whether a sequence still runs
+    spans: str | None = None  # (time, batch, 1), factors on dt
+
+
+Ran = tuple[str, list[list[str]]]
+"""Output of every step, (time, batch, directions * hidden), or "" if it is not wanted; and for each part of the state
+the last of each layer and direction, (batch, hidden)."""
+
+
+def recurrent(graph: Graph, layer: nn.Module, input: str, state: list[str], timing: Timing, every: bool) -> Ran:
+    """A layer over (time, batch, features), from `state`, whose parts are (layers * directions, batch, hidden)."""
+    return LAYERS[type(layer)].run(graph, layer, input, state, timing, every)
+
+
+def _stack(graph: Graph, layer: Stack, input: str, state: list[str], timing: Timing, every: bool) -> Ran:
+    output, ends = input, []
+    for number in range(layer.num_layers):
+        wanted = every or number < layer.num_layers - 1
+        outputs = []
+        for reverse in (False, True) if layer.bidirectional else (False,):
+            before = [graph.part(part, len(ends)) for part in state]
+            end, collected = _scan(graph, layer.cell(number, reverse), output, before, timing, wanted, reverse)
+            ends.append(end)
+            outputs += collected
+        output = graph("Concat", *outputs, axis=-1) if len(outputs) > 1 else "".join(outputs)
+    return output, [list(part) for part in zip(*ends, strict=True)]
+
+
+def _scan(
+    graph: Graph, cell: Any, input: str, before: list[str], timing: Timing, every: bool, reverse: bool
+) -> tuple[list[str], list[str]]:
+    """One cell over the sequence: the last state, and the first part of that of every step if it is wanted."""
+    V, b, step_of_cell = equation(graph, cell)
+    extras = [name for name in (timing.spans, timing.live) if name is not None]
+
+    def step(body: Graph, states: list[str], elements: list[str]) -> tuple[list[str], list[str]]:
+        rest: dict[str | None, str] = dict(zip(extras, elements[1:], strict=True))
+        after = step_of_cell(body, states, elements[0], rest.get(timing.spans))
+        if timing.live is not None:
+            # Past its end a sequence keeps its state; read from the end, it waits there until it begins.
+            pairs = zip(after, states, strict=True)
+            after = [body("Where", rest[timing.live], new, old) for new, old in pairs]
+        return after, after[:1] if every else []
+
+    return graph.scan(step, before, [graph.linear(input, V, b), *extras], reverse=reverse)
+
+
+def _of_pytorch(operator: str, gates: tuple[int, ...], **attributes: int) -> Callable[..., Ran]:
+    """One of ONNX's operators. gates: for each of its gates, in its order, the place that it has in PyTorch."""
+
+    def run(graph: Graph, layer: nn.RNNBase, input: str, state: list[str], timing: Timing, every: bool) -> Ran:
+        if layer.proj_size:
+            raise ValueError(f"no ONNX of an LSTM with projections (proj_size={layer.proj_size}): train one without")
+        directions, hidden, output = 2 if layer.bidirectional else 1, layer.hidden_size, input
+        options = dict(attributes, hidden_size=hidden, direction="bidirectional" if directions == 2 else "forward")
+        if operator == "RNN":
+            options["activations"] = [layer.nonlinearity.capitalize()] * directions  # pyright: ignore
+        lengths = "" if timing.lengths is None else graph("Cast", timing.lengths, to=INT32)
+        last: list[list[str]] = [[] for _ in state]
+
+        def weights(kind: str, number: int) -> np.ndarray:
+            names = [f"{kind}_l{number}{suffix}" for suffix in ("", "_reverse")[:directions]]
+            tables = [array(getattr(layer, name)) for name in names]
+            blocks = [table.reshape(len(gates), hidden, -1)[list(gates)] for table in tables]
+            return np.stack([block.reshape(table.shape) for block, table in zip(blocks, tables, strict=True)])
+
+        for number in range(layer.num_layers):
+            maps = [graph.weight(weights(kind, number)) for kind in ("weight_ih", "weight_hh")]
+            biases = [weights(kind, number) for kind in ("bias_ih", "bias_hh")] if layer.bias else []
+            maps.append(graph.weight(np.concatenate(biases, 1)) if biases else "")
+            places = graph.weight(np.arange(number * directions, (number + 1) * directions))
+            before = [graph("Gather", part, places, axis=0) for part in state]
+            steps, *ends = graph.several(operator, 1 + len(state), output, *maps, lengths, *before, **options)
+            for part, end in zip(last, ends, strict=True):
+                part += [graph.part(end, direction) for direction in range(directions)]
+            # (time, directions, batch, hidden) -> (time, batch, directions * hidden)
+            flat = graph.weight(np.array([0, 0, directions * hidden]))
+            output = graph("Reshape", graph("Transpose", steps, perm=[0, 2, 1, 3]), flat)
+        return output, last
+
+    return run
+
+
+@dataclass(frozen=True)
+class Kind:
+    states: tuple[str, ...]
+    run: Callable[..., Ran]
+
+
+LAYERS: dict[type[nn.Module], Kind] = {
+    CoRNN: Kind(CoRNNCell.states, _stack),
+    nn.LSTM: Kind(("h", "c"), _of_pytorch("LSTM", (0, 3, 1, 2))),
+    nn.GRU: Kind(("h",), _of_pytorch("GRU", (1, 0, 2), linear_before_reset=1)),
+    nn.RNN: Kind(("h",), _of_pytorch("RNN", (0,))),
+    baselines.TanhRNN: Kind(Cell.states, _stack),
+    baselines.FastRNN: Kind(Cell.states, _stack),
+    baselines.FastGRNN: Kind(Cell.states, _stack),
+    baselines.AntisymmetricRNN: Kind(Cell.states, _stack),
+    baselines.GatedAntisymmetricRNN: Kind(Cell.states, _stack),
+    baselines.ExpRNN: Kind(Cell.states, _stack),
+    baselines.DTRIV: Kind(Cell.states, _stack),
+    baselines.LipschitzRNN: Kind(Cell.states, _stack),
+}
+"""Layers that there is an ONNX of: the names of their state's parts, and what writes them into a graph."""

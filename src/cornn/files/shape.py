@@ -1,0 +1,194 @@
+"""From a table to sequences: wide, one row a sequence; long, one row a sample; or all rows one series."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.estimators.sequences import Series, grouped
+from cornn.files.dataset import FORMS, Dataset, Layout
+from cornn.files.table import MISSING, Table
+
+__all__ = ["shape"]
+
+NUMBERED = re.compile(r"(.*?)[_.\- ]?(\d+)")
+"""The name of a column that holds one step of one feature, for instance speed_12."""
+
+
+def shape(table: Table, layout: Layout, *, target_wanted: bool = True) -> Dataset:
+    """target_wanted: whether a table without the target's column is refused."""
+    if layout.form is not None and layout.form not in FORMS:
+        raise ValueError(f"unknown form {layout.form!r}: choose one of {', '.join(FORMS)}")
+    there = target_wanted or all(name in table.columns for name in layout.target)
+    table.require(*(layout.target if there else ()), option="--target")
+    for option, name in (("--id", layout.id), ("--time", layout.time)):
+        if name is not None:
+            table.require(name, option=option)
+    if target_wanted:
+        table.require(*layout.ignore, option="--ignore")
+    ids = None if layout.id is None else _ids(table, layout.id)
+    form = layout.form or _form(table, layout, ids)
+    layout = replace(layout, form=form)
+    target = layout.target if there else ()
+    return (_wide if form == "wide" else _long)(table, layout, ids, target)
+
+
+def _form(table: Table, layout: Layout, ids: list | None) -> str:
+    if ids is None and layout.time is not None:
+        raise ValueError("--time belongs to rows that are samples: name the column of the sequences' ids with --id")
+    return "wide" if ids is None or (layout.time is None and len(set(ids)) == len(ids)) else "long"
+
+
+def _ids(table: Table, name: str) -> list:
+    for row, value in enumerate(table.columns[name]):
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise ValueError(
+                f"{table.source}, {table.place(row)}: the id in column {name!r} is missing: fill it in, or leave the "
+                "row out"
+            )
+    return table.columns[name]
+
+
+def _others(table: Table, layout: Layout) -> list[str]:
+    used = {layout.id, layout.time, *layout.target, *layout.ignore}
+    return [name for name in table.columns if name not in used]
+
+
+def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
+    if layout.time is not None:
+        raise ValueError("--time names a column of a table in long form, with one row a sample: name its --id too")
+    layout, groups = _steps(table, layout)
+    columns = {name: table.numbers(name) for names in groups.values() for name in names}
+    values = np.stack([np.stack([columns[name] for name in names], 1) for names in groups.values()], 2)
+    there = np.asarray(~np.isnan(values).all(axis=2))
+    # Empty cells at the end of a row end its sequence; in its midst they are missing values.
+    lengths = np.where(there.any(1), there.shape[1] - there[:, ::-1].argmax(1), 0)
+    if (lengths == 0).any():
+        raise ValueError(
+            f"{table.source}, {table.place(int(lengths.argmin()))} holds no value: an empty sequence; leave the row out"
+        )
+    sequences = [Series(own[:length]) for own, length in zip(values, lengths, strict=True)]
+    return Dataset(
+        table.source,
+        layout,
+        tuple(groups),
+        sequences,
+        list(range(1, len(table) + 1)) if ids is None else ids,
+        layout.id or "row",
+        _targets(table, target, range(len(table))),
+        [table.place(row) for row in range(len(table))],
+    )
+
+
+def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
+    """The columns of each feature's steps, in order: speed_0, speed_1, …; one feature, if the names tell nothing."""
+    names = _others(table, layout)
+    if layout.values and all(name in names for name in layout.values):
+        return layout, {"value": list(layout.values)}
+    if not names:
+        raise ValueError(f"{table.source} has no column of values beside those that are named: check the options")
+    found = {name: match for name in names if (match := NUMBERED.fullmatch(name))}
+    groups: dict[str, dict[int, str]] = {}
+    for name, match in found.items():
+        groups.setdefault(match[1], {})[int(match[2])] = name
+    if layout.values:
+        for name in layout.values:
+            if name not in groups:
+                raise ValueError(
+                    f"{table.source} has no columns {name}_0, {name}_1, … nor one named {name}: there are "
+                    f"{', '.join(groups) or 'none with numbers'}; --values names a feature by what stands before the "
+                    "number"
+                )
+        groups = {name: groups[name] for name in layout.values}
+    elif len(found) < len(names) or len(groups) == 1 or len({frozenset(steps) for steps in groups.values()}) > 1:
+        return layout, {"value": names}
+    uneven = [name for name in groups if set(groups[name]) != set(next(iter(groups.values())))]
+    if uneven:
+        raise ValueError(f"{table.source}: the features {next(iter(groups))} and {uneven[0]} have other steps each")
+    return replace(layout, values=tuple(groups)), {
+        name: [steps[step] for step in sorted(steps)] for name, steps in groups.items()
+    }
+
+
+def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
+    if layout.form == "long" and ids is None:
+        raise ValueError("a table in long form needs --id, the column that says which sequence a row belongs to")
+    names = list(layout.values) or _others(table, layout)
+    table.require(*names, option="--values")
+    if not names:
+        raise ValueError(f"{table.source} has no column of values beside those that are named: check the options")
+    columns = np.stack([table.numbers(name) for name in names], 1)
+    times = None if layout.time is None else table.times(layout.time)
+    if ids is None or layout.form == "series":
+        found, rows = [1], [np.arange(len(table))]
+    else:
+        order, rows = grouped(np.asarray(ids))
+        found = order.tolist()
+    sequences = []
+    for own_id, index in enumerate(rows):
+        if times is not None:
+            rows[own_id] = index = index[np.argsort(times[index], kind="stable")]
+            _check_rise(table, layout, times, index)
+        if np.isnan(columns[index]).all():
+            raise ValueError(
+                f"{table.source}, {table.place(int(index[0]))}: the sequence {found[own_id]} holds no value: leave it "
+                "out"
+            )
+        sequences.append(Series(columns[index], None if times is None else times[index]))
+    places = [f"the sequence {name}, which starts in {table.place(int(index.min()))}" for name, index in
+              zip(found, rows, strict=True)]  # fmt: skip
+    return Dataset(
+        table.source,
+        replace(layout, values=tuple(names)),
+        tuple(names),
+        sequences,
+        found,
+        layout.id or "series",
+        None if layout.form == "series" else _constant(table, target, rows, found),
+        places,
+    )
+
+
+def _check_rise(table: Table, layout: Layout, times: NDArray, index: NDArray) -> None:
+    same = np.flatnonzero(np.diff(times[index]) <= 0)
+    if len(same):
+        first, second = (table.place(int(index[same[0] + k])) for k in (0, 1))
+        raise ValueError(
+            f"{table.source}: {first} and {second} have the same time in column {layout.time!r}: a sequence has one "
+            "sample at a time"
+        )
+
+
+def _constant(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
+    """One target a sequence: the same in all of its rows."""
+    for name in target:
+        column = table.columns[name]
+        for own, index in zip(ids, rows, strict=True):
+            first = int(index.min())
+            other = next((int(row) for row in index if column[row] != column[first]), None)
+            if other is not None:
+                raise ValueError(
+                    f"{table.source}, {table.place(other)}: the target {name!r} is {column[other]!r} after "
+                    f"{column[first]!r} in the same sequence {own}: a target is one value a sequence"
+                )
+    return _targets(table, target, [int(index.min()) for index in rows])
+
+
+def _targets(table: Table, names: tuple[str, ...], rows: Any) -> list[tuple] | None:
+    if not names:
+        return None
+    columns = [[_cell(value) for value in table.columns[name]] for name in names]
+    return [tuple(column[row] for column in columns) for row in rows]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        value = value.strip()
+        return None if value.lower() in MISSING else value
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | float):
+        return None if value != value else float(value)
+    return None if value is None else str(value)

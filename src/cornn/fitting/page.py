@@ -1,0 +1,91 @@
+"""The report of a fit: one HTML page that needs no other file and no network."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cornn import theory
+from cornn.fitting import figures
+from cornn.fitting.outcome import Outcome
+from cornn.fitting.plan import Finished
+from cornn.report.check import Check, Subject, examine
+from cornn.report.figures.checked import checked
+
+__all__ = ["check", "check_packages", "page"]
+
+SEQUENCES, MOST_STEPS = 2, 1000  # of the theory's check
+
+
+def check_packages() -> None:
+    """Say what the page needs before a training, not after it."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            'the report needs Jinja2 and matplotlib: pip install "cornn[report]", or leave it out with --no-report'
+        ) from None
+
+
+def check(finished: Finished, name: str) -> Check:
+    """The trained layer, its first where there are several, held against the theory on its own data."""
+    estimator = finished.estimator
+    sequences = sorted(estimator._again(finished.parts.training.sequences, None), key=lambda own: -len(own.values))
+    data = estimator.preparation_(sequences[:SEQUENCES])
+    steps = min(int(data.lengths.min()), MOST_STEPS)
+    with torch.no_grad():
+        return examine(Subject(name, theory.network_of(estimator.model_.layer), data.input[:steps]))
+
+
+def page(
+    title: str, facts: Sequence[tuple[str, str]], finished: Finished, reached: Mapping[str, Any], found: Check
+) -> str:
+    """facts: the summary of the data. reached: what result.json holds."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["number"] = lambda value: f"{value:.4g}"
+    outcome = finished.outcome
+    return environment.get_template("fitted.html.jinja").render(
+        title=title,
+        facts=facts,
+        reached=reached,
+        outcome=outcome,
+        estimator=finished.estimator,
+        settings=finished.estimator.get_params(),
+        check=found,
+        losses=_picture(figures.losses(finished.estimator.history_)),
+        pictures=[] if outcome is None else _pictures(outcome),
+        theory=_picture(checked(found.subject.network, found.trajectory)),
+    )
+
+
+def _pictures(outcome: Outcome) -> list[tuple[str, str]]:
+    """(what it shows, the picture)."""
+    drawn = []
+    if outcome.confusion:
+        drawn.append(
+            ("Confusion matrix: true classes are rows, predicted ones are columns", figures.confusion(outcome))
+        )
+    if outcome.ahead:
+        drawn.append(("Error by steps ahead, beside that of forecasting no change", figures.ahead(outcome)))
+    if outcome.pairs and outcome.pairs[0][1]:
+        what = "One step ahead: predictions" if outcome.ahead else "Predictions"
+        drawn.append((f"{what} against the truth, and the residuals", figures.residuals(outcome)))
+    return [(words, _picture(figure)) for words, figure in drawn]
+
+
+def _picture(figure: Any) -> str:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()

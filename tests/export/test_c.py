@@ -1,0 +1,202 @@
+"""Exported C: compiled with all warnings, run under the sanitizers, and equal to PyTorch."""
+
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from c_models import SHAPES, build, needs_gcc
+from torch import nn
+
+from cornn import CoRNN
+from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
+from cornn.export import Trained, open_trained
+from cornn.export.c import Options, export, host
+from cornn.export.c.fixed import TANH_BITS
+from cornn.models import SequenceModel
+from cornn.seeds import generator
+
+
+@needs_gcc
+@pytest.mark.parametrize("shape", SHAPES)
+def test_float32_is_pytorch(shape, tmp_path):
+    model, data = build(**SHAPES[shape])
+    written = export(model, tmp_path, data=data)
+    assert written.checked.difference <= 1e-5
+    assert written.checked.words == "24 sequences of the data"
+    text = (tmp_path / "model.c").read_text()
+    assert "malloc" not in text
+    assert "#include <math.h>" not in text
+    weights = sum(cell.weight_ih.numel() + cell.weight_hh.numel() for cell in model.layer.cells.values())
+    assert written.multiplications["weights"] == weights
+    assert written.state == 8 * model.layer.hidden_size * model.layer.num_layers
+
+
+@needs_gcc
+@pytest.mark.parametrize("shape", [name for name in SHAPES if name not in ("one layer", "no bias")])
+def test_int8_is_near_pytorch(shape, tmp_path):
+    model, data = build(**SHAPES[shape])
+    written = export(model, tmp_path, Options(weights="int8", largest_loss=1.0), data)
+    assert written.checked.metric == "R² with PyTorch"
+    assert written.checked.c > 0.99
+    assert written.flash < sum(parameter.numel() for parameter in model.parameters()) * 4 + 300
+
+
+def called(folder, body: str) -> np.ndarray:
+    """What a C program prints that has the functions of a folder's model.c."""
+    program = f'#include "{folder / "model.c"}"\n#include <stdio.h>\nint main(void)\n{{\n{body}\n    return 0;\n}}\n'
+    (folder / "called.c").write_text(program)
+    command = [
+        host.compiler(),
+        "-std=c99",
+        "-O1",
+        f"-I{folder}",
+        str(folder / "called.c"),
+        "-o",
+        str(folder / "called"),
+    ]
+    subprocess.run(command, check=True)
+    return np.array(subprocess.run([str(folder / "called")], capture_output=True, text=True).stdout.split(), float)
+
+
+@needs_gcc
+def test_tanh_of_float32(tmp_path):
+    model, data = build()
+    export(model, tmp_path, data=data)
+    loop = 'for (int i = -20000; i <= 20000; i++) printf("%.9g\\n", (double)tanh_of((float)i / 1600.0f));'
+    exact = np.tanh((np.arange(-20000, 20001) / np.float32(1600)).astype(np.float32).astype(float))
+    assert np.abs(called(tmp_path, loop) - exact).max() < 5e-7  # eight roundings of float32 near 1
+
+
+@needs_gcc
+def test_tanh_of_int8(tmp_path):
+    model, data = build()
+    export(model, tmp_path, Options(weights="int8"), data)
+    loop = 'for (int32_t i = -(8 << 16); i < 8 << 16; i += 37) printf("%d\\n", (int)tanh_of(i));'
+    exact = np.tanh(np.arange(-(8 << 16), 8 << 16, 37) / 2**16)
+    # Straight lines between points 1/16 apart: 1/8 (1/16)^2 of the largest second derivative, .77.
+    assert np.abs(called(tmp_path, loop) / 2**TANH_BITS - exact).max() < 4e-4
+
+
+@needs_gcc
+def test_int8_bears_any_input(tmp_path):
+    """Far beyond what it was calibrated on everything saturates, and nothing overflows: the sanitizers watch."""
+    model, data = build(layers=2)
+    export(model, tmp_path, Options(weights="int8"), data)
+    (tmp_path / "check.c").write_text(
+        "#include <stdio.h>\n#include <math.h>\n"
+        '#include "model.h"\nint main(void)\n{\n    model_state state;\n    float out[MODEL_OUTPUTS];\n'
+        "    const float bad[6] = {1e9f, -1e30f, NAN, INFINITY, -INFINITY, 0.0f};\n    model_reset(&state);\n"
+        "    for (int n = 0; n < 6000; n++) {\n"
+        "        const float x[3] = {bad[n % 6], bad[n / 6 % 6], bad[n / 36 % 6]};\n"
+        "        model_step(&state, x);\n    }\n    model_read(&state, out);\n    return isfinite(out[0]) ? 0 : 1;\n}\n"
+    )
+    host.build(tmp_path, tmp_path / "check", sanitized=True)
+    assert len(host.answers(tmp_path / "check", [], 1)) == 0
+
+
+@needs_gcc
+def test_slow_neurons_forget_in_int8(tmp_path):
+    """A pulse, then six half-lives of nothing. In 16 bits a step's change would be below the last bit, and y stay."""
+    layer = CoRNN(1, 4, dt=0.1, gamma=0.035, epsilon=2.5)  # half-life 500 steps
+    model = SequenceModel(layer, 1, read="every")
+    model.reset_parameters(generator(0, "slow"))
+    with torch.no_grad():
+        V, W, W_z, b = layer.matrices()
+        V.fill_(1.0), W.zero_(), W_z.zero_(), b.zero_()
+        model.head.weight.fill_(1.0), model.head.bias.zero_()
+    data = torch.zeros(3000, 2, 1)
+    data[:100] = 1.0
+    written = export(model, tmp_path, Options(weights="int8"), data)
+    assert written.checked.difference < 0.1 / 64  # a tenth of what is left of the pulse at the end
+
+
+def waves(count=120, length=40):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, count)
+    time = np.linspace(0, 8, length) + random.uniform(0, 0.3, (count, 1))
+    signal = np.sin(time * (1 + labels[:, None])) + 0.1 * random.normal(size=(count, length))
+    return np.stack((1000 + 50 * signal, 0.01 * random.normal(size=signal.shape)), 2), labels
+
+
+@needs_gcc
+def test_a_classifier_of_sensor_windows(tmp_path):
+    """Values far from 0 are standardised in the C code; int8 agrees with PyTorch nearly always."""
+    X, y = waves()
+    model = CoRNNClassifier(hidden_size=12, epochs=25, learning_rate=0.02, random_state=0).fit(X[:80], y[:80])
+    assert model.score(X[80:], y[80:]) > 0.8
+    model.save(tmp_path / "model.safetensors")
+    trained = open_trained(tmp_path / "model.safetensors")
+    for weights, least in (("float32", 100.0), ("int8", 97.5)):
+        written = export(trained, tmp_path / weights, Options(weights, largest_loss=2.5), X)
+        assert written.checked.metric == "agreement"
+        assert written.checked.c >= least
+    assert "the largest is the likeliest" in (tmp_path / "int8" / "model.h").read_text()
+    assert "drawn at random" in export(trained, tmp_path / "drawn").checked.words
+
+
+@needs_gcc
+@pytest.mark.parametrize("kind", [CoRNNRegressor, CoRNNForecaster])
+def test_answers_are_in_the_users_units(kind, tmp_path):
+    X, y = waves(40)
+    model = kind(hidden_size=8, epochs=3, random_state=0)
+    model.fit(X, 1e3 + 5.0 * y) if kind is CoRNNRegressor else model.fit(X)
+    written = export(Trained("test", model.model_, estimator=model), tmp_path, data=X)
+    answers = model.predict(X) if kind is CoRNNRegressor else (model.predict(X) - X[:, -1:]).reshape(len(X), -1)
+    program = (
+        '#include <stdio.h>\n#include "model.h"\nint main(void)\n{\n    model_state state;\n    float x[2], out[2];\n'
+    )
+    program += (
+        "    model_reset(&state);\n    while (fread(x, sizeof x, 1, stdin) == 1)\n        model_step(&state, x);\n"
+    )
+    program += "    model_read(&state, out);\n    return fwrite(out, sizeof(float), MODEL_OUTPUTS, stdout) < 1;\n}\n"
+    (tmp_path / "one.c").write_text(program)
+    host.build(tmp_path, tmp_path / "one", sanitized=True)
+    given = X[0].astype(np.float32).tobytes()
+    out = np.frombuffer(subprocess.run([tmp_path / "one"], input=given, capture_output=True).stdout, np.float32)
+    np.testing.assert_allclose(out, np.ravel(answers[0]), rtol=1e-4, atol=1e-4)
+    assert written.checked.c > 0.9999
+
+
+def test_what_has_no_c():
+    model, data = build()
+    with pytest.raises(TypeError, match="C is written for coRNN, the model is LSTM"):
+        export(SequenceModel(nn.LSTM(3, 4), 1), "unused")
+    with pytest.raises(ValueError, match="reads both ways"):
+        export(SequenceModel(CoRNN(3, 4, bidirectional=True), 1), "unused")
+    with pytest.raises(ValueError, match="activation tanh, the model has relu"):
+        export(SequenceModel(CoRNN(3, 4, activation="relu"), 1), "unused")
+    with pytest.raises(ValueError, match="calibrated on sequences, and there are none"):
+        export(model, "unused", Options(weights="int8"))
+    with pytest.raises(ValueError, match="unknown weights 'int4'"):
+        export(model, "unused", Options(weights="int4"), data)
+    X, y = waves(30)
+    X[0, 3, 0] = np.nan
+    gaps = CoRNNClassifier(hidden_size=4, epochs=1).fit(X, y)
+    with pytest.raises(ValueError, match="fitted on missing values"):
+        export(Trained("test", gaps.model_, estimator=gaps), "unused")
+    timed = CoRNNClassifier(hidden_size=4, epochs=1).fit(X[1:], y[1:], timespans=np.ones(X[1:].shape[:2]))
+    with pytest.raises(ValueError, match="fitted with times"):
+        export(Trained("test", timed.model_, estimator=timed), "unused")
+
+
+@needs_gcc
+def test_code_that_deviates_is_not_written(tmp_path, monkeypatch):
+    model, data = build()
+    from cornn.export.c import floating
+
+    monkeypatch.setattr(floating, "TANH_P", (0.99, *floating.TANH_P[1:]))
+    with pytest.raises(ValueError, match="away from PyTorch's"):
+        export(model, tmp_path / "out", data=data)
+    with pytest.raises(ValueError, match="more than 0: it is not written"):
+        export(model, tmp_path / "out", Options(weights="int8", largest_loss=0.0), data)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_compiler_it_says_so(tmp_path, monkeypatch):
+    model, data = build()
+    monkeypatch.setattr(host, "compiler", lambda: None)
+    written = export(model, tmp_path, data=data)
+    assert written.checked is None
+    assert "not checked: there is no gcc" in written.lines()[-1]
+    assert (tmp_path / "model.h").exists()

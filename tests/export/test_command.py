@@ -1,0 +1,100 @@
+"""`cornn export`: from what `cornn train` and the estimators leave to files."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from cornn import training
+from cornn.estimators import CoRNNClassifier
+from cornn.export import open_trained
+from cornn.export.check import session
+from cornn.runs import open_run
+
+SHORT = ["--length", "12", "--hidden-size", "8", "--steps", "4", "--evaluate-every", "4", "--device", "cpu", "--quiet"]
+
+
+@pytest.mark.parametrize("model", [["cornn"], ["lstm", "--no-centre"], ["fastgrnn"]], ids=lambda model: model[0])
+def test_a_run_to_onnx(cornn, tmp_path, model):
+    assert cornn("train", "adding", *SHORT, "--out", "here", "--model", *model)[0] == 0
+    code, out, _ = cornn("export", "here", "--to", "onnx")
+    assert code == 0
+    assert "takes input (batch, time, 2)\ngives output (batch, 1)\nin onnxruntime within" in out
+    assert out.strip().endswith("here/model.onnx")
+    config = training.from_dictionary(open_run(tmp_path / "here").config)
+    trained = training.build(config, training.load(config))
+    trained.load_state_dict(open_run(tmp_path / "here").weights())
+    input = torch.rand(5, 3, 2)
+    (output,) = session((tmp_path / "here/model.onnx").read_bytes()).run(None, {"input": input.transpose(0, 1).numpy()})
+    torch.testing.assert_close(torch.from_numpy(output), trained(input).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_with_state_to_another_place(cornn, tmp_path):
+    cornn("train", "adding", *SHORT, "--out", "here")
+    code, out, _ = cornn("export", "here", "--to", "onnx", "--state", "--lengths", "--timespans", "-o", "there/it.onnx")
+    assert code == 0
+    assert "takes input (batch, time, 2); lengths (batch); timespans (batch, time); y (1, batch, 8); z (1, batch" in out
+    assert "gives output (batch, 1); last_y (1, batch, 8); last_z (1, batch, 8)" in out
+    assert (tmp_path / "there/it.onnx").exists()
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["it.onnx"]
+
+
+def test_an_estimator_to_onnx(cornn, tmp_path):
+    X = np.random.default_rng(0).normal(size=(20, 9, 2))
+    estimator = CoRNNClassifier(hidden_size=4, epochs=1, random_state=0).fit(X, np.arange(20) % 2)
+    # As a file of its own, and as the folder of `cornn fit` has it.
+    (tmp_path / "fitted").mkdir()
+    for path in ("mine.safetensors", "fitted/model.safetensors"):
+        estimator.save(tmp_path / path)
+    (tmp_path / "fitted/config.json").write_text("{}", encoding="utf8")
+    for source, target in (("mine.safetensors", "mine-model.onnx"), ("fitted", "fitted/model.onnx")):
+        code, out, _ = cornn("export", source, "--to", "onnx")
+        assert code == 0
+        assert "gives probabilities (batch, 2)" in out
+        assert (tmp_path / target).exists()
+    code, _, err = cornn("export", "mine.safetensors", "--to", "hub")
+    assert code == 2
+    assert "publish the file as it is" in err
+
+
+def test_a_run_to_the_hub(cornn, tmp_path):
+    hub = pytest.importorskip("cornn.export.hub")
+    cornn("train", "adding", *SHORT, "--out", "here")
+    code, out, _ = cornn("export", "here", "--to", "hub")
+    assert code == 0
+    assert out.strip().endswith("adding, cornn: here/hub")
+    again = hub.HubModel.from_pretrained(tmp_path / "here/hub", strict=True)
+    input = torch.rand(5, 3, 2)
+    assert torch.equal(again(input), open_trained(tmp_path / "here").model(input))
+
+
+def test_errors_are_one_line(cornn, tmp_path):
+    code, _, err = cornn("export", "nothing", "--to", "onnx")
+    assert code == 2
+    assert err.startswith("cornn: nothing holds no model: give a folder of `cornn train` or `cornn fit`")
+    cornn("train", "adding", *SHORT, "--model", "lem", "--out", "here")
+    code, _, err = cornn("export", "here", "--to", "onnx")
+    assert code == 2
+    assert "no ONNX of the layer LEM: there is one of CoRNN, LSTM, GRU, RNN" in err
+    code, _, err = cornn("export", "here", "--to", "hub", "--state")
+    assert code == 2
+    assert "--state is for --to onnx: leave it out" in err
+    (tmp_path / "here/model.safetensors").unlink()
+    code, _, err = cornn("export", "here", "--to", "onnx")
+    assert code == 2
+    assert "has no model.safetensors: its training has not finished" in err
+    (tmp_path / "here/model.safetensors").write_bytes(b"no weights")
+    code, _, err = cornn("export", "here", "--to", "onnx")
+    assert code == 2
+    assert "here/model.safetensors is damaged" in err
+
+
+def test_a_place_that_cannot_be_written(cornn, tmp_path):
+    cornn("train", "adding", *SHORT, "--out", "here")
+    (tmp_path / "file").write_text("", encoding="utf8")
+    code, _, err = cornn("export", "here", "--to", "onnx", "-o", "file/model.onnx")
+    assert code == 2
+    assert "cannot write file/model.onnx" in err
+    assert "choose another with --out" in err

@@ -1,0 +1,79 @@
+"""A model for the Hugging Face hub, written to a folder and read back; no network is used."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+pytest.importorskip("huggingface_hub")
+
+from cornn import CoRNN
+from cornn.export.hub import HubModel
+from cornn.models import SequenceModel
+from cornn.seeds import generator
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def model_of(**options) -> SequenceModel:
+    layer = CoRNN(3, 5, 2, bidirectional=True, trainable=("dt", "epsilon"), per_neuron=True, damping="implicit")
+    model = SequenceModel(layer, 2, **options)
+    model.reset_parameters(generator(0, "model"))
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter += 0.1  # the layers' constants are no longer the same
+    return model
+
+
+@pytest.mark.parametrize("options", [{}, {"read": "every", "encoder": nn.Embedding(7, 3)}], ids=["values", "words"])
+def test_a_model_comes_back_as_it_was(tmp_path, options):
+    model = model_of(**options)
+    HubModel.of(model).save_pretrained(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"README.md", "config.json", "model.safetensors"}
+    again = HubModel.from_pretrained(tmp_path, strict=True)
+    for name, value in model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], value), name
+    random = generator(0, "input")
+    words = "encoder" in options
+    input = torch.randint(0, 7, (6, 4), generator=random) if words else torch.randn(6, 4, 3, generator=random)
+    assert torch.equal(again(input), model(input))
+    settings = json.loads((tmp_path / "config.json").read_text(encoding="utf8"))
+    assert settings["hidden_size"] == 5
+    assert settings["damping"] == "implicit"
+    assert settings["words"] == (7 if words else None)
+
+
+def test_a_copy_is_published(tmp_path):
+    model = model_of()
+    published = HubModel.of(model)
+    with torch.no_grad():
+        model.head.weight.zero_()
+    assert published.model.head.weight.abs().min() > 0
+
+
+def test_a_weight_that_is_missing_is_noticed(tmp_path):
+    HubModel.of(model_of()).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.head.bias"]
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(RuntimeError, match=r"model\.head\.bias"):
+        HubModel.from_pretrained(tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (lambda: SequenceModel(nn.GRU(3, 5), 2), "of coRNN layers, this one is of GRU"),
+        (lambda: model_of(encoder=nn.Linear(2, 3)), "an embedding or no encoder, this one has Linear"),
+        (lambda: model_of().double(), "in float32, this one in torch.float64"),
+    ],
+    ids=["layer", "encoder", "double"],
+)
+def test_what_the_hub_has_no_place_for(model, says):
+    with pytest.raises(ValueError, match=says):
+        HubModel.of(model())
