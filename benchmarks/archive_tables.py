@@ -65,8 +65,14 @@ def seconds() -> str:
     lines = ["| problem | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
     for data in record["data"]:
         found = [_values(record, data, name, "cpu_seconds") for name in names]
-        lines.append(f"| {data} | " + " | ".join(f"{mean(own):.2g}" if own else "-" for own in found) + " |")
+        lines.append(f"| {data} | " + " | ".join(_duration(own) for own in found) + " |")
     return "\n".join(lines)
+
+
+def _duration(values: list[float]) -> str:
+    if not values:
+        return "-"
+    return f"{mean(values):.1f}" if mean(values) >= 1 else f"{mean(values):.2f}"
 
 
 TABLES = {"archive": accuracy, "archive-time": seconds}

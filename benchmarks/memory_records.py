@@ -2,7 +2,8 @@
 
 OMP_NUM_THREADS=1 python benchmarks/memory_records.py
 
-step: eigenvalues of the covariance of tanh(V u + b) for inputs that are not marked: what one step adds to the neurons.
+step: the covariance of tanh(V u + b), what one step drives the neurons by, for numbers that are marked and for others:
+    its eigenvalues, and the share that is orthogonal to the columns of V.
 states: before training, with and without the feedback: eigenvalues of the covariance of y after the last step, and the
     mean squared error of the best linear head on it, fitted to some sequences and tested on others.
 gradients: before training, the size of dE/dX_k by lag, for losses that ask for one direction of the last y each.
@@ -55,11 +56,19 @@ def eigenvalues(samples: Tensor) -> list[float]:
 
 
 @torch.no_grad()
-def one_step() -> list[float]:
-    V, _, _, b = fresh(LENGTHS[0]).layer.matrices()
-    input = torch.rand(100_000, 2, generator=generator(0, "memory", "step"))
-    input[:, 1] = 0
-    return eigenvalues(torch.tanh(input @ V.T + b))
+def one_step() -> dict:
+    V, _, _, b = (matrix.double() for matrix in fresh(LENGTHS[0]).layer.matrices())
+    along = torch.linalg.qr(V)[0]
+    input = torch.rand(100_000, 2, generator=generator(0, "memory", "step"), dtype=torch.float64)
+    found = {}
+    for mark, name in enumerate(("unmarked", "marked")):
+        input[:, 1] = mark
+        added = torch.tanh(input @ V.T + b)
+        varying = added - added.mean(0)
+        outside = varying - varying @ along @ along.T
+        share = (outside.square().sum() / varying.square().sum()).item()
+        found[name] = {"eigenvalues": eigenvalues(added), "share_outside_V": share}
+    return found
 
 
 @torch.no_grad()
@@ -92,7 +101,9 @@ def by_lag(model: SequenceModel, length: int, direction: Tensor) -> dict[str, fl
 @torch.no_grad()
 def gradients(length: int) -> list[dict]:
     paper = fresh(length, "paper")
-    rows = [{"start": "paper", "asks": "the head's first", "sizes": by_lag(paper, length, paper.head.weight[0].double())}]
+    rows = [
+        {"start": "paper", "asks": "the head's first", "sizes": by_lag(paper, length, paper.head.weight[0].double())}
+    ]
     for feedback in FEEDBACKS[:2]:
         model = with_feedback(length, feedback)
         head = model.head.weight[0].double()

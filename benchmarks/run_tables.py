@@ -2,28 +2,10 @@
 
 from pathlib import Path
 
-from cornn.report import records, tables
+from cornn.report import tables
 from cornn.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-
-
-def adding() -> str:
-    """Our recipe, seed by seed."""
-    rows = [
-        "| sequence | neurons | seed | training steps | time | test MSE |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for record in records.read(RESULTS, "adding"):
-        config, result = record["config"], record["result"]
-        if config["recipe"] != "ours":
-            continue
-        length, hidden = config["task"]["length"], config["settings"]["hidden_size"]
-        rows.append(
-            f"| {length} | {hidden} | {config['seed']} | {result['steps']:,} "
-            f"| {result['seconds']:.0f} s | {result['test']:.4f} |"
-        )
-    return "\n".join(rows)
 
 
 def runs() -> str:
@@ -47,4 +29,4 @@ def runs() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"adding": adding, "runs": runs}
+TABLES = {"runs": runs}

@@ -10,8 +10,10 @@ import re
 import sys
 from pathlib import Path
 
+from adding_tables import TABLES as ADDING
 from archive_tables import TABLES as ARCHIVE
 from choosing_tables import TABLES as CHOOSING
+from kernel_tables import TABLES as KERNELS
 from microcontroller_tables import TABLES as MICROCONTROLLER
 from rival_tables import TABLES as RIVALS
 from run_tables import TABLES as RUNS
@@ -204,36 +206,7 @@ def profile() -> str:
     return "\n".join(lines)
 
 
-CHANGES = {
-    "": "the recipe",
-    "centre": "biases not centred",
-    "recurrent_rate": "coupling learns as fast as the rest",
-    "cosine": "constant learning rate",
-    "W": "coupling starts as in the paper",
-    "V, b": "input weights and biases start as in the paper",
-    "shortest, longest": "all neurons remember alike (half-life: the sequence)",
-    "clip": "gradients not clipped",
-    "dt": "dt 0.05 in place of 0.3",
-    "beta2": "Adam's second moment 0.999 in place of 0.99",
-}
-
-
-def adding_ablation() -> str:
-    """What becomes of the recipe when one part of it is left out."""
-    record = json.loads((RESULTS / "adding-search" / "7-ablation-500.json").read_text(encoding="utf8"))
-    values, seeds = record["settings"], record["options"]["seeds"]
-    rows = ["| | solved | steps, median | last running mean, worst |", "| --- | ---: | ---: | ---: |"]
-    for first in range(0, len(record["solved_at"]), seeds):
-        changed = ", ".join(name for name in values if values[name][first] != values[name][0])
-        steps = sorted(step for step in record["solved_at"][first : first + seeds] if step)
-        median = f"{steps[len(steps) // 2]:,.0f}" if steps else "-"
-        worst = max(record["running_mean"][first : first + seeds])
-        rows.append(f"| {CHANGES[changed]} | {len(steps)} of {seeds} | {median} | {worst:.4f} |")
-    return "\n".join(rows)
-
-
 TABLES = {
-    "adding-ablation": adding_ablation,
     "speed-cpu": speed_cpu,
     "speed-cpu-both": speed_cpu_both,
     "speed-cpu-goals": speed_cpu_goals,
@@ -244,8 +217,10 @@ TABLES = {
     "profile": profile,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
+    **ADDING,
     **ARCHIVE,
     **CHOOSING,
+    **KERNELS,
     **MICROCONTROLLER,
     **RIVALS,
     **RUNS,

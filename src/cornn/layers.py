@@ -32,8 +32,8 @@ class Start(NamedTuple):
     b: float
     feedback: float = 0.0
     """kappa: W starts as -kappa V V^+ besides, so that V u + W y = V (u - kappa V^+ y): what the neurons have summed up
-    of the input so far is taken off the next one. In the directions of V the noise of a long input then does not pile up;
-    orthogonal to them the neurons stay uncoupled and hold what they have."""
+    of the input so far is taken off the next one. In the directions of V the noise of a long input then does not pile
+    up; orthogonal to them the neurons stay uncoupled and hold what they have."""
 
 
 def _memory(d: int, m: int) -> Start:

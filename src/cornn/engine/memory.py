@@ -17,7 +17,7 @@ from torch import Tensor
 
 __all__ = ["LARGE", "SPARE_BYTES", "release", "reusable"]
 
-LARGE = 1 << 23
+LARGE = 1 << 21
 """Bytes from which memory is kept, and asked for in large pages."""
 
 SPARE_BYTES = 1 << 29

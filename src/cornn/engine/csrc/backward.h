@@ -119,6 +119,7 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
     const real *packed, *packed_input;
     real *grad_timespans = call->grad_timespans, *grad_state = call->grad_state, *grad_input = call->grad_input;
     Rows rows = rows_of(plan, unit);
+    Ahead ahead;
     NAME(Backward) b = {.past_caches = goes_past_caches(plan, call->grad_drive)};
     b.adjoint = plan->scratch + worker * SCRATCH_SIZE(call);
     b.delta = b.adjoint + UNIT_ROWS * stride;
@@ -141,15 +142,17 @@ static void NAME(backward_unit)(void *context, int64_t unit, int64_t worker)
         at_step(call, &rows, n);
         memset(b.for_span, 0, rows.count * LANES * sizeof(real));
         NAME(backward_step)(call, &b, &rows, n);
+        clear(&ahead);
         if (n > 0) {
-            prefetch(&rows, b.kept, before, DRIVES * m);
-            if (grad_output) prefetch(&rows, grad_output, before, m);
-            if (!b.past_caches) prefetch(&rows, b.grad_drive, before, DRIVES * m);
+            prefetch(&ahead, &rows, b.kept, before, DRIVES * m);
+            if (grad_output) prefetch(&ahead, &rows, grad_output, before, m);
+            if (!b.past_caches) prefetch(&ahead, &rows, b.grad_drive, before, DRIVES * m);
         }
-        product(rows.active, b.delta, PRODUCT_STRIDE(call), packed, PRODUCTS * m, STATES * m, b.adjoint, stride, 1);
+        product(rows.active, b.delta, PRODUCT_STRIDE(call), packed, PRODUCTS * m, STATES * m, b.adjoint, stride, 1,
+                &ahead);
         if (grad_input) {
             product(rows.active, b.delta, PRODUCT_STRIDE(call), packed_input, PRODUCTS * m, inputs, b.for_input,
-                    INPUT_STRIDE(call), 0);
+                    INPUT_STRIDE(call), 0, &ahead);
             for (int64_t row = 0; row < rows.active; row++)
                 copy(grad_input + rows.at[row] * inputs, b.for_input + row * INPUT_STRIDE(call), inputs);
         }

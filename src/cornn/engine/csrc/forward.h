@@ -59,6 +59,7 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
     const real *initial = call->state, *input = call->input, *packed;
     real *trail = call->trail, *last = call->last;
     Rows rows = rows_of(plan, unit);
+    Ahead ahead;
     NAME(Forward) f = {.past_caches = 1};
     f.state = plan->scratch + worker * SCRATCH_SIZE(call);
     f.product = f.state + UNIT_ROWS * stride;
@@ -84,12 +85,14 @@ static void NAME(forward_unit)(void *context, int64_t unit, int64_t worker)
         at_step(call, &rows, n);
         for (int64_t row = 0; row < rows.active; row++)
             copy(f.state + row * stride + STATES * m, input + rows.at[row] * inputs, inputs);
-        if (n + 1 < call->steps && inputs) prefetch(&rows, input, next, inputs);
-        if (n + 1 < call->steps && !inputs) prefetch(&rows, f.drive, next, DRIVES * m);
+        clear(&ahead);
+        if (n + 1 < call->steps && inputs) prefetch(&ahead, &rows, input, next, inputs);
+        if (n + 1 < call->steps && !inputs) prefetch(&ahead, &rows, f.drive, next, DRIVES * m);
         for (int i = 0; i < STATES && !f.past_caches; i++)
-            if (f.sequence[i]) prefetch(&rows, f.sequence[i], 0, m);
-        if (f.kept && !f.past_caches) prefetch(&rows, f.kept, 0, DRIVES * m);
-        product(rows.active, f.state, stride, packed, depth, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0);
+            if (f.sequence[i]) prefetch(&ahead, &rows, f.sequence[i], 0, m);
+        if (f.kept && !f.past_caches) prefetch(&ahead, &rows, f.kept, 0, DRIVES * m);
+        product(rows.active, f.state, stride, packed, depth, PRODUCTS * m, f.product, PRODUCT_STRIDE(call), 0,
+                &ahead);
         NAME(forward_step)(call, &f, &rows, n);
         for (int64_t row = rows.active; row < rows.count; row++)
             for (int i = 0; i < STATES; i++)

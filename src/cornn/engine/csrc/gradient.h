@@ -1,7 +1,7 @@
 /* Part of sequence.h: the gradients of R, V and b, which are the sum over all steps and rows of the drive's gradient (a
    column of it) times the state before, the input, and 1 (a row).
 
-   It is one product of depth time * batch, made in chunks that stay in the cache. A thread has some columns of it to
+   It is one product of depth time * batch, made in chunks that stay in the cache. A thread has some tiles of it to
    itself and goes through the chunks in order, so that the sums do not depend on the number of threads. */
 
 #define CHUNK 128
@@ -28,13 +28,18 @@ INLINE NAME(Panel) NAME(panel_at)(const Call *call, ptrdiff_t number)
     return panel;
 }
 
-/* The first panel of a part: the parts have about equally many vectors. */
-static ptrdiff_t NAME(first_panel)(const Call *call, int64_t part, int64_t parts)
+/* The first tile of a part, counted panel after panel: the parts have about equally much to multiply. */
+static ptrdiff_t NAME(first_tile)(const Call *call, int64_t part, int64_t parts)
 {
-    ptrdiff_t vectors = 0, seen = 0, number = 0;
-    for (ptrdiff_t i = 0; i < PANELS(call); i++) vectors += NAME(panel_at)(call, i).columns > LANES ? 2 : 1;
-    while (number < PANELS(call) && seen * parts < vectors * part)
-        seen += NAME(panel_at)(call, number++).columns > LANES ? 2 : 1;
+    const ptrdiff_t m = call->hidden, tiles_each = ROW_TILES(call), count = PANELS(call) * tiles_each;
+    ptrdiff_t all = 0, seen = 0, number = 0;
+    for (ptrdiff_t i = 0; i < PANELS(call); i++) all += NAME(panel_at)(call, i).columns > LANES ? 2 * m : m;
+    for (; number < count; number++) {
+        const ptrdiff_t row = number % tiles_each * TILE_ROWS, height = m - row < TILE_ROWS ? m - row : TILE_ROWS;
+        const ptrdiff_t own = NAME(panel_at)(call, number / tiles_each).columns > LANES ? 2 * height : height;
+        if ((2 * seen + own) * parts >= 2 * all * part) break;
+        seen += own;
+    }
     return number;
 }
 
@@ -55,7 +60,8 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
 }
 
 /* The panel's columns of the states before the steps of a chunk. Those of the next chunk are fetched meanwhile. */
-INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
+INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right,
+                              Ahead *ahead)
 {
     const Call *call = plan->call;
     const ptrdiff_t m = call->hidden, rows = call->groups * call->batch, width = panel.columns > LANES ? 2 : 1;
@@ -66,38 +72,44 @@ INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff
         for (ptrdiff_t v = 0; v < width; v++, right += LANES) {
             const ptrdiff_t count = panel.columns - v * LANES < LANES ? panel.columns - v * LANES : LANES;
             store(right, get(from + v * LANES, count));
-            __builtin_prefetch(sequence + ((at[CHUNK + k] - rows) * m + panel.column + v * LANES), 0, 2);
+            add_lines(ahead, sequence + ((at[CHUNK + k] - rows) * m + panel.column + v * LANES), LANES);
         }
     }
 }
 
 /* The panel's columns of the input and of the 1 behind it. */
-INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
+INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right,
+                              Ahead *ahead)
 {
     const ptrdiff_t inputs = INPUT_COLUMNS(call) - panel.column, width = panel.columns > LANES ? 2 : 1;
+    const real *input = (const real *)call->input + panel.column;
     vec one[2] = {{0}, {0}};
     if (inputs < panel.columns) one[inputs / LANES][inputs % LANES] = 1;
     for (ptrdiff_t k = 0; k < depth; k++)
         for (ptrdiff_t v = 0; v < width; v++, right += LANES) {
             const ptrdiff_t there = inputs - v * LANES, count = there < LANES ? there : LANES;
-            const real *from = (const real *)call->input + at[k] * call->features + panel.column + v * LANES;
+            const real *from = input + at[k] * call->features + v * LANES;
             store(right, count > 0 ? get(from, count) + one[v] : one[v]);
+            if (count > 0) add_lines(ahead, input + at[CHUNK + k] * call->features + v * LANES, count);
         }
 }
 
-/* Of a panel that is done, to where its columns belong. */
-static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t product, const real *sums)
+/* The rows from `row` to `end` of a panel that is done, to where its columns belong. */
+static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t product, ptrdiff_t row, ptrdiff_t end,
+                               const real *sums)
 {
     const ptrdiff_t m = call->hidden, inputs = INPUT_COLUMNS(call);
     const ptrdiff_t there = inputs - panel.column < panel.columns ? inputs - panel.column : panel.columns;
-    for (ptrdiff_t row = product * m; row < (product + 1) * m; row++, sums += PANEL) {
+    for (; row < end; row++) {
+        const real *from = sums + row * PANEL;
+        const ptrdiff_t to = product * m + row;
         if (panel.state < STATES) {
-            real *weight = (real *)call->grad_weight + row * STATES * m;
-            copy(weight + panel.state * m + panel.column, sums, panel.columns);
+            real *weight = (real *)call->grad_weight + to * STATES * m;
+            copy(weight + panel.state * m + panel.column, from, panel.columns);
             continue;
         }
-        if (there > 0) copy((real *)call->grad_input_weight + row * inputs + panel.column, sums, there);
-        if (there < panel.columns) ((real *)call->grad_bias)[row] = sums[there];
+        if (there > 0) copy((real *)call->grad_input_weight + to * inputs + panel.column, from, there);
+        if (there < panel.columns) ((real *)call->grad_bias)[to] = from[there];
     }
 }
 
@@ -107,37 +119,49 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
     const Call *call = plan->call;
     const int64_t group = unit / (plan->units * PRODUCTS), part = unit % plan->units;
     const int product = unit / plan->units % PRODUCTS;
-    const ptrdiff_t m = call->hidden, rows = call->steps * call->batch;
-    const ptrdiff_t first = NAME(first_panel)(call, part, plan->units);
-    const ptrdiff_t end = NAME(first_panel)(call, part + 1, plan->units);
+    const ptrdiff_t m = call->hidden, rows = call->steps * call->batch, each = ROW_TILES(call);
+    const ptrdiff_t begin = NAME(first_tile)(call, part, plan->units);
+    const ptrdiff_t end = NAME(first_tile)(call, part + 1, plan->units);
+    const ptrdiff_t first = begin / each, panels = (end + each - 1) / each - first;
+    const real *grad_drive = call->grad_drive;
     real *left = plan->scratch + worker * (LEFT_SIZE(call) + CHUNK * PANEL), *right = left + LEFT_SIZE(call);
     real *sums = (real *)call->workspace + (group * PRODUCTS + product) * GRADIENT_SIZE(call);
-    memset(sums + first * m * PANEL, 0, (end - first) * m * PANEL * sizeof(real));
+    if (begin == end) return;
+    real *zero = sums + (first * m + begin % each * TILE_ROWS) * PANEL;
+    memset(zero, 0, ((end / each * m + end % each * TILE_ROWS) * PANEL - (zero - sums)) * sizeof(real));
     for (ptrdiff_t start = 0; start < rows; start += CHUNK) {
         const ptrdiff_t depth = rows - start < CHUNK ? rows - start : CHUNK;
         ptrdiff_t at[2 * CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
+        Ahead ahead;
         for (ptrdiff_t k = 0; k < 2 * CHUNK; k++) {
             const ptrdiff_t row = start + k < rows ? start + k : rows - 1;
             at[k] = (row / call->batch * call->groups + group) * call->batch + row % call->batch;
         }
         for (ptrdiff_t k = 0; k < depth; k++)
             NAME(pack_row)(plan, product, at[k], left + k * TILE_ROWS, depth * TILE_ROWS);
-        for (ptrdiff_t number = first; number < end; number++) {
-            const NAME(Panel) panel = NAME(panel_at)(call, number);
+        for (ptrdiff_t i = 0; i < panels; i++) {
+            const NAME(Panel) panel = NAME(panel_at)(call, first + i);
             const int kind = panel.columns > LANES ? PAIR_PACKED : SINGLE_PACKED;
+            real *sum = sums + (first + i) * m * PANEL;
+            clear(&ahead);
+            for (ptrdiff_t k = CHUNK * i / panels; k < CHUNK * (i + 1) / panels; k++)
+                add_lines(&ahead, grad_drive + at[CHUNK + k] * DRIVES * m, DRIVES * m);
             if (panel.state < STATES)
-                NAME(pack_states)(plan, panel, at, depth, right);
+                NAME(pack_states)(plan, panel, at, depth, right, &ahead);
             else
-                NAME(pack_inputs)(call, panel, at, depth, right);
-            for (ptrdiff_t row = 0; row < m; row += TILE_ROWS) {
-                const ptrdiff_t height = m - row < TILE_ROWS ? m - row : TILE_ROWS;
-                real *sum = sums + (number * m + row) * PANEL;
-                tiles[height - 1][kind](left + row * depth, 0, right, depth, sum, PANEL, 1);
+                NAME(pack_inputs)(call, panel, at, depth, right, &ahead);
+            for (ptrdiff_t t = i ? 0 : begin % each; t < each && (first + i) * each + t < end; t++) {
+                const ptrdiff_t row = t * TILE_ROWS, height = m - row < TILE_ROWS ? m - row : TILE_ROWS;
+                tiles[height - 1][kind](left + row * depth, 0, right, depth, sum + row * PANEL, PANEL, 1, &ahead);
             }
         }
     }
-    for (ptrdiff_t number = first; number < end; number++)
-        NAME(put_gradient)(call, NAME(panel_at)(call, number), group * PRODUCTS + product, sums + number * m * PANEL);
+    for (ptrdiff_t number = first; number < first + panels; number++) {
+        const ptrdiff_t from = number == first ? begin % each * TILE_ROWS : 0;
+        const ptrdiff_t to = number == end / each ? end % each * TILE_ROWS : m;
+        NAME(put_gradient)(call, NAME(panel_at)(call, number), group * PRODUCTS + product, from, to,
+                           sums + number * m * PANEL);
+    }
 }
 
 static int64_t NAME(gradient_workspace)(const Call *call)
@@ -150,7 +174,7 @@ static void NAME(weight_gradients)(const Call *call)
     Plan plan = {.call = call, .threads = threads_of(call, WEIGHTS(call))};
     const int64_t products = call->groups * PRODUCTS, share = (plan.threads + products - 1) / products;
     if (PANELS(call) == 0) return;
-    plan.units = share < PANELS(call) ? share : PANELS(call);
+    plan.units = share < PANELS(call) * ROW_TILES(call) ? share : PANELS(call) * ROW_TILES(call);
     plan.block = call->steps * call->groups * call->batch * call->hidden;
     plan.scratch = (real *)call->workspace + products * GRADIENT_SIZE(call);
     cornn_parallel(NAME(gradient_unit), &plan, products * plan.units, plan.threads);

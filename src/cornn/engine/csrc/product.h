@@ -37,26 +37,66 @@ static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stri
     }
 }
 
-/* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. Element (row, k) of `left` is at
-   left[row * row_stride + k * depth_stride]. */
-INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t row_stride,
-                 ptrdiff_t depth_stride, const real *packed, ptrdiff_t depth, real *out, ptrdiff_t out_stride, int add)
+/* Lines of memory that are needed after a product. Tiles bring them nearer, one at each depth: asked for all at once they
+   would wait for each other, and the arithmetic for them. */
+#define MOST_AHEAD 1024
+#define FEW_ROWS 2 /* so few have few lines, and nothing to spare beside the loads of the weights */
+typedef struct {
+    ptrdiff_t next, end;
+    const real *line[MOST_AHEAD];
+} Ahead;
+
+INLINE void fetch(const real *line) { __builtin_prefetch(line, 0, 2); }
+
+INLINE void clear(Ahead *ahead) { ahead->next = ahead->end = 0; }
+
+INLINE void add_lines(Ahead *ahead, const real *from, ptrdiff_t count)
+{
+    for (ptrdiff_t j = 0; j < count; j += 64 / sizeof(real)) {
+        if (ahead->end == MOST_AHEAD)
+            fetch(from + j);
+        else
+            ahead->line[ahead->end++] = from + j;
+    }
+}
+
+/* The depths from `begin` to `end` of a tile; `line` is one to fetch for each, or NULL. */
+INLINE void deepen(const int rows, const int panels, const int width, vec sum[TILE_ROWS][8], const real *left,
+                   ptrdiff_t row_stride, ptrdiff_t depth_stride, const real *packed, ptrdiff_t depth, ptrdiff_t begin,
+                   ptrdiff_t end, const real *const *line)
 {
     const int vectors = panels * width;
     const ptrdiff_t panel = depth * width * LANES;
-    vec sum[TILE_ROWS][8];
-    UNROLL for (int row = 0; row < rows; row++)
-        UNROLL for (int v = 0; v < vectors; v++) sum[row][v] = (vec){0};
-    for (ptrdiff_t k = 0; k < depth; k++) {
+    for (ptrdiff_t k = begin; k < end; k++) {
         vec weight[8];
+        if (line) fetch(line[k]);
         UNROLL for (int v = 0; v < vectors; v++)
-            weight[v] = load(packed + (v / width) * panel + (v % width) * LANES);
-        packed += width * LANES;
+            weight[v] = load(packed + k * width * LANES + (v / width) * panel + (v % width) * LANES);
         UNROLL for (int row = 0; row < rows; row++) {
             const vec x = splat(left[row * row_stride + k * depth_stride]);
             UNROLL for (int v = 0; v < vectors; v++) sum[row][v] += x * weight[v];
         }
     }
+}
+
+/* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. Element (row, k) of `left` is at
+   left[row * row_stride + k * depth_stride]. */
+INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t row_stride,
+                 ptrdiff_t depth_stride, const real *packed, ptrdiff_t depth, real *out, ptrdiff_t out_stride, int add,
+                 Ahead *ahead)
+{
+    const int vectors = panels * width;
+    ptrdiff_t lines = 0;
+    vec sum[TILE_ROWS][8];
+    UNROLL for (int row = 0; row < rows; row++)
+        UNROLL for (int v = 0; v < vectors; v++) sum[row][v] = (vec){0};
+    if (rows > FEW_ROWS && ahead) {
+        const real *const *line = ahead->line + ahead->next;
+        lines = ahead->end - ahead->next < depth ? ahead->end - ahead->next : depth;
+        ahead->next += lines;
+        deepen(rows, panels, width, sum, left, row_stride, depth_stride, packed, depth, 0, lines, line);
+    }
+    deepen(rows, panels, width, sum, left, row_stride, depth_stride, packed, depth, lines, depth, NULL);
     /* What is added to is larger than the product as a rule, hence rounded but once when it comes last. */
     UNROLL for (int row = 0; row < rows; row++)
         UNROLL for (int v = 0; v < vectors; v++) {
@@ -67,14 +107,14 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
 
 /* Left-hand rows are a stride apart, as states are; or TILE_ROWS of them lie side by side, as pack_row leaves them. */
 typedef void Tile(const real *left, ptrdiff_t stride, const real *packed, ptrdiff_t depth, real *out,
-                  ptrdiff_t out_stride, int add);
+                  ptrdiff_t out_stride, int add, Ahead *ahead);
 
 #define TILE(name, rows, panels, width, row_stride, depth_stride)                                                    \
     static void name(const real *left, ptrdiff_t stride, const real *packed, ptrdiff_t depth, real *out,             \
-                     ptrdiff_t out_stride, int add)                                                                  \
+                     ptrdiff_t out_stride, int add, Ahead *ahead)                                                    \
     {                                                                                                                \
         (void)stride;                                                                                                \
-        tile(rows, panels, width, left, row_stride, depth_stride, packed, depth, out, out_stride, add);              \
+        tile(rows, panels, width, left, row_stride, depth_stride, packed, depth, out, out_stride, add, ahead);       \
     }
 #define TILES(rows)                                              \
     TILE(single_##rows, rows, 1, 1, stride, 1)                   \
@@ -100,9 +140,11 @@ static Tile *const tiles[TILE_ROWS][KINDS] = {
 
 /* The rows of `out` are whole vectors long. */
 static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, const real *packed, ptrdiff_t depth,
-                    ptrdiff_t columns, real *out, ptrdiff_t out_stride, int add)
+                    ptrdiff_t columns, real *out, ptrdiff_t out_stride, int add, Ahead *ahead)
 {
     if (rows == 0) return;
+    if (rows <= FEW_ROWS && ahead)
+        while (ahead->next < ahead->end) fetch(ahead->line[ahead->next++]);
     const ptrdiff_t count = (rows + TILE_ROWS - 1) / TILE_ROWS, height = (rows + count - 1) / count;
     const ptrdiff_t wide = 2 * PANELS_AT_ONCE(height);
     ptrdiff_t vectors = round_up(columns, LANES) / LANES;
@@ -112,7 +154,7 @@ static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, con
         for (ptrdiff_t row = 0; row < rows; row += height) {
             const ptrdiff_t there = rows - row < height ? rows - row : height;
             tiles[there - 1][kind](left + row * left_stride, left_stride, packed, depth, out + row * out_stride,
-                                   out_stride, add);
+                                   out_stride, add, ahead);
         }
         packed += taken * LANES * depth;
         out += taken * LANES;

@@ -74,13 +74,12 @@ INLINE void at_step(const Call *call, Rows *rows, int64_t n)
     }
 }
 
-/* Brings the active rows of a block nearer, to be read or written, while the product keeps the arithmetic units busy.
-   The steps of a row are too far apart in memory for the processor to foresee. */
-INLINE void prefetch(const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t width)
+/* Has the active rows of a block brought nearer, to be read or written, while the product keeps the arithmetic units
+   busy. The steps of a row are too far apart in memory for the processor to foresee. */
+INLINE void prefetch(Ahead *ahead, const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t width)
 {
     for (int64_t row = 0; row < rows->active; row++)
-        for (ptrdiff_t j = 0; j < width; j += 64 / sizeof(real))
-            __builtin_prefetch(block + ((rows->at[row] + distance) * width + j), 0, 2);
+        add_lines(ahead, block + (rows->at[row] + distance) * width, width);
 }
 
 /* Calls a function for every vector of a row, with j and count among its arguments. The count is a constant but for the

@@ -105,7 +105,7 @@ EXPORT void NAME(cornn_stream_step)(const Stream *s)
             scale_sample(s, row + 2 * m);
         copy(row, state, 2 * m);
         row[depth - 1] = 1;
-        product(1, row, 0, packed, depth, m, sums, 0, 0);
+        product(1, row, 0, packed, depth, m, sums, 0, 0, NULL);
         for (ptrdiff_t j = 0; j < m; j += LANES) {
             const ptrdiff_t count = m - j < LANES ? m - j : LANES;
             const vec h = get(constants + j, count) * span, gamma = get(constants + m + j, count);
@@ -124,7 +124,7 @@ EXPORT void NAME(cornn_stream_step)(const Stream *s)
     if (s->head) {
         copy(row, state - 2 * m, m);
         row[m] = 1;
-        product(1, row, 0, packed, m + 1, s->outputs, sums, 0, 0);
+        product(1, row, 0, packed, m + 1, s->outputs, sums, 0, 0, NULL);
         copy(s->output, sums, s->outputs);
     }
 }

@@ -80,7 +80,8 @@ def products(axes: Any, network: Network, trajectory: Trajectory) -> None:
 
 
 def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
-    """Layers before training, on the adding problem's kind of input: the paper's constants, and those suggested."""
+    """Layers before training, on the adding problem's kind of input: the paper's constants, and those suggested with the
+    start that goes with them."""
     input: Tensor = torch.rand(length, 2, 2, generator=generator(0, "lags", "input"))
     input[..., 1] = 0
     layers = {
@@ -89,7 +90,7 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
         )
         for task, (dt, gamma, epsilon) in PAPER.items()
     }
-    layers[f"suggest({length}, 64)"] = own = theory.suggest(length, 64).layer(2)
+    layers[f"ours: suggest({length}, 128)"] = own = theory.suggest(length, 128).layer(2)
     for name, layer in layers.items():
         layer.reset_parameters(generator(0, "lags", name))
     own.centre_(torch.tensor([0.5, 0.0]))
@@ -104,7 +105,8 @@ def lags() -> Any:
     by_lag(axes[0, 0], cases)
     letter(axes[0, 0], "a", "gradients before training")
     network, trajectory = next(iter(cases.values()))
-    products(axes[0, 1], network, trajectory)
+    # One sequence will do, and a product of Jacobians is most of the work here.
+    products(axes[0, 1], network, measure.follow(network, trajectory.input[:, :1]))
     letter(axes[0, 1], "b", "products of Jacobians at the paper's adding start")
     note(
         figure,

@@ -48,7 +48,7 @@ def memory() -> Any:
             linestyle=STYLES[number],
             label=f"{length:,} steps",
         )
-    right.set(xlabel="neuron", ylabel="half-life, steps", yscale="log", ylim=(5, 1e4))
+    right.set(xlabel="neuron", ylabel="half-life, steps", yscale="log")
     right.legend(loc="upper left")
     letter(right, "b", f"theory.suggest(length, {HIDDEN})")
     note(figure, "Neurons without coupling and input; y is shown as a share of its largest value.")

@@ -1,0 +1,210 @@
+"""The tables of docs/adding.md: runs, the search, and results/memory.json; benchmarks/tables.py writes them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from cornn.report import records
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+RECIPES = {"ours": "ours", "paper": "the paper's"}
+SEARCHED = (500, 2000, 5000, 20000)
+SOLVED = 0.01  # mean squared error
+VARIANTS = {
+    "": "as searched: every half-life 10 lengths, the head starts at 0",
+    "shortest 0.1": "half-lives from 0.1 to 10 lengths (as `cornn train adding`)",
+    "shortest 1": "half-lives from 1 to 10 lengths",
+    "head 1": "the head starts as `nn.Linear`'s (as `cornn train adding`)",
+    "feedback 0": "no feedback",
+    "feedback 0.03": "feedback 0.03 in place of 0.1",
+    "feedback 0.3": "feedback 0.3",
+    "V_rate 0, b_rate 0, recurrent_rate 0": "only the head is trained",
+    "V_rate 0, b_rate 0, recurrent_rate 0, feedback 0.03": "only the head is trained, feedback 0.03",
+    "V_rate 0, b_rate 0, recurrent_rate 0, feedback 0": "only the head is trained, no feedback",
+    "V_rate 0.002, b_rate 0.0002, recurrent_rate 0.0001": "rates of V, b, W a tenth",
+    "V_rate 0.2, b_rate 0.02, recurrent_rate 0.01": "rates of V, b, W ten times: those of 500 steps",
+    "recurrent_rate 0.01": "rate of W ten times",
+    "rate 0.03": "all rates three times",
+    "V 2": "V from U(±2) in place of U(±3)",
+    "V 5": "V from U(±5)",
+}
+"""What is changed in a variant of results/adding-search/10-feedback-*.json -> words for it, in the table's order."""
+
+
+def _runs() -> dict[tuple, list[dict]]:
+    """Recipe, length, neurons, machine -> the runs of all seeds."""
+    found: dict[tuple, list[dict]] = {}
+    for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
+        config, machine = record["config"], record["result"]["machine"]
+        where = machine.get("gpu") or f"CPU, {machine['threads']} threads"
+        key = (config["recipe"], config["task"]["length"], config["settings"]["hidden_size"], where)
+        found.setdefault(key, []).append(record)
+    # By recipe, then by length.
+    return dict(sorted(found.items()))
+
+
+def adding() -> str:
+    """Recipe by recipe and length by length: how many seeds solved it, how soon."""
+    rows = [
+        "| recipe | sequence | neurons | solved | training steps | time | test MSE, worst solved | machine |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for (recipe, length, neurons, where), runs in _runs().items():
+        solved = [run["result"] for run in runs if _solved(run["result"])]
+        count = f"{len(solved)} of {len(runs)} seeds"
+        rows.append(
+            f"| {RECIPES[recipe]} | {length:,} | {neurons} | {count} | {_range(r['steps'] for r in solved)} "
+            f"| {_range((r['seconds'] for r in solved), 's')} | {max(r['test'] for r in solved):.4f} | {where} |"
+            if solved
+            else f"| {RECIPES[recipe]} | {length:,} | {neurons} | {count} | - | - | - | {where} |"
+        )
+    return "\n".join(rows)
+
+
+def adding_seeds() -> str:
+    """Every run."""
+    rows = [
+        "| recipe | sequence | seed | training steps | time | test MSE | machine |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for (recipe, length, _, where), runs in _runs().items():
+        for run in runs:
+            result = run["result"]
+            figures = (
+                "- | - | diverged"
+                if "failed" in result
+                else f"{result['steps']:,} | {result['seconds']:.0f} s | {result['test']:.4f}"
+            )
+            rows.append(f"| {RECIPES[recipe]} | {length:,} | {run['config']['seed']} | {figures} | {where} |")
+    return "\n".join(rows)
+
+
+def _solved(result: dict) -> bool:
+    return "failed" not in result and result["test"] < SOLVED
+
+
+def _range(values, unit: str = "") -> str:
+    low, high = (f"{value:,.0f}" for value in _ends(values))
+    return f"{low if low == high else f'{low} to {high}'}{f' {unit}' if unit else ''}"
+
+
+def _ends(values) -> tuple[float, float]:
+    ordered = sorted(values)
+    return ordered[0], ordered[-1]
+
+
+def _searched(length: int) -> dict[str, tuple[str, str, str]]:
+    """Words for a variant -> how many seeds solved it, the median of the steps, the worst test error."""
+    record = json.loads((RESULTS / "adding-search" / f"10-feedback-{length}.json").read_text(encoding="utf8"))
+    values, seeds = record["settings"], record["options"]["seeds"]
+    found = {}
+    for first in range(0, len(record["test"]), seeds):
+        changed = ", ".join(f"{name} {v[first]:.3g}" for name, v in values.items() if v[first] != v[0])
+        steps = [step for step in record["solved_at"][first : first + seeds] if step]
+        found[VARIANTS[changed]] = (
+            f"{len(steps)} of {seeds}",
+            f"{median(steps):,.0f}" if steps else "-",
+            f"{max(record['test'][first : first + seeds]):.4f}",
+        )
+    return found
+
+
+def adding_ablation() -> str:
+    """Variants at 5,000 steps."""
+    found = _searched(5000)
+    rows = ["| | solved | steps, median | test MSE, worst |", "| --- | ---: | ---: | ---: |"]
+    rows += [f"| {words} | " + " | ".join(found[words]) + " |" for words in VARIANTS.values() if words in found]
+    return "\n".join(rows)
+
+
+def adding_lengths() -> str:
+    """Variants that were tried at several lengths."""
+    found = {length: _searched(length) for length in SEARCHED}
+    rows = [
+        "| | " + " | ".join(f"{length:,}" for length in SEARCHED) + " |",
+        "| --- |" + " ---: |" * len(SEARCHED),
+    ]
+    for words in VARIANTS.values():
+        here = [found[length].get(words) for length in SEARCHED]
+        if sum(cell is not None for cell in here) > 1:
+            rows.append(f"| {words} | " + " | ".join("-" if c is None else f"{c[0]}, {c[2]}" for c in here) + " |")
+    return "\n".join(rows)
+
+
+def _memory() -> dict:
+    return json.loads((RESULTS / "memory.json").read_text(encoding="utf8"))
+
+
+def adding_step() -> str:
+    """What one number adds."""
+    rows = [
+        "| a number that is | largest eigenvalues of the covariance of tanh(V u + b) | share outside the directions of V |",
+        "| --- | ---: | ---: |",
+    ]
+    for name, row in _memory()["step"].items():
+        values = ", ".join(f"{value:.2g}" for value in row["eigenvalues"])
+        rows.append(f"| {name} | {values} | {row['share_outside_V']:.1%} |")
+    return "\n".join(rows)
+
+
+def adding_noise() -> str:
+    """The states after the last step, with and without feedback."""
+    rows = [
+        "| steps | feedback | largest eigenvalues of the covariance of y | MSE of the best linear head |",
+        "| ---: | ---: | ---: | ---: |",
+    ]
+    for row in _memory()["states"]:
+        values = ", ".join(f"{value:.2g}" if value < 100 else f"{value:,.0f}" for value in row["eigenvalues"])
+        rows.append(f"| {row['length']:,} | {row['feedback']:g} | {values} | {row['floor']:.5f} |")
+    return "\n".join(rows)
+
+
+def adding_gradients() -> str:
+    """Sizes of gradients by lag, before training."""
+    found = [row for row in _memory()["gradients"] if row["length"] == 2000]
+    lags = list(found[0]["sizes"])
+    rows = [
+        "| start | the loss asks for | " + " | ".join(f"lag {int(lag):,}" for lag in lags) + " |",
+        "| --- | --- |" + " ---: |" * len(lags),
+    ]
+    for row in found:
+        start = "the paper's" if row["start"] == "paper" else f"ours, feedback {row['start']:g}"
+        sizes = (row["sizes"][lag] for lag in lags)
+        rows.append(f"| {start} | {row['asks']} | " + " | ".join(f"{size:.2g}" for size in sizes) + " |")
+    return "\n".join(rows)
+
+
+def adding_watched() -> str:
+    """Gradients while the two recipes are trained."""
+    runs = _memory()["training"]
+    names = [f"{RECIPES[name]}: {what}" for name in runs for what in ("MSE", "gradient, half-way", "first step")]
+    rows = ["| training step | " + " | ".join(names) + " |", "| ---: |" + " ---: |" * len(names)]
+    tables = [{row["step"]: row for row in run["rows"]} for run in runs.values()]
+    for step in dict.fromkeys(step for table in tables for step in table):
+        if step % 100 and step != 50:
+            continue
+        cells = []
+        for table in tables:
+            row = table.get(step)
+            metric = "-" if row is None or row["metric"] is None else f"{row['metric']:.4f}"
+            powers = ("-", "-") if row is None else (_power(row[f"gradient_{x}"]) for x in ("half", "first"))
+            cells += [metric, *powers]
+        rows.append(f"| {step} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _power(logarithm: float) -> str:
+    return f"{10**logarithm:.2g}" if logarithm > -3 else f"10^{logarithm:.0f}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "adding": adding,
+    "adding-seeds": adding_seeds,
+    "adding-ablation": adding_ablation,
+    "adding-lengths": adding_lengths,
+    "adding-step": adding_step,
+    "adding-noise": adding_noise,
+    "adding-gradients": adding_gradients,
+    "adding-watched": adding_watched,
+}

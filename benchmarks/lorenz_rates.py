@@ -1,0 +1,43 @@
+"""The learning rate of Lorenz-96, chosen by validation alike for coRNN and the LSTM: one grid, one budget, one seed.
+
+    python benchmarks/lorenz_rates.py --json results/lorenz96-rates.json
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from cornn.runs import commit, machine
+from cornn.tasks import Lorenz96
+from cornn.training import fit, usual
+
+RATES = (3e-3, 6e-3, 1e-2, 2e-2, 4e-2)
+EPOCHS = 100
+MODELS = {"cornn": 64, "lstm": 44}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    rows = []
+    for model, size in MODELS.items():
+        for rate in RATES:
+            changes = {"model": model, "hidden_size": size, "learning_rate": rate, "epochs": EPOCHS}
+            config = usual(Lorenz96(force=8.0), device=options.device, **changes)
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    validation = fit(config, Path(folder) / "run").result["validation"]
+                except RuntimeError:  # it diverged
+                    validation = None
+            rows.append({**changes, "validation": validation})
+            print(rows[-1], flush=True)
+    content = {"task": "lorenz96, F = 8", "rows": rows, "machine": machine(), "commit": commit()}
+    if options.json:
+        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()
