@@ -1,4 +1,4 @@
-"""The tables of single kernels: what a step is made of, and what tensor cores bring."""
+"""The tables of single kernels: what a step is made of, what tensor cores bring, what one sample of a stream costs."""
 
 import json
 from pathlib import Path
@@ -44,4 +44,18 @@ def tensor_cores() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"loops": loops, "tensor-cores": tensor_cores}
+def speed_stream() -> str:
+    """Microseconds a sample."""
+    path = RESULTS / "speed-stream.json"
+    if not path.exists():
+        return "There is no record yet."
+    rows = json.loads(path.read_text(encoding="utf8"))["rows"]
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    lines = [f"| neurons | {' | '.join(names)} |", "| ---: |" + " ---: |" * len(names)]
+    for hidden in dict.fromkeys(row["hidden"] for row in rows):
+        found = {row["contender"]: row["us"] for row in rows if row["hidden"] == hidden}
+        lines.append(f"| {hidden} | {' | '.join(f'{found[name]:.1f}' for name in names)} |")
+    return "\n".join(lines)
+
+
+TABLES = {"loops": loops, "tensor-cores": tensor_cores, "speed-stream": speed_stream}

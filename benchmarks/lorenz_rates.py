@@ -1,6 +1,6 @@
 """The learning rate of Lorenz-96, chosen by validation alike for coRNN and the LSTM: one grid, one budget, one seed.
 
-    python benchmarks/lorenz_rates.py --json results/lorenz96-rates.json
+python benchmarks/lorenz_rates.py --json results/lorenz96-rates.json
 """
 
 import argparse

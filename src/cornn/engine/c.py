@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import products
-from cornn.engine.memory import LARGE, reusable
+from cornn.engine.memory import reusable
 from cornn.engine.problem import Problem, about_this_machine
 from cornn.engine.updates import UPDATES
 
@@ -26,6 +26,9 @@ __all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 """The most preferred first."""
+
+LARGE_PAGES = 1 << 23
+"""Bytes from which fresh memory is asked for in large pages: a smaller block lies on few of them, or none."""
 
 INTERFACE = 3
 LIBRARY = Path(__file__).with_name("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
@@ -135,7 +138,7 @@ def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Fresh memory, in large pages if it is large, which saves page faults. Only speed depends on it."""
     fresh = torch.empty(shape, dtype=dtype)
-    if fresh.nbytes >= LARGE:
+    if fresh.nbytes >= LARGE_PAGES:
         _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(fresh.nbytes))
     return fresh
 
