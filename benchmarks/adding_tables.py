@@ -47,12 +47,12 @@ def _runs() -> dict[tuple, list[dict]]:
 def adding() -> str:
     """Recipe by recipe and length by length: how many seeds solved it, how soon."""
     rows = [
-        "| recipe | sequence | neurons | solved | training steps | time | test MSE, worst solved | machine |",
+        "| recipe | sequence | neurons | seeds solved | training steps | time | test MSE, worst solved | machine |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for (recipe, length, neurons, where), runs in _runs().items():
         solved = [run["result"] for run in runs if _solved(run["result"])]
-        count = f"{len(solved)} of {len(runs)} seeds"
+        count = f"{len(solved)} of {len(runs)}"
         rows.append(
             f"| {RECIPES[recipe]} | {length:,} | {neurons} | {count} | {_range(r['steps'] for r in solved)} "
             f"| {_range((r['seconds'] for r in solved), 's')} | {max(r['test'] for r in solved):.4f} | {where} |"
@@ -139,7 +139,7 @@ def _memory() -> dict:
 def adding_step() -> str:
     """What one number adds."""
     rows = [
-        "| a number that is | largest eigenvalues of the covariance of tanh(V u + b) | share outside the directions of V |",
+        "| a number that is | largest eigenvalues of the covariance of tanh(V u + b) | share outside V's directions |",
         "| --- | ---: | ---: |",
     ]
     for name, row in _memory()["step"].items():

@@ -37,10 +37,10 @@ static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stri
     }
 }
 
-/* Lines of memory that are needed after a product. Tiles bring them nearer, one at each depth: asked for all at once they
-   would wait for each other, and the arithmetic for them. */
+/* Lines of memory that are needed after a product. Tiles bring them nearer, one at each depth: asked for all at once
+   they would wait for each other, and the arithmetic for them. What finds no room here is asked for at once. */
 #define MOST_AHEAD 1024
-#define FEW_ROWS 2 /* so few have few lines, and nothing to spare beside the loads of the weights */
+#define FEW_ROWS 2 /* which have few lines, and leave nothing to spare beside the loads of the weights */
 typedef struct {
     ptrdiff_t next, end;
     const real *line[MOST_AHEAD];

@@ -80,8 +80,7 @@ def products(axes: Any, network: Network, trajectory: Trajectory) -> None:
 
 
 def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
-    """Layers before training, on the adding problem's kind of input: the paper's constants, and those suggested with the
-    start that goes with them."""
+    """Layers before training, on the adding problem's kind of input: the paper's constants and start, and ours."""
     input: Tensor = torch.rand(length, 2, 2, generator=generator(0, "lags", "input"))
     input[..., 1] = 0
     layers = {
