@@ -194,6 +194,21 @@ def adding_watched() -> str:
     return "\n".join(rows)
 
 
+def memory_elsewhere() -> str:
+    """The start and the constants on other tasks, beside the paper's values: mean test accuracies."""
+    rows = ["| task | the paper's values | with our start and constants |", "| --- | ---: | ---: |"]
+    for task, name in (("har2", "paper-cornn64"), ("smnist", "paper-128-cornn128"), ("psmnist", "paper-128-cornn128")):
+        cells = []
+        for wanted in (name, name.replace("paper-128", "memory").replace("paper", "memory")):
+            tests = [
+                record["result"]["test"] for record in records.read(RESULTS, task, wanted) if "test" in record["result"]
+            ]
+            seeds = f"{len(tests)} seed" + "s" * (len(tests) > 1)
+            cells.append(f"{sum(tests) / len(tests):.2f} ({seeds})" if tests else "not run")
+        rows.append(f"| {task} | {cells[0]} | {cells[1]} |")
+    return "\n".join(rows)
+
+
 def _power(logarithm: float) -> str:
     return f"{10**logarithm:.2g}" if logarithm > -3 else f"10^{logarithm:.0f}"
 
@@ -201,6 +216,7 @@ def _power(logarithm: float) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "adding": adding,
     "adding-seeds": adding_seeds,
+    "memory-elsewhere": memory_elsewhere,
     "adding-ablation": adding_ablation,
     "adding-lengths": adding_lengths,
     "adding-step": adding_step,

@@ -244,7 +244,7 @@ def test_a_missing_value_is_not_forecast():
 
 def test_the_constants_are_those_of_the_theory_unless_given():
     X, y = waves(30)
-    found = theory.suggest(20, 8)
+    found = theory.suggest(20, 8, shortest=0.2, longest=40.0)
     network = CoRNNClassifier(**QUICK).fit(X, y).network_
     assert (network.dt, network.epsilon, network.damping) == (found.dt, found.epsilon, "explicit")
     assert network.gamma == found.gamma.tolist()
