@@ -55,7 +55,7 @@ def measure(hidden: int, repeats: int) -> list[dict]:
     samples = torch.randn(SAMPLES, INPUTS, generator=generator(0, "samples"))
     runs = contenders(hidden)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for name, run in runs.items():
+    for run in runs.values():
         run(samples[:200])
     for _ in range(repeats):
         for name, run in runs.items():

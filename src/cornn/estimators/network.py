@@ -90,8 +90,8 @@ def wanted(
 ) -> dict[str, Any]:
     """dt, gamma, epsilon, damping and init: those that are given, the others from `theory.suggest`.
 
-    What has to be told apart is in the shape of a sequence as often as in its sum: the half-lives go down to a hundredth
-    of it, which cross-validation on training parts of the archive preferred.
+    What has to be told apart is in the shape of a sequence as often as in its sum: the half-lives go down to a
+    hundredth of it, which cross-validation on training parts of the archive preferred.
     """
     step = None if dt is None else float(torch.as_tensor(dt, dtype=torch.float64).mean())
     length = max(2, length)
