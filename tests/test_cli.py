@@ -79,7 +79,7 @@ def test_json_is_one_line_an_evaluation_and_one_for_the_result(cornn):
 def test_a_dry_run_says_what_is_ahead_and_writes_nothing(cornn, tmp_path):
     code, out, _ = cornn("train", "adding", *SHORT, "--dry-run")
     assert code == 0
-    assert '"learning_rate": 0.012' in out
+    assert '"learning_rate": 0.01' in out
     assert "coRNN with 8 neurons, 161 parameters" in out
     assert "20 steps of 50 sequences" in out
     code, out, _ = cornn("train", "lorenz96", "--force", "0.9", "--model", "lstm", "--hidden-size", "44", "--dry-run")
