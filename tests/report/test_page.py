@@ -105,6 +105,13 @@ def test_the_command(cornn, tmp_path, report):
     assert code == 0
     assert out.strip().endswith("here.html")
     assert (tmp_path / "here.html").read_text(encoding="utf8").startswith("<!doctype html>")
+    code, _, _ = cornn("report", "run0", "changed", "-o", "runs.html")
+    assert code == 0
+    assert "implicit" in (tmp_path / "runs.html").read_text(encoding="utf8")
+    (tmp_path / "run0" / "result.json").unlink()
+    code, _, err = cornn("report", "run0")
+    assert code == 2
+    assert "run0 is not done yet: go on with `cornn resume run0`" in err
     code, _, err = cornn("report", "results", "--out", "nowhere/here.html")
     assert code == 2
     assert "cannot write nowhere/here.html" in err

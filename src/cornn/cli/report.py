@@ -1,12 +1,18 @@
 """cornn report"""
 
+import shutil
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 
+from cornn.report import records
 from cornn.report.page import page
+from cornn.runs import open_run
 
 __all__ = ["ReportCommand"]
 
@@ -17,17 +23,34 @@ class ReportCommand:
 
     It needs no network, prints, and reads well on a phone and in the dark."""
 
-    results: tyro.conf.Positional[Path] = Path("results")
-    """The folder of the records."""
-    out: Path = Path("report.html")
+    sources: tyro.conf.Positional[tuple[Path, ...]] = (Path("results"),)
+    """Folders of records, and run folders of `cornn train` that are done."""
+    out: Annotated[Path, tyro.conf.arg(aliases=("-o",))] = Path("report.html")
     """The page."""
 
     def run(self) -> None:
         console = Console()
-        with console.status("reading the records and drawing the figures"):
-            text = page(self.results)
+        with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
+            text = page(_together(self.sources, Path(folder)))
         try:
             self.out.write_text(text, encoding="utf8")
         except OSError as error:
             raise OSError(f"cannot write {self.out} ({error.strerror}): choose another with --out") from error
         console.print(str(self.out), highlight=False)
+
+
+def _together(sources: Sequence[Path], folder: Path) -> Path:
+    """One folder of records: the one that is given, or what several and single runs have, put together in `folder`."""
+    if len(sources) == 1 and not (sources[0] / "config.json").exists():
+        return sources[0]
+    for source in sources:
+        if not (source / "config.json").exists():
+            if not source.is_dir():
+                raise FileNotFoundError(f"{source} is neither a folder of records nor a run: name one that is there")
+            shutil.copytree(source, folder, dirs_exist_ok=True)
+            continue
+        run = open_run(source)
+        if run.result is None:
+            raise ValueError(f"{source} is not done yet: go on with `cornn resume {source}`")
+        records.write(records.record(run), folder)
+    return folder
