@@ -14,8 +14,8 @@ from torch import Tensor
 from cornn import theory
 from cornn.precision import exact
 from cornn.seeds import generator
+from cornn.training.checkpoints import finish, restore, save
 from cornn.training.evaluate import metric
-from cornn.training.records import finish, restore, save
 from cornn.training.steps import Group, Member, named
 from cornn.training.stopping import Stopped, Stopping
 from cornn.training.trainee import Best, Trainee
