@@ -29,6 +29,7 @@ def test_the_data_folder_is_the_given_one_else_the_variable_else_data(monkeypatc
     ],
 )
 def test_what_is_missing_is_said_with_the_remedy(reader, title, name, tmp_path, monkeypatch):
+    monkeypatch.delenv("CORNN_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError) as raised:
         reader.find(folder())
