@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import synthetic
@@ -89,6 +90,26 @@ def test_steps_are_those_of_pytorchs_optimisers(changes):
     for name, buffer in trainee.model.named_buffers():
         torch.testing.assert_close(buffer, dict(model.named_buffers())[name], **FLOAT32)
     assert group.loss.item() == pytest.approx(total, rel=1e-5)
+
+
+def test_rates_by_length_are_shares_that_fall_with_it():
+    config = usual(Synthetic(), device="cpu", rates_by_length=(3.0, 0.5, 0.25), recurrent_rate=0.5)
+    trainee, group = start(config)
+    length, shares = trainee.task.length, named(trainee.model, group.rate)
+    assert length > 3
+    for name, share in (("weight_ih", 3.0), ("bias", 0.5), ("weight_hh", 0.125)):
+        torch.testing.assert_close(shares[f"layer.cells.l0.{name}"].unique(), torch.tensor([share / length]))
+    assert shares["head.weight"].unique() == shares["head.bias"].unique() == 1
+    _, group = start(replace(config, settings=replace(config.settings, rates_by_length=(1e9,) * 3, recurrent_rate=1.0)))
+    assert not group.slowed
+
+
+@pytest.mark.parametrize(("model", "captured"), [("cornn", True), ("lstm", True), ("gru", False), ("rnn", False)])
+def test_what_is_captured_on_a_gpu(model, captured):
+    _, group = start(usual(Synthetic(), device="cpu", model=model))
+    assert not group.captures()
+    group.fabric = SimpleNamespace(device=torch.device("cuda"), world_size=1)
+    assert group.captures() == captured
 
 
 def test_the_average_follows_the_weights(tmp_path):

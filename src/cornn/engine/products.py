@@ -68,9 +68,15 @@ def _over_steps(left: Tensor, right: Tensor) -> Tensor:
     if not left.is_cuda or models * batch < ENOUGH_SEQUENCES:
         return _flat(left).mT @ _flat(right)
     # A product for each model would be a handful of deep ones, which leave most of a GPU idle, from copies in another
-    # order. A product for each sequence reads everything where it lies.
+    # order.
+    return _by_sequence(left, right)
+
+
+def _by_sequence(left: Tensor, right: Tensor) -> Tensor:
+    """The same by a product for each sequence, which reads everything where it lies."""
+    sequences = left.shape[1:3]
     left, right = left.flatten(1, 2), right.flatten(1, 2)
-    return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, (models, batch)).sum(1)
+    return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, sequences).sum(1)
 
 
 def forward(
