@@ -74,6 +74,23 @@ class Recipe:
     """Stop once the validation is as good as this; 0 trains to the end."""
 
 
+ADDING = Recipe(
+    hidden_size=128,
+    batch_size=50,
+    steps=600,
+    learning_rate=1e-2,
+    dt=0.3,
+    epsilon=2.33,
+    half_lives=(0.1, 10.0),
+    init="memory",
+    centre=True,
+    clip=1.0,
+    beta2=0.99,
+    rates_by_length=(100.0, 10.0, 5.0),
+    schedule="cosine",
+    keep="last",
+    until=0.008,
+)
 SMNIST = Recipe(
     hidden_size=256,
     batch_size=120,
@@ -93,31 +110,14 @@ PSMNIST_128 = replace(PSMNIST, hidden_size=128, learning_rate=3.7e-3, dt=0.083, 
 
 
 def _with_memory(recipe: Recipe) -> Recipe:
-    """With our constants and start for long memory, a falling rate and clipped gradients."""
-    constants = {"dt": 0.3, "epsilon": 2.33, "gamma": None, "half_lives": (0.1, 10.0)}
-    training = {"schedule": "cosine", "drop_after": 0, "clip": 1.0}
-    return replace(recipe, init="memory", centre=True, **constants, **training)
+    """With adding's constants and start, its falling rate and its clipped gradients."""
+    same = ("dt", "epsilon", "gamma", "half_lives", "init", "centre", "schedule", "drop_after", "clip")
+    return replace(recipe, **{name: getattr(ADDING, name) for name in same})
 
 
 RECIPES = {
     "adding": {
-        "ours": Recipe(
-            hidden_size=128,
-            batch_size=50,
-            steps=600,
-            learning_rate=1e-2,
-            dt=0.3,
-            epsilon=2.33,
-            half_lives=(0.1, 10.0),
-            init="memory",
-            centre=True,
-            clip=1.0,
-            beta2=0.99,
-            rates_by_length=(100.0, 10.0, 5.0),
-            schedule="cosine",
-            keep="last",
-            until=0.008,
-        ),
+        "ours": ADDING,
         "paper": Recipe(
             hidden_size=128,
             batch_size=50,
