@@ -8,8 +8,8 @@ import pytest
 from cornn import training
 from cornn.paper import PUBLISHED
 from cornn.report import page, records, tables
-from cornn.tasks import Adding
-from cornn.training import usual
+from cornn.tasks import Adding, SequentialMNIST
+from cornn.training import as_dictionary, usual
 
 SMALL = usual(Adding(10), hidden_size=4, device="cpu", until=0, steps=20, evaluate_every=10)
 VOID = {"meta", "link", "img", "br"}
@@ -65,6 +65,22 @@ def test_what_was_reached_stands_beside_what_was_published(tmp_path, report):
     assert "not run" in report  # the tables of the other tasks
 
 
+@pytest.mark.parametrize(
+    ("task", "recipe", "named"),
+    [
+        (Adding(), "ours", {}),
+        (Adding(), "paper", {"recipe": "paper"}),
+        (SequentialMNIST(), "paper-128", {}),
+        (SequentialMNIST(), "memory", {"recipe": "memory"}),
+    ],
+)
+def test_a_recipe_of_another_origin_is_named(tmp_path, task, recipe, named):
+    content = {"config": as_dictionary(usual(task, recipe)), "result": {"failed": "it was not run"}, "curve": {}}
+    records.write(content, tmp_path)
+    (found,) = tables.reached(tmp_path, content["config"]["task_name"])
+    assert found.settings == named
+
+
 def test_the_page_is_whole_and_needs_no_network(report):
     reader = Reader(report)
     assert reader.open == []
@@ -112,6 +128,9 @@ def test_the_command(cornn, tmp_path, report):
     code, _, err = cornn("report", "run0")
     assert code == 2
     assert "run0 is not done yet: go on with `cornn resume run0`" in err
+    code, _, err = cornn("report", "results", "nowhere")
+    assert code == 2
+    assert "nowhere is neither a folder of records nor a run: name one that is there" in err
     code, _, err = cornn("report", "results", "--out", "nowhere/here.html")
     assert code == 2
     assert "cannot write nowhere/here.html" in err
