@@ -252,14 +252,19 @@ def measure_rows(repeats: int) -> list[dict]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def asked(description: str | None) -> argparse.Namespace:
+    """The options of a script that checks and times kernels; from here on everybody multiplies in exact fp32."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", choices=["check", "time"])
     parser.add_argument("--repeats", type=int, default=20)
-    options = parser.parse_args()
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = asked(__doc__)
     if "cuda" not in operator.BACKENDS:
         others = dict(operator.BACKENDS)
         operator.BACKENDS.clear()

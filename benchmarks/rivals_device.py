@@ -7,13 +7,11 @@ times by device events, medians after warm-up, replayed as CUDA graphs: the kern
 the gradients of a layer's weights. What makes the recurrent matrix (a matrix exponential, say) is counted apart.
 """
 
-import argparse
 import json
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple
 
 import cuda_device
@@ -251,13 +249,7 @@ def compile_all() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--only", choices=["check", "time"])
-    parser.add_argument("--repeats", type=int, default=20)
-    options = parser.parse_args()
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
+    options = cuda_device.asked(__doc__)
     began = time.perf_counter()
     try:
         compile_all()

@@ -1,6 +1,6 @@
 """What one sample costs: a stream of a layer and of a model beside a loop over the cell, on one thread of a CPU.
 
-    python benchmarks/streaming.py [--json results/speed-stream.json] [--repeats 30]
+    python benchmarks/streaming.py [--json results/speed-stream.json] [--repeats 7]
 
 Microseconds a sample, medians over runs of 2,000 samples after a warm-up, the contenders taking turns.
 """
@@ -8,15 +8,15 @@ Microseconds a sample, medians over runs of 2,000 samples after a warm-up, the c
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from cornn import CoRNN, CoRNNCell
+from cornn.bench.measure import record, turns
 from cornn.models import SequenceModel
-from cornn.runs import commit, machine
 from cornn.seeds import generator
 
 SAMPLES, INPUTS, OUTPUTS = 2000, 3, 5
@@ -54,24 +54,17 @@ def contenders(hidden: int) -> dict[str, Callable[[torch.Tensor], None]]:
 def measure(hidden: int, repeats: int) -> list[dict]:
     samples = torch.randn(SAMPLES, INPUTS, generator=generator(0, "samples"))
     runs = contenders(hidden)
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run(samples[:200])
-    for _ in range(repeats):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run(samples)
-            seconds[name].append(time.perf_counter() - began)
+    taken = turns({name: partial(run, samples) for name, run in runs.items()}, "cpu", repeats)
     return [
-        {"hidden": hidden, "contender": name, "us": statistics.median(taken) / SAMPLES * 1e6}
-        for name, taken in seconds.items()
+        {"hidden": hidden, "contender": name, "us": statistics.median(seconds) / SAMPLES * 1e6}
+        for name, seconds in taken.items()
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
@@ -80,7 +73,7 @@ def main() -> None:
         for row in rows[-3:]:
             print(f"{row['hidden']:4}  {row['contender']:20} {row['us']:8.2f} us a sample", flush=True)
     if options.json:
-        content = {"measured": __doc__.strip().splitlines()[0], "rows": rows, "machine": machine(), "commit": commit()}
+        content = record(__doc__.splitlines()[0], rows)
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 

@@ -22,7 +22,7 @@ from cornn.precision import exact
 from cornn.runs import commit, machine
 from cornn.seeds import generator
 
-__all__ = ["Figure", "Pass", "compare", "exact", "passes", "peak_memory", "record", "seconds"]
+__all__ = ["Figure", "Pass", "compare", "passes", "peak_memory", "record", "row", "seconds", "turns"]
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 ENOUGH_SECONDS = 3.0
@@ -121,7 +121,10 @@ def peak_memory(call: Pass, device: str) -> int | None:
     return max(0, _resident("VmHWM") - before)
 
 
-def _turns(calls: dict[str, Pass], device: str, repeats: int, say: Callable[[str], None]) -> dict[str, list[float]]:
+def turns(
+    calls: dict[str, Pass], device: str, repeats: int, say: Callable[[str], None] = lambda text: None
+) -> dict[str, list[float]]:
+    """Seconds of every call of each, after a warm-up; they take turns, so that what else goes on hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(WARM_UP[device]):
         for name, call in calls.items():
@@ -158,8 +161,8 @@ def compare(
                 except RuntimeError as error:
                     left_out[graph] = f"cannot be captured: {error}"
                     forward.pop(graph, None)
-        forward_times = _turns(forward, device, repeats, lambda text: say(f"forward: {text}"))
-        times = _turns(both, device, repeats, lambda text: say(f"forward and backward: {text}"))
+        forward_times = turns(forward, device, repeats, lambda text: say(f"forward: {text}"))
+        times = turns(both, device, repeats, lambda text: say(f"forward and backward: {text}"))
     figures = [
         Figure(
             name, statistics.median(times[name]), statistics.median(forward_times[name]), memory[name], len(times[name])

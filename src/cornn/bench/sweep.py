@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from cornn.bench.cases import Case, contenders
-from cornn.bench.measure import exact, passes, peak_memory, seconds
+from cornn.bench.measure import passes, peak_memory, seconds
+from cornn.precision import exact
 
 __all__ = ["SWEEPS", "Point", "Sweep", "follow"]
 
