@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from cornn import engine, functional
 from cornn.constants import CONSTANTS, Oscillators, Values, constant, constrained, free
-from cornn.stacking import Stack, checked_input, checked_state, checked_timespans
+from cornn.seeds import uniform_
+from cornn.stacking import Stack, checked_input, checked_sizes, checked_state, checked_timespans
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
@@ -91,9 +92,7 @@ class CoRNNCell(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-            if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be a whole number above 0, got {size!r}")
+        checked_sizes(input_size, hidden_size)
         for name, value, known in (
             ("damping", damping, functional.DAMPINGS),
             ("activation", activation, functional.ACTIVATIONS),
@@ -134,14 +133,9 @@ class CoRNNCell(nn.Module):
         The same seed gives the same weights on any device.
         """
         start = INITS[self.init](self.input_size, self.hidden_size)
-        drawn = [(self.weight_ih, start.V), (self.weight_hh, start.W)]
-        if self.bias is not None:
-            drawn.append((self.bias, start.b))
+        for parameter, bound in ((self.weight_ih, start.V), (self.weight_hh, start.W), (self.bias, start.b)):
+            uniform_(parameter, -bound, bound, generator)
         with torch.no_grad():
-            for parameter, bound in drawn:
-                if parameter.device.type != "meta":
-                    fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
-                    parameter.copy_(fresh.uniform_(-bound, bound, generator=generator))
             if start.feedback and not self.weight_hh.is_meta:
                 V = self.weight_ih.to("cpu", torch.float64)
                 W = -start.feedback * V @ torch.linalg.pinv(V)

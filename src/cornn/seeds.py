@@ -1,10 +1,12 @@
-"""One seed, many independent streams of random numbers, each named for what it is drawn for."""
+"""One seed, many independent streams of random numbers, each named for what it is drawn for; and weights drawn anew."""
 
 import hashlib
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-__all__ = ["generator", "stream"]
+__all__ = ["fill_", "generator", "stream", "uniform_"]
 
 
 def stream(seed: int, *purpose: str | int) -> int:
@@ -15,3 +17,15 @@ def stream(seed: int, *purpose: str | int) -> int:
 
 def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     return torch.Generator(device=device).manual_seed(stream(seed, *purpose))
+
+
+@torch.no_grad()
+def fill_(tensor: Tensor | None, draw: Callable[[Tensor], Tensor]) -> None:
+    """Draw a tensor anew; on the CPU, so that the same seed gives the same weights on any device. None stays None."""
+    if tensor is not None and not tensor.is_meta:
+        tensor.copy_(draw(torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")))
+
+
+def uniform_(tensor: Tensor | None, low: float, high: float, generator: torch.Generator | None) -> None:
+    """Draw a tensor anew from U(low, high), as `fill_` does."""
+    fill_(tensor, lambda fresh: fresh.uniform_(low, high, generator=generator))

@@ -18,7 +18,13 @@ from torch.utils.checkpoint import checkpoint
 
 from cornn.engine import check_backend, check_precision
 
-__all__ = ["Stack", "checked_input", "checked_state", "checked_timespans"]
+__all__ = ["Stack", "checked_input", "checked_sizes", "checked_state", "checked_timespans"]
+
+
+def checked_sizes(input_size: int, hidden_size: int) -> None:
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} must be a whole number above 0, got {size!r}")
 
 
 def checked_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:

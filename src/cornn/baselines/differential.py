@@ -8,7 +8,8 @@ Networks, ICLR 2021.
 import torch
 from torch import Tensor, nn
 
-from cornn.baselines.shared import Arguments, Cell, Layer, fill_, skew, uniform_
+from cornn.baselines.shared import Arguments, Cell, Layer, skew
+from cornn.seeds import fill_, uniform_
 
 __all__ = [
     "AntisymmetricRNN",
@@ -112,11 +113,11 @@ class LipschitzRNNCell(Cell):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Both M from N(0, (0.1/hidden)²); E and b as `nn.Linear` does, U(±1/sqrt(inputs))."""
-        uniform_(self.weight_ih, self.input_size**-0.5, generator)
+        uniform_(self.weight_ih, -(self.input_size**-0.5), self.input_size**-0.5, generator)
         for parameter in (self.weight_hh_linear, self.weight_hh_tanh):
             fill_(parameter, lambda fresh: fresh.normal_(0.0, 0.1 / self.hidden_size, generator=generator))
         if self.bias is not None:
-            uniform_(self.bias, self.input_size**-0.5, generator)
+            uniform_(self.bias, -(self.input_size**-0.5), self.input_size**-0.5, generator)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
         """A and W, each (hidden, hidden)."""

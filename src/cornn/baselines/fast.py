@@ -7,7 +7,8 @@ Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network, NeurIPS 2018.
 import torch
 from torch import Tensor, nn
 
-from cornn.baselines.shared import Arguments, Cell, Layer, fill_, uniform_
+from cornn.baselines.shared import Arguments, Cell, Layer
+from cornn.seeds import fill_, uniform_
 
 __all__ = ["FastGRNN", "FastGRNNCell", "FastRNN", "FastRNNCell", "TanhRNN", "TanhRNNCell"]
 
@@ -28,7 +29,7 @@ class TanhRNNCell(Cell):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """As `nn.RNN` does: everything U(±1/sqrt(hidden))."""
         for parameter in self.parameters():
-            uniform_(parameter, self.hidden_size**-0.5, generator)
+            uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5, generator)
 
     def arguments(self) -> Arguments:
         return Arguments(self.weight_ih, self.bias, self.weight_hh, self._constants(0.0, 1.0))

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from cornn.baselines.shared import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+from cornn.baselines.stepwise import Step, StepwiseCell
 from cornn.functional import ACTIVATIONS
+from cornn.seeds import uniform_
 
 __all__ = ["IncrementalRNN", "IncrementalRNNCell"]
 
@@ -58,7 +59,7 @@ class IncrementalRNNCell(StepwiseCell):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         bound = self.hidden_size**-0.5
         for parameter in (self.weight_ih, self.weight_hh, self.bias):
-            draw_(parameter, -bound, bound, generator)
+            uniform_(parameter, -bound, bound, generator)
         self.eta.fill_(self.eta_start)
 
     def stepper(self) -> Step:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from cornn.baselines.shared import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+from cornn.baselines.stepwise import Step, StepwiseCell
+from cornn.seeds import uniform_
 
 __all__ = ["LEM", "LEMCell"]
 
@@ -50,7 +51,7 @@ class LEMCell(StepwiseCell):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         bound = self.hidden_size**-0.5
         for parameter in self.parameters():
-            draw_(parameter, -bound, bound, generator)
+            uniform_(parameter, -bound, bound, generator)
 
     def stepper(self) -> Step:
         m = self.hidden_size

@@ -22,8 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cornn import engine
-from cornn.baselines.shared import Layer, checked_sizes
-from cornn.baselines.stepwise import check_plain, draw_
+from cornn.baselines.shared import Layer
+from cornn.baselines.stepwise import check_plain
+from cornn.seeds import uniform_
+from cornn.stacking import checked_sizes
 
 __all__ = ["DISCRETISATIONS", "DLinOSS", "Frame", "LinOSS", "LinOSSCell", "frame", "scan", "stable_range"]
 
@@ -151,17 +153,17 @@ class LinOSSCell(nn.Module):
         """As the authors. The damped kind has its eigenvalues spread over the ring of radii 0.9 to 1."""
         bound = self.hidden_size**-0.5
         for parameter in (self.B, self.C, self.weight_glu, self.bias_glu):
-            draw_(parameter, -bound, bound, generator)
+            uniform_(parameter, -bound, bound, generator)
         for parameter in (self.weight_ih, self.bias_ih):
-            draw_(parameter, -(self.input_size**-0.5), self.input_size**-0.5, generator)
-        draw_(self.A, 0, 1, generator)
+            uniform_(parameter, -(self.input_size**-0.5), self.input_size**-0.5, generator)
+        uniform_(self.A, 0, 1, generator)
         if self.A.is_meta:
             return
         for parameter, deviation in ((self.step, 0.5), (self.D, 1.0)):
             fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
             parameter.copy_(fresh.normal_(0, deviation, generator=generator))
         if self.damping is not None:
-            draw_(self.damping, 0.9**2, 1, generator)
+            uniform_(self.damping, 0.9**2, 1, generator)
             d, S, angle = torch.sigmoid(self.step), 1 / self.damping, torch.pi * self.A
             self.damping.copy_((S - 1) / d)
             self.A.copy_((S + 1 - 2 * S.sqrt() * angle.cos()) / d**2)

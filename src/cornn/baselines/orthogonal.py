@@ -13,7 +13,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from cornn.baselines.shared import Arguments, Cell, Layer, fill_, skew, uniform_
+from cornn.baselines.shared import Arguments, Cell, Layer, skew
+from cornn.seeds import fill_, uniform_
 
 __all__ = ["DTRIV", "INITS", "DTRIVCell", "ExpRNN", "ExpRNNCell"]
 
@@ -92,7 +93,7 @@ class ExpRNNCell(Cell):
         """V Kaiming normal, b from U(±0.01), A of 2 x 2 blocks as `init` says."""
         fill_(self.weight_ih, lambda fresh: fresh.normal_(0.0, (2 / self.input_size) ** 0.5, generator=generator))
         if self.bias is not None:
-            uniform_(self.bias, 0.01, generator)
+            uniform_(self.bias, -0.01, 0.01, generator)
         self._start(self._blocks(generator))
 
     def _blocks(self, generator: torch.Generator | None) -> Tensor:

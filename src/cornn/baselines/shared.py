@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from cornn import engine, functional
-from cornn.stacking import Stack, checked_input, checked_state
+from cornn.stacking import Stack, checked_input, checked_sizes, checked_state
 
-__all__ = ["Arguments", "Cell", "Layer", "checked_sizes", "fill_", "skew", "uniform_"]
+__all__ = ["Arguments", "Cell", "Layer", "skew"]
 
 
 class Arguments(NamedTuple):
@@ -19,23 +19,6 @@ class Arguments(NamedTuple):
     bias: Tensor | None
     weight: Tensor
     parameters: Tensor
-
-
-def checked_sizes(input_size: int, hidden_size: int) -> None:
-    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be a whole number above 0, got {size!r}")
-
-
-@torch.no_grad()
-def fill_(tensor: Tensor, draw: Callable[[Tensor], Tensor]) -> None:
-    """Draw a tensor anew; on the CPU, so that the same seed gives the same weights on any device."""
-    if tensor.device.type != "meta":
-        tensor.copy_(draw(torch.empty(tensor.shape, dtype=tensor.dtype)))
-
-
-def uniform_(tensor: Tensor, bound: float, generator: torch.Generator | None) -> None:
-    fill_(tensor, lambda fresh: fresh.uniform_(-bound, bound, generator=generator))
 
 
 def skew(values: Tensor, size: int) -> Tensor:

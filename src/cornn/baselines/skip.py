@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from cornn.baselines.relu_gru import gru_step
 from cornn.baselines.shared import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+from cornn.baselines.stepwise import Step, StepwiseCell
+from cornn.seeds import uniform_
 
 __all__ = ["SkipGRU", "SkipGRUCell", "SkipLSTM", "SkipLSTMCell", "binary", "lstm_step"]
 
@@ -63,7 +64,7 @@ class _SkipCell(StepwiseCell):
         """As PyTorch's LSTM and GRU, and the bias of the gate one, so that at first few steps are left out."""
         bound = self.hidden_size**-0.5
         for parameter in self.parameters():
-            draw_(parameter, -bound, bound, generator)
+            uniform_(parameter, -bound, bound, generator)
         if self.bias_skip is not None:
             self.bias_skip.fill_(1.0)
 

@@ -10,20 +10,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn.baselines.shared import checked_sizes
+from cornn.stacking import checked_sizes
 
-__all__ = ["Step", "StepwiseCell", "check_plain", "draw_", "no_timespans", "running"]
+__all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running"]
 
 Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
 """(drive, state, span) -> state. drive (batch, rows of weight_ih), state in parts (batch, hidden), span (batch, 1)"""
-
-
-@torch.no_grad()
-def draw_(parameter: Tensor | None, low: float, high: float, generator: torch.Generator | None) -> None:
-    """Fill from U(low, high). Drawn on the CPU, so the same seed gives the same weights on any device."""
-    if parameter is not None and parameter.device.type != "meta":
-        fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
-        parameter.copy_(fresh.uniform_(low, high, generator=generator))
 
 
 def check_plain(model: str, backend: str, precision: str) -> None:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn.baselines.shared import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, draw_, running
+from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, running
+from cornn.seeds import uniform_
 
 __all__ = ["UnICORNN", "UnICORNNCell"]
 
@@ -171,9 +172,9 @@ class UnICORNNCell(StepwiseCell):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """As the authors: V by He and others for a leaky ReLU of slope 8, w in (0, 1), c within 0.1, bias zero."""
         reach = (6 / ((1 + 8**2) * self.input_size)) ** 0.5
-        draw_(self.weight_ih, -reach, reach, generator)
-        draw_(self.weight_hh, 0, 1, generator)
-        draw_(self.c, -0.1, 0.1, generator)
+        uniform_(self.weight_ih, -reach, reach, generator)
+        uniform_(self.weight_hh, 0, 1, generator)
+        uniform_(self.c, -0.1, 0.1, generator)
         if self.bias is not None:
             self.bias.zero_()
 

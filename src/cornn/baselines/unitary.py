@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from cornn.baselines.shared import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, draw_
+from cornn.baselines.stepwise import Step, StepwiseCell
+from cornn.seeds import uniform_
 
 __all__ = ["UnitaryRNN", "UnitaryRNNCell", "mod_relu"]
 
@@ -65,11 +66,11 @@ class UnitaryRNNCell(StepwiseCell):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """As the authors: phases all around the circle, V by Glorot and Bengio, h0 of length about one, bias zero."""
         reach = (6 / (self.input_size + self.hidden_size)) ** 0.5
-        draw_(self.weight_ih, -reach, reach, generator)
-        draw_(self.phases, -torch.pi, torch.pi, generator)
-        draw_(self.reflections, -1, 1, generator)
+        uniform_(self.weight_ih, -reach, reach, generator)
+        uniform_(self.phases, -torch.pi, torch.pi, generator)
+        uniform_(self.reflections, -1, 1, generator)
         length = (3 / self.hidden_size) ** 0.5
-        draw_(self.start, -length, length, generator)
+        uniform_(self.start, -length, length, generator)
         if self.bias is not None:
             self.bias.zero_()
         if not self.permutation.is_meta:
