@@ -12,10 +12,13 @@ from cornn.tasks.parts import hold_out, most_frequent
 OPTIONS = {
     "smnist": SequentialMNIST(validation=5),
     "psmnist": PermutedMNIST(validation=5),
+    "psmnist, moved": PermutedMNIST(validation=5, shift=2),
     "noisy-cifar10": NoisyCIFAR10(validation=5),
     "noisy-cifar10, fresh normal": NoisyCIFAR10("fresh-normal", validation=5),
     "noisy-cifar10, fresh uniform": NoisyCIFAR10("fresh-uniform", validation=5),
+    "noisy-cifar10, changed": NoisyCIFAR10(validation=5, mirror=True, shift=2),
     "har2": HAR2(),
+    "har2, jitter": HAR2(jitter=0.1),
     "imdb": IMDB(validation=5),
     "lorenz96": Lorenz96(force=0.9),
 }

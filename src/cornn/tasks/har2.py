@@ -7,8 +7,9 @@ the 21 are the default validation. The publisher's test part is of nine other pe
 of all people out anew instead.
 """
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from cornn.data import folder, har
 from cornn.seeds import generator
+from cornn.tasks.augment import check_not_negative, jittered
 from cornn.tasks.parts import hold_out, logistic, most_frequent, right_side
 from cornn.tasks.task import Batch, Part, Task
 
@@ -36,8 +38,12 @@ class HAR2:
     test: Literal["people", "windows"] = "people"
     """people: the publisher's test part, of people who are not in training. windows: as many of all windows, drawn from
     the seed, so that a model is tested on people it knows."""
+    jitter: float = 0.0
+    """Standard deviation of noise on every value of a training window, anew at every presentation; the signals' own is
+    1."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
+        check_not_negative(jitter=self.jitter)
         where = folder(data)
         signals, activities, subjects = har.read(where, "train")
         dealt: tuple[np.ndarray, np.ndarray] | None = None
@@ -65,13 +71,14 @@ class HAR2:
             return part(*(dealt or har.read(where, "test")[:2]))
 
         parts = part(signals[training], activities[training]), part(signals[validation], activities[validation])
+        shown = replace(parts[0], make=functools.partial(_make_jittered, self.jitter), draws=True)
         return Task(
             name="har2",
             inputs=len(har.SIGNALS),
             outputs=1,
             length=har.STEPS,
             input_mean=(0.0,) * len(har.SIGNALS),
-            training=parts[0],
+            training=shown if self.jitter else parts[0],
             validation=parts[1],
             test=test,
             loss=logistic,
@@ -83,6 +90,7 @@ class HAR2:
             notes=(
                 note,
                 "test on people who are not in training" if dealt is None else "test on windows of all people",
+                *((f"training windows with noise of {self.jitter:g} deviations",) if self.jitter else ()),
             ),
         )
 
@@ -102,3 +110,9 @@ class HAR2:
 
 def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
     return Batch(rows["signals"].transpose(0, 1).contiguous(), rows["target"])
+
+
+def _make_jittered(
+    deviation: float, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
+    return _make({**rows, "signals": jittered(rows["signals"], deviation, random)}, shared, random)

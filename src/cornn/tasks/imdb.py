@@ -7,8 +7,8 @@ no review is cut; a batch of any reviews is padded to the longest of them and th
 whose vector stays zero. They split words with spaCy; here it is the regular expression of `cornn.data.imdb`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from cornn.data import folder, glove, imdb
 from cornn.seeds import generator
 from cornn.tasks.parts import hold_out, logistic, right_side
-from cornn.tasks.task import Batch, Part, Task
+from cornn.tasks.task import Batch, Make, Part, Task
 
 __all__ = ["IMDB", "PADDING", "UNKNOWN"]
 
@@ -41,10 +41,14 @@ class IMDB:
     """Most frequent words of the training part that have a vector of their own."""
     validation: int = 7500
     """Training reviews held out for validation; the seed draws them."""
+    drop_words: float = 0.0
+    """Share of the words of a training review that are shown as unknown, others at every presentation."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if self.vocabulary < 1 or self.longest < 0:
             raise ValueError(f"vocabulary must be above 0 and longest not below 0: {self.vocabulary}, {self.longest}")
+        if not 0 <= self.drop_words < 1:
+            raise ValueError(f"drop_words must lie in [0, 1), got {self.drop_words}")
         where = folder(data)
         imdb.find(where)
         glove.find(where)
@@ -60,7 +64,7 @@ class IMDB:
             outputs=1,
             length=int(lengths.max()),
             input_mean=tuple((torch.from_numpy(counts / counts.sum()).float() @ vectors).tolist()),
-            training=_rows(whole, training),
+            training=self._shown(_rows(whole, training)),
             validation=_rows(whole, validation),
             test=lambda: self._part(imdb.read(where, "test"), vocabulary),
             loss=logistic,
@@ -75,8 +79,15 @@ class IMDB:
                 f"{known:,} of the vocabulary's {len(vocabulary):,} words have a GloVe vector, "
                 f"{'in lower case' if self.lower else 'case kept'}",
                 "the state is read " + ("at each review's end" if self.read_at == "end" else "after the padding"),
+                *((f"{self.drop_words:.0%} of the words of training reviews are unknown",) if self.drop_words else ()),
             ),
         )
+
+    def _shown(self, part: Part) -> Part:
+        """Reviews as training sees them."""
+        if not self.drop_words:
+            return part
+        return replace(part, make=_dropping(part.make, self.drop_words), draws=True)
 
     def _vocabulary(self, reviews: imdb.Reviews, training: np.ndarray) -> tuple[list[str], np.ndarray]:
         """The most frequent words of the training part, and how often each number occurs in it."""
@@ -130,7 +141,7 @@ def _vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) ->
     return vectors, len(there)
 
 
-def _maker(at_end: bool) -> Callable[[dict[str, Tensor], Mapping[str, Tensor], torch.Generator], Batch]:
+def _maker(at_end: bool) -> Make:
     """A batch has as many steps as its longest review, which the host must know: unlike the other tasks' batches it
     cannot be made within a CUDA graph."""
 
@@ -142,3 +153,15 @@ def _maker(at_end: bool) -> Callable[[dict[str, Tensor], Mapping[str, Tensor], t
         return Batch(words, rows["target"], lengths if at_end else None)
 
     return make
+
+
+def _dropping(make: Make, share: float) -> Make:
+    """The same batches with a share of the words unknown."""
+
+    def made(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+        batch = make(rows, shared, random)
+        drawn = torch.rand(batch.input.shape, generator=random, device=batch.input.device)
+        dropped = (drawn < share) & (batch.input != PADDING)
+        return batch._replace(input=batch.input.masked_fill(dropped, UNKNOWN))
+
+    return made

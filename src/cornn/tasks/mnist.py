@@ -1,9 +1,10 @@
 """MNIST one pixel at a time, in reading order or in a fixed random order.
 
 As the authors ran it: pixels divided by 255, nothing else; 3,000 of the 60,000 training images, drawn at random, are
-the validation part.
+the validation part. Moving the training images about is ours, and off by default.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,14 @@ from torch import Tensor
 
 from cornn.data import folder, mnist
 from cornn.seeds import generator
+from cornn.tasks.augment import check_not_negative, shifted
 from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
 from cornn.tasks.task import Batch, Part, Task
 
 __all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
 
-PIXELS = 784
+SIDE = 28
+PIXELS = SIDE * SIDE
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,12 @@ class SequentialMNIST:
 
     validation: int = 3000
     """Training images held out for validation; the seed draws them."""
+    shift: int = 0
+    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
+    0 shows them as they are."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        return _load("smnist", None, self.validation, seed, folder(data), ())
+        return _load("smnist", None, self.validation, self.shift, seed, folder(data), ())
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,15 @@ class PermutedMNIST:
     """Seed of the order; 12008 is the authors'."""
     validation: int = 3000
     """Training images held out for validation; the seed draws them."""
+    shift: int = 0
+    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
+    0 shows them as they are."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         whose = "the authors' permutation" if self.permutation == 12008 else "a permutation of its own"
         note = f"{whose}, torch.randperm({PIXELS}) from seed {self.permutation}"
-        return _load("psmnist", permutation(self.permutation), self.validation, seed, folder(data), (note,))
+        order = permutation(self.permutation)
+        return _load("psmnist", order, self.validation, self.shift, seed, folder(data), (note,))
 
 
 def permutation(seed: int) -> Tensor:
@@ -53,18 +63,34 @@ def permutation(seed: int) -> Tensor:
     return torch.randperm(PIXELS, generator=torch.Generator().manual_seed(seed))
 
 
-def _load(name: str, order: Tensor | None, held: int, seed: int, where: Path, notes: tuple[str, ...]) -> Task:
-    images, labels = _tensors(*mnist.read(where, "train"), order)
+def _load(
+    name: str, order: Tensor | None, held: int, shift: int, seed: int, where: Path, notes: tuple[str, ...]
+) -> Task:
+    check_not_negative(shift=shift)
+    images, labels = _tensors(*mnist.read(where, "train"))
     training, validation = hold_out(len(images), held, generator(seed, name, "validation"))
+    pixels = images[training]
+
+    def as_they_are(images: Tensor, labels: Tensor) -> Part:
+        return Part(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
+
+    if shift:
+        # Permuted after it was moved, so the images stay as they are and the order goes along.
+        places = torch.arange(PIXELS) if order is None else order
+        rows = {"image": pixels, "target": labels[training]}
+        part = Part(len(pixels), functools.partial(_make_shifted, shift), rows, {"order": places}, draws=True)
+        notes = (*notes, f"training images are moved by up to {shift} pixels")
+    else:
+        part = as_they_are(pixels, labels[training])
     return Task(
         name=name,
         inputs=1,
         outputs=10,
         length=PIXELS,
-        input_mean=(images[training].sum(dtype=torch.int64).item() / (len(training) * PIXELS * 255),),
-        training=_part(images[training], labels[training]),
-        validation=_part(images[validation], labels[validation]),
-        test=lambda: _part(*_tensors(*mnist.read(where, "test"), order)),
+        input_mean=(pixels.sum(dtype=torch.int64).item() / (len(training) * PIXELS * 255),),
+        training=part,
+        validation=as_they_are(images[validation], labels[validation]),
+        test=lambda: as_they_are(*_tensors(*mnist.read(where, "test"))),
         loss=cross_entropy,
         score=right,
         metric="accuracy",
@@ -75,15 +101,19 @@ def _load(name: str, order: Tensor | None, held: int, seed: int, where: Path, no
     )
 
 
-def _tensors(images: np.ndarray, labels: np.ndarray, order: Tensor | None) -> tuple[Tensor, Tensor]:
-    pixels = torch.from_numpy(images)
-    return pixels if order is None else pixels[:, order], torch.from_numpy(labels).long()
+def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
-def _part(images: Tensor, labels: Tensor) -> Part:
-    return Part(len(images), _make, {"image": images, "target": labels})
+def _batch(images: Tensor, target: Tensor) -> Batch:
+    pixels = images.t().contiguous()  # turned as bytes, which are a quarter of the floats
+    return Batch((pixels.float() / 255).unsqueeze(-1), target)
 
 
 def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    pixels = rows["image"].t().contiguous()  # turned as bytes, which are a quarter of the floats
-    return Batch((pixels.float() / 255).unsqueeze(-1), rows["target"])
+    return _batch(rows["image"], rows["target"])
+
+
+def _make_shifted(most: int, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    moved = shifted(rows["image"].view(-1, SIDE, 1, SIDE), most, random).flatten(1)
+    return _batch(moved[:, shared["order"]], rows["target"])

@@ -3,9 +3,10 @@
 As the authors ran it: pixels divided by 255; a step is one row of the image, its red, green and blue values one after
 the other; 3,000 of the 50,000 training images are the validation part. Of the noise the paper says that it is uniform;
 its code draws one block of standard normal numbers and puts it behind every image; where the task comes from (Chang et
-al. 2019) each image has fresh standard normal noise.
+al. 2019) each image has fresh standard normal noise. Mirrored and moved training images are ours, and off by default.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from cornn.data import cifar10, folder
 from cornn.seeds import generator
+from cornn.tasks.augment import check_not_negative, mirrored, shifted
 from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
 from cornn.tasks.task import Batch, Part, Task
 
@@ -42,8 +44,14 @@ class NoisyCIFAR10:
     noise is drawn once for each image, the same for all runs."""
     validation: int = 3000
     """Training images held out for validation; the seed draws them."""
+    mirror: bool = False
+    """Whether a training image is shown with left and right exchanged every other time, by chance."""
+    shift: int = 0
+    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
+    0 shows them as they are."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
+        check_not_negative(shift=self.shift)
         where = folder(data)
         images, labels = _tensors(*cifar10.read(where, "train"))
         training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))
@@ -53,12 +61,15 @@ class NoisyCIFAR10:
         image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
 
         def part(name: str, images: Tensor, labels: Tensor) -> Part:
-            rows = {"image": images, "target": labels}
+            rows, shared = {"image": images, "target": labels}, {}
             if self.noise == "fixed-normal":
-                return Part(len(images), _fixed, rows, {"noise": block})
+                shared["noise"] = block
             if name == "training":
-                make = _fresh_normal if self.noise == "fresh-normal" else _fresh_uniform
-                return Part(len(images), make, rows, draws=True)
+                changed = self.mirror or self.shift > 0
+                make = functools.partial(_changed, self) if changed else MAKERS[self.noise]
+                return Part(len(images), make, rows, shared, draws=changed or self.noise != "fixed-normal")
+            if self.noise == "fixed-normal":
+                return Part(len(images), _fixed, rows, shared)
             # A number for each image that its noise is computed from: to keep all of it would take gigabytes.
             keys = torch.randint(
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
@@ -81,8 +92,13 @@ class NoisyCIFAR10:
             better="higher",
             trivial=most_frequent(labels[training]),
             trivial_words="of always answering the same class",
-            notes=(f"noise: {WORDS[self.noise]}",),
+            notes=(f"noise: {WORDS[self.noise]}", *self._changes()),
         )
+
+    def _changes(self) -> tuple[str, ...]:
+        words = ["mirrored every other time"] if self.mirror else []
+        words += [f"moved by up to {self.shift} pixels"] if self.shift else []
+        return (f"training images are {' and '.join(words)}",) if words else ()
 
 
 def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -106,6 +122,21 @@ def _fresh_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random:
 def _fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
     image = rows["image"]
     return _joined(rows, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
+
+
+MAKERS = {"fixed-normal": _fixed, "fresh-normal": _fresh_normal, "fresh-uniform": _fresh_uniform}
+"""Noise -> how a batch for training is made."""
+
+
+def _changed(
+    options: NoisyCIFAR10, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
+    image = rows["image"].unflatten(-1, (3, -1))  # (batch, rows, channels, columns)
+    if options.shift:
+        image = shifted(image, options.shift, random)
+    if options.mirror:
+        image = mirrored(image, random)
+    return MAKERS[options.noise]({**rows, "image": image.flatten(2)}, shared, random)
 
 
 def _own_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:

@@ -7,13 +7,17 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Part", "Task"]
+__all__ = ["Batch", "Make", "Part", "Task"]
 
 
 class Batch(NamedTuple):
     input: Tensor  # (time, batch, features); for a task of words their numbers, (time, batch)
     target: Tensor  # what the loss compares with
     lengths: Tensor | None = None  # (batch), steps of each sequence; None: all of them
+
+
+Make = Callable[[dict[str, Tensor], Mapping[str, Tensor], torch.Generator], Batch]
+"""(rows of the chosen sequences, what all share, random) -> Batch."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Part:
     """
 
     size: int
-    make: Callable[[dict[str, Tensor], Mapping[str, Tensor], torch.Generator], Batch]
+    make: Make
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     shared: Mapping[str, Tensor] = field(default_factory=dict)
     ragged: bool = False
