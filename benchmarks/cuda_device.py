@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from cornn import engine
 from cornn.engine import cuda, operator
+from cornn.engine.problem import InputMap
 
 UPDATE = "cornn/explicit/tanh"
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -30,7 +31,8 @@ CHECKS = [
     *((60, 7, hidden, {}) for hidden in (1, 20, 33, 64, 96, 127, 128, 129, 200, 256, 257, 384, 511, 512)),
     *((60, 7, hidden, {"ragged": True, "spans": True}) for hidden in (20, 64, 128, 200, 256, 512)),
     *((60, 7, hidden, {"ragged": True, "update": "cornn/implicit/tanh"}) for hidden in (20, 64, 128, 256, 512)),
-    *((12, batch, 128, {"ragged": True}) for batch in (1, 133, 300, 1024)),
+    *((60, 7, hidden, {"features": features}) for hidden in (20, 64, 128) for features in (1, 2, 4, 9)),
+    *((12, batch, 128, {"ragged": True, "features": features}) for batch in (1, 133, 300, 1024) for features in (1, 9)),
     *((12, batch, 256, {}) for batch in (1, 133)),
     *((steps, 3, 128, {}) for steps in (1, 2, 5000)),
     (5000, 3, 256, {}),
@@ -91,7 +93,8 @@ def check() -> list[dict]:
     rows = []
     for steps, batch, hidden, options in CHECKS:
         update = options.get("update", UPDATE)
-        given, lengths = arguments(steps, batch, hidden, 3, **{k: v for k, v in options.items() if k != "update"})
+        others = {k: v for k, v in options.items() if k != "update"}
+        given, lengths = arguments(steps, batch, hidden, **{"features": 3, **others})
         row = {"steps": steps, "batch": batch, "hidden": hidden, **options}
         began = time.perf_counter()
         try:
@@ -149,17 +152,20 @@ def graphed(call: Callable[[], object]) -> Callable[[], None]:
     return replay
 
 
-def passes(steps, batch, hidden, groups=0) -> tuple[Callable, Callable]:
-    """One forward and one backward pass of the kernels alone."""
-    given, _ = arguments(steps, batch, hidden, 1, groups=groups)
+def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callable]:
+    """One forward and one backward pass of the kernels alone; few features are the forward kernel's own to map."""
+    given, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
     trail = torch.randn(2, steps, *place, batch, hidden, device="cuda")
     state, parameters = (given[k].movedim(0, 1).contiguous() if groups else given[k] for k in ("state", "parameters"))
     fixed = (state, given["weight"], parameters, None, None)
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
+    input = given["input"].movedim(0, 1).contiguous() if groups else given["input"]
+    made = cuda.makes_drive(UPDATE, hidden, features)
+    input_map = InputMap(input, given["input_weight"], given["bias"]) if made else None
 
     def forward():
-        return cuda.forward(trail, *fixed, update=UPDATE, every=True, keep=True)
+        return cuda.forward(trail, *fixed, update=UPDATE, every=True, keep=True, input_map=input_map)
 
     output, last = forward()
 
@@ -211,7 +217,7 @@ def rows_in_a_block(rows: int) -> Iterator[None]:
 def measure(repeats: int) -> list[dict]:
     table = []
     for steps, batch, hidden, features, most_forward, most_backward, most_both in TIMES:
-        forward, backward = passes(steps, batch, hidden)
+        forward, backward = passes(steps, batch, hidden, features=features)
         row = {"steps": steps, "batch": batch, "hidden": hidden}
         row["forward"] = median(graphed(forward), repeats) * 1e3 / steps
         row["backward"] = median(graphed(backward), repeats) * 1e3 / steps

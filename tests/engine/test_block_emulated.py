@@ -34,6 +34,10 @@ INSTRUCTIONS = {
 }
 
 
+# What a forward kernel that makes the drive is given besides: input, input_weight and bias.
+INPUT_MAP = "".join(f", (const float*)pointers[{i}]" for i in range(9, 12))
+
+
 def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDLL:
     """The kernel's own source, with the emulation in place of the instructions of a GPU."""
     for name in ("emulated.h", "emulated_block.h"):
@@ -45,7 +49,8 @@ def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDL
         assert "asm" not in text.replace("assembler", "")
         (folder / name).write_text(text, encoding="utf8")
     entry = folder / f"{direction}.cpp"
-    source = f'#include "emulated_block.h"\n#include "block_{direction}.cu"\n' + ENTRY.format(call=CALLS[direction])
+    called = CALLS[direction].removesuffix(")") + (INPUT_MAP if "FEATURES" in macros else "") + ")"
+    source = f'#include "emulated_block.h"\n#include "block_{direction}.cu"\n' + ENTRY.format(call=called)
     entry.write_text(source, encoding="utf8")
     library = folder / f"{direction}.so"
     options = [f"-D{name}={value}" for name, value in macros.items()]
@@ -128,3 +133,58 @@ def test_the_kernels_do_what_the_portable_loop_does(
     assert_near(grad_state, gradients.state, "gradient of the state")
     if terms is not None:
         assert_near(terms.sum(-2), gradients.parameters, "gradients of the parameters")
+
+
+# update, steps, groups, batch, hidden, features, sequences a block, and what else there is
+MADE = [
+    ("cornn/explicit/tanh", 6, 1, 3, 33, 1, 1, "bias trail"),
+    ("cornn/implicit/tanh", 6, 2, 5, 20, 3, 2, "lengths timespans trail"),
+    ("cornn/explicit/tanh", 5, 2, 9, 20, 2, 4, "bias lengths"),
+    ("cornn/explicit/tanh", 5, 1, 2, 128, 4, 1, "bias timespans trail"),
+    ("gated", 6, 2, 3, 33, 2, 1, "bias lengths trail"),
+    ("lipschitz", 5, 2, 5, 20, 2, 2, "lengths trail"),
+    ("leaky", 5, 1, 9, 40, 1, 4, "bias lengths"),
+]
+
+
+@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "features", "rows", "there"), MADE)
+def test_a_kernel_makes_the_drive_of_the_input(tmp_path, update, steps, groups, batch, hidden, features, rows, there):
+    rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden + features)
+    layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
+    macros = _macros(layout, _update_macros(update, "timespans" in there)) | {"FEATURES": features}
+    drives, keep = rule.drives * hidden, "trail" in there
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=random)
+
+    input, input_weight = draw(steps, groups, batch, features), draw(groups, drives, features)
+    bias = draw(groups, drives) if "bias" in there else None
+    state = draw(rule.states, groups, batch, hidden)
+    weight = draw(groups, rule.products * hidden, rule.states * hidden) / hidden**0.5
+    parameters = torch.rand(len(rule.parameters), groups, hidden, generator=random) * 0.5 + 0.1
+    timespans = torch.rand(steps, groups, batch, generator=random) + 0.5 if "timespans" in there else None
+    lengths = torch.randint(0, steps, (groups, batch), generator=random) if "lengths" in there else None
+
+    wanted_trail = torch.full((rule.trail, steps, groups, batch, drives), torch.nan, dtype=torch.float64)
+    wanted_trail[-1] = input.double() @ input_weight.double().mT
+    if bias is not None:
+        wanted_trail[-1] += bias.unsqueeze(-2)
+    given = state, weight, parameters, timespans
+    doubles = [None if x is None else x.double() for x in given]
+    wanted = portable.forward(wanted_trail, *doubles, lengths, update=update, every=True, keep=True)
+
+    trail = guarded(torch.full(wanted_trail.shape, torch.nan)) if keep else None
+    output = guarded(torch.full((steps, groups, batch, hidden), torch.nan))
+    last = guarded(torch.full(state.shape, torch.nan))
+    results = [trail[-1] if keep else None, trail[0] if keep and rule.states == 2 else None, output, last]
+    fixed = [None if x is None else guarded(x) for x in given]
+    made_of = [None if x is None else guarded(x) for x in (input, input_weight, bias)]
+    library = built(tmp_path, "forward", macros)
+    call(library, layout, groups, batch, [*results, *fixed, lengths, *made_of], [keep, steps, groups, batch, hidden])
+    assert_near(output, wanted[0], "output")
+    assert_near(last, wanted[1], "last")
+    if trail is not None:
+        # Of steps past the end of a block's sequences nothing is kept.
+        ends = torch.full((groups, batch), steps) if lengths is None else lengths
+        live = torch.arange(steps).view(-1, 1, 1) < ends
+        assert_near(trail[-1][live], wanted_trail[-1][live], "what is kept")

@@ -6,7 +6,16 @@ import pytest
 
 from cornn.engine import nvrtc
 from cornn.engine.cuda import _macros, _update_macros
-from cornn.engine.layout import BLOCK_SIZES, CLUSTERS, ROWS, ROWS_WITH_PARAMETERS, TENSOR_SIZES, Plan, tensor_plans
+from cornn.engine.layout import (
+    BLOCK_SIZES,
+    CLUSTERS,
+    INPUT_WEIGHTS,
+    ROWS,
+    ROWS_WITH_PARAMETERS,
+    TENSOR_SIZES,
+    Plan,
+    tensor_plans,
+)
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
@@ -103,6 +112,28 @@ def test_one_state_compiles_without_spills(arch, update, size, rows):
         used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), arch))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+# Kernels that make the drive: the sizes and numbers of sequences that need most registers, and the ones that most use.
+MAKES_DRIVE = [
+    ("sm_80", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
+    ("sm_90", "cornn/implicit/tanh", 128, 1, False, 1),
+    ("sm_90", "cornn/implicit/tanh", 128, 4, False, 1),
+    ("sm_90", "cornn/implicit/tanh", 128, 4, True, INPUT_WEIGHTS),
+    ("sm_90", "cornn/implicit/tanh", 64, 2, False, INPUT_WEIGHTS),
+    ("sm_90", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
+    ("sm_100", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
+    ("sm_100", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
+]
+
+
+@pytest.mark.parametrize(("arch", "update", "size", "rows", "spans", "features"), MAKES_DRIVE)
+def test_a_kernel_that_makes_the_drive_compiles_without_spills(arch, update, size, rows, spans, features):
+    layout = Plan(size, rows, 1)
+    macros = _macros(layout, {**_update_macros(update, spans), "FEATURES": features})
+    used = resources(nvrtc.compiled("block_forward.cu", macros, arch))
+    assert 0 < used[REGISTERS] <= 65536 // layout.threads
+    assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
 SMALLEST = ("block_forward.cu", _macros(BLOCKS[0], {**UPDATE, "SPANS": 0}), "sm_80")

@@ -10,7 +10,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 
 from cornn import engine
-from cornn.engine import products
 from cornn.engine.operator import recurrence, recurrence_backward
 from cornn.engine.problem import Problem
 
@@ -313,11 +312,3 @@ def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):
     }
     with pytest.raises(ValueError, match=words):
         engine.run(**given_, update="cornn/explicit/tanh", backend=backend)
-
-
-def test_the_gradients_of_many_models_are_the_same_sequence_by_sequence():
-    random = torch.Generator().manual_seed(0)
-    left, right = (torch.randn(5, 3, 4, size, generator=random, dtype=torch.float64) for size in (6, 2))
-    wanted = torch.einsum("tgbi,tgbj->gij", left, right)
-    torch.testing.assert_close(products._by_sequence(left, right), wanted, **FLOAT64)
-    torch.testing.assert_close(products._over_steps(left, right), wanted, **FLOAT64)

@@ -27,7 +27,9 @@ ONE_STATE = [name for name, rule in engine.UPDATES.items() if rule.states == 1]
 COUPLED = [name for name, rule in engine.UPDATES.items() if rule.timed]
 
 
-def arguments(steps, batch, hidden, features=3, *, update=UPDATE, groups=0, spans=False, ragged=False, seed=0):
+def arguments(
+    steps, batch, hidden, features=3, *, update=UPDATE, groups=0, bias=True, spans=False, ragged=False, seed=0
+):
     """Random arguments of `engine.run` on the GPU, as float32, and lengths."""
     random, rule = torch.Generator().manual_seed(seed), engine.UPDATES[update]
     group = (groups,) if groups else ()
@@ -41,7 +43,7 @@ def arguments(steps, batch, hidden, features=3, *, update=UPDATE, groups=0, span
         "input": draw(steps, batch, features),
         "state": draw(rule.states, batch, hidden) * 0.3,
         "input_weight": draw(rule.drives * hidden, features) / features**0.5,
-        "bias": draw(rule.drives * hidden) * 0.3,
+        "bias": draw(rule.drives * hidden) * 0.3 if bias else None,
         "weight": draw(rule.products * hidden, rule.states * hidden) / hidden**0.5,
         "parameters": torch.cat((dt, others), -2),
         "timespans": torch.rand(*group, steps, batch, generator=random) * 2 if spans else None,
@@ -101,7 +103,44 @@ def check(steps, batch, hidden, *, update=UPDATE, every=True, **options):
 @pytest.mark.parametrize("hidden", [1, 20, 32, 33, 64, 65, 96, 127, 128])
 @pytest.mark.parametrize("batch", [1, 7, 133])
 def test_one_block(hidden, batch):
-    check(30, batch, hidden)
+    check(30, batch, hidden, features=9)
+
+
+@pytest.mark.parametrize("hidden", [1, 33, 64, 128])
+@pytest.mark.parametrize("batch", [1, 7, 300, 1024])
+@pytest.mark.parametrize("features", [1, 2, 3, 4])
+def test_a_block_makes_the_drive(hidden, batch, features):
+    assert cuda.makes_drive(UPDATE, hidden, features)
+    check(20, batch, hidden, features=features, ragged=batch == 7)
+
+
+@pytest.mark.parametrize("features", [1, 4])
+@pytest.mark.parametrize("options", [{"bias": False}, {"spans": True}, {"groups": 3}], ids=lambda x: next(iter(x)))
+@pytest.mark.parametrize("hidden", [20, 128])
+def test_a_block_makes_the_drive_whatever_else_there_is(hidden, features, options):
+    check(20, 6, hidden, features=features, **options)
+    check(20, 300, hidden, features=features, every=False, **options)
+
+
+@pytest.mark.parametrize("update", ONE_STATE)
+@pytest.mark.parametrize("features", [1, 2])
+def test_a_block_makes_the_drives_of_one_state(update, features):
+    steps = 4 if update == "modrelu" else 20
+    assert cuda.makes_drive(update, 40, features)
+    check(steps, 6, 40, features=features, update=update, groups=3)
+    check(steps, 300, 100, features=features, update=update, ragged=True, bias=False)
+
+
+def test_where_no_gradient_is_wanted_nothing_of_the_sequences_length_is_made():
+    given, _ = arguments(500, 32, 128, 1)
+    with torch.no_grad():
+        call(given, None, UPDATE, "cuda", False)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call(given, None, UPDATE, "cuda", False)
+        grown = torch.cuda.max_memory_allocated() - before
+    assert grown < 500 * 32 * 128 * 4 / 10
 
 
 @pytest.mark.parametrize("hidden", [129, 192, 200, 256, 257, 384, 511, 512])

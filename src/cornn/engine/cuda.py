@@ -1,7 +1,8 @@
 """The recurrence on NVIDIA GPUs: one kernel forward and one backward, in exact fp32.
 
 Up to 128 neurons a block holds the weights in its registers for the whole sequence, above that a cluster of blocks
-does. The kernels say how; here they are chosen, compiled and launched. The contract is in `problem.py`.
+does. With few features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the
+input. The kernels say how; here they are chosen, compiled and launched. The contract is in `problem.py`.
 
 `reduced` is the same with the products of the steps on tensor cores, for large batches: weights, states and deltas are
 rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is no such kernel,
@@ -22,6 +23,7 @@ from cornn.engine import nvrtc
 from cornn.engine.launch import Launch, launch, prepare
 from cornn.engine.layout import (
     BLOCK_SIZES,
+    INPUT_WEIGHTS,
     LARGEST,
     ROWS,
     ROWS_WITH_PARAMETERS,
@@ -31,10 +33,10 @@ from cornn.engine.layout import (
     plan,
     tensor_plan,
 )
-from cornn.engine.problem import Gradients, Problem, about_this_machine
+from cornn.engine.problem import Gradients, InputMap, Problem, about_this_machine
 from cornn.engine.updates import UPDATES, Oscillator
 
-__all__ = ["backward", "forward", "reduced", "usable"]
+__all__ = ["backward", "forward", "makes_drive", "reduced", "usable"]
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -71,6 +73,10 @@ def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool,
     return True, f"{kernels}, products in {precision}"
 
 
+def makes_drive(update: str, hidden: int, features: int) -> bool:
+    return hidden <= BLOCK_SIZES[-1] and 1 <= features * UPDATES[update].drives <= INPUT_WEIGHTS
+
+
 def _macros(layout: Plan | TensorPlan, macros: dict[str, object]) -> dict[str, object]:
     return {**layout.macros, **macros}
 
@@ -98,8 +104,9 @@ def _prepared(
     groups: int,
     batch: int,
     hidden: int,
+    features: int = 0,
 ) -> Launch | None:
-    """How to launch; None if there is nothing to compute."""
+    """How to launch; None if there is nothing to compute. With `features` the kernel makes the drive of them."""
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     macros = _update_macros(update, spans)
     if precision == "exact":
@@ -113,6 +120,8 @@ def _prepared(
     macros = _macros(layout, macros)
     if direction == "backward":
         macros["FOR_PARAMETERS"] = int(for_parameters)
+    if features:
+        macros["FEATURES"] = features
     shared = layout.shared(direction, spans, for_parameters)
     return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
 
@@ -123,23 +132,28 @@ def _run(
     spans: bool,
     for_parameters: bool,
     precision: str,
-    like: Tensor,
+    state: Tensor,
+    steps: int,
     arguments: list[Tensor | int | None],
+    input_map: InputMap | None = None,
 ) -> None:
-    """Run a kernel on the current stream of the device of `like`, which is (time, [group,] batch, hidden)."""
-    size = like.shape[1] if like.dim() == 4 else 1, like.shape[-2], like.shape[-1]
+    """Run a kernel on the current stream of the device of `state`, which is (states, [group,] batch, hidden)."""
+    size = state.shape[1] if state.dim() == 4 else 1, state.shape[-2], state.shape[-1]
     if size[-1] > TENSOR_SIZES[-1]:
         precision = "exact"
     # Tensor core kernels move two neurons at a time where they may.
     wide = precision != "exact" and size[-1] % 2 == 0
     wide = wide and all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
-    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, like.device.index, *size)
+    features = 0 if input_map is None else input_map.input.shape[-1]
+    kind = direction, update, spans, for_parameters, precision, wide, state.device.index
+    prepared = _prepared(*kind, *size, features)
     if prepared is not None:
-        launch(prepared, [*arguments, like.shape[0], *size])
+        launch(prepared, [*arguments, steps, *size, *map(_given, input_map or ())])
 
 
 def _given(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
+    """As the kernels read it."""
+    return None if tensor is None else tensor.float().contiguous()
 
 
 def _there(lengths: Tensor | None, device: torch.device) -> Tensor | None:
@@ -158,23 +172,22 @@ def forward(
     every: bool,
     keep: bool,
     precision: str = "exact",
+    input_map: InputMap | None = None,
 ) -> tuple[Tensor, Tensor]:
-    drive = trail[-1]
     if not trail.is_contiguous():
         raise ValueError("the trail has to be contiguous: what is kept is written into it")
-    hidden = drive[..., : state.shape[-1]]
-    output = torch.empty_like(hidden, memory_format=torch.contiguous_format) if keep or every else drive.new_empty(0)
+    output = trail.new_empty((*trail.shape[1:-1], state.shape[-1]) if keep or every else 0)
     last = torch.empty_like(state, memory_format=torch.contiguous_format)
     arguments = [
-        drive,
+        trail[-1] if len(trail) else None,
         trail[0] if keep and len(state) == 2 else None,
         output if keep or every else None,
         last,
         *(_given(x) for x in (state, weight, parameters, timespans)),
-        _there(lengths, drive.device),
+        _there(lengths, trail.device),
         keep,
     ]
-    _run("forward", update, timespans is not None, False, precision, hidden, arguments)
+    _run("forward", update, timespans is not None, False, precision, last, trail.shape[1], arguments, input_map)
     return output, last
 
 
@@ -214,7 +227,7 @@ def backward(
         terms,
         for_spans,
     ]
-    _run("backward", update, timespans is not None, need, precision, output, arguments)
+    _run("backward", update, timespans is not None, need, precision, grad_state, len(output), arguments)
     return Gradients(
         drive=grad_drive,
         state=grad_state,

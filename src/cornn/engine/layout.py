@@ -5,6 +5,7 @@ from typing import NamedTuple
 __all__ = [
     "BLOCK_SIZES",
     "CLUSTERS",
+    "INPUT_WEIGHTS",
     "LARGEST",
     "ROWS",
     "ROWS_WITH_PARAMETERS",
@@ -19,6 +20,8 @@ __all__ = [
 LARGEST = 512
 """Neurons that fit on the chip."""
 BLOCK_SIZES = (32, 64, 96, 128)
+INPUT_WEIGHTS = 4
+"""Values of V that a lane has registers for: with as many for a neuron a block makes the drive itself."""
 CLUSTERS = {192: (4, 1), 256: (4, 1), 384: (8, 2), 512: (8, 2)}
 """Padded size -> (blocks in a cluster, sets of 4 sequences that a cluster serves)."""
 

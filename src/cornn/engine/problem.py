@@ -7,8 +7,13 @@ A backend is a module with three functions
     backward(grad_output, grad_last, output, trail, state, weight, parameters, timespans, lengths, *, update,
              need_parameters, need_timespans) -> Gradients
 
-and `products.py` makes the input map and the gradients of input and weights around them. A backend that makes those
-itself has in place of the last two
+and `products.py` makes the input map and the gradients of input and weights around them. A backend whose `forward` can
+make the input map as it goes says for which sizes, by one function more; for these it is given no drive, but the map
+
+    makes_drive(update, hidden, features) -> bool
+    forward(..., input_map=InputMap(input, input_weight, bias))
+
+A backend that makes all of it itself has in place of `forward` and `backward`
 
     whole_forward(input, state, input_weight, bias, weight, parameters, timespans, lengths, *, update, every, keep)
         -> (output, last, trail), the trail None without `keep`
@@ -22,8 +27,9 @@ Everything is time-major. One model has the shapes below; a group of models, eac
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).
 
     trail       (blocks, time, batch, drives)  what the backward pass needs besides the output. On entry of `forward`
-                                               its last block holds the drive V u + b, which is overwritten. Without
-                                               `keep` it has that block only
+                                               its last block holds the drive V u + b, which is overwritten; with
+                                               an `input_map` it holds nothing yet. Without `keep` there is that
+                                               block only, and with an `input_map` no block at all
     state       (states, batch, hidden)        coRNN: y and z
     weight      (products, states * hidden)    R. coRNN: W and W_z side by side
     parameters  (parameters, hidden)           coRNN: dt, gamma, epsilon
@@ -47,7 +53,7 @@ from torch import Tensor
 
 from cornn.engine.updates import OneState, Oscillator
 
-__all__ = ["PRECISIONS", "Gradients", "Problem", "about_this_machine", "active", "check", "live_spans"]
+__all__ = ["PRECISIONS", "Gradients", "InputMap", "Problem", "about_this_machine", "active", "check", "live_spans"]
 
 PRECISIONS = ("exact", "tf32", "bf16")
 """In what the products of the steps are made; "exact" is the type of the input."""
@@ -68,6 +74,14 @@ class Problem(NamedTuple):
     hidden: int
     timespans: bool
     precision: str = "exact"
+
+
+class InputMap(NamedTuple):
+    """A drive that is not made yet: V u + b."""
+
+    input: Tensor
+    weight: Tensor
+    bias: Tensor | None
 
 
 class Gradients(NamedTuple):

@@ -1,5 +1,5 @@
-"""What surrounds a backend that runs the recurrence alone: the input map V u + b before it, and from the gradient of
-that the gradients of the input and of the weights, each one product over all steps."""
+"""What surrounds a backend that runs the recurrence alone: the input map V u + b before it, unless the backend makes it
+as it goes, and from its gradient the gradients of the input and of the weights, each one product over all steps."""
 
 from collections.abc import Sequence
 from types import ModuleType
@@ -7,7 +7,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from cornn.engine.problem import Gradients
+from cornn.engine.problem import Gradients, InputMap
 from cornn.engine.updates import UPDATES
 
 __all__ = ["backward", "for_input_map", "forward"]
@@ -95,12 +95,16 @@ def forward(
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """(output, last, trail); without `keep` there is no trail."""
-    rule = UPDATES[update]
-    blocks = rule.trail if keep else 1
-    trail = input.new_empty(blocks, *input.shape[:-1], rule.drives * state.shape[-1])
-    _drive_(trail[-1], input, input_weight, bias)
+    rule, hidden = UPDATES[update], state.shape[-1]
+    makes_drive, options = getattr(module, "makes_drive", None), {}
+    if makes_drive is not None and input_weight is not None and makes_drive(update, hidden, input.shape[-1]):
+        options["input_map"] = InputMap(input, input_weight, bias)
+    blocks = rule.trail if keep else int(not options)
+    trail = input.new_empty(blocks, *input.shape[:-1], rule.drives * hidden)
+    if not options:
+        _drive_(trail[-1], input, input_weight, bias)
     output, last = module.forward(
-        trail, state, weight, parameters, timespans, lengths, update=update, every=every, keep=keep
+        trail, state, weight, parameters, timespans, lengths, update=update, every=every, keep=keep, **options
     )
     return output, last, trail if keep else None
 
@@ -110,8 +114,14 @@ def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, row
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
     # y and z of the step before: the initial state, then all but the last of what was kept.
-    hidden, later = state.shape[-1], drive[1:]
-    gradient = drive[0].mT @ torch.cat(state.unbind(0), -1)
+    later, (count, *_, hidden) = drive[1:], state.shape
+    if drive.dim() == 4:
+        gradient = drive[0].mT @ torch.cat(state.unbind(0), -1)
+    else:
+        gradient = drive.new_empty(rows, count * hidden)
+        # Both blocks by one call, which writes them side by side.
+        blocks = gradient.unflatten(-1, (count, hidden)).transpose(0, 1)
+        torch.bmm(drive[0].mT.expand(count, -1, -1), state, out=blocks)
     for i, columns in enumerate(gradient.split(hidden, -1)):
         before = (trail[i - 1] if i else output)[:-1]
         if drive.dim() == 3:

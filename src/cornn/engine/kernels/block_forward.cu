@@ -1,5 +1,6 @@
 // The forward pass, one block for ROWS sequences, up to 128 neurons: all of R in registers, the state in shared memory,
-// one barrier a step, the drive fetched AHEAD steps early.
+// one barrier a step, the drive fetched AHEAD steps early. Where FEATURES is defined, the input is fetched in its place,
+// which has so many values a step, and a lane makes V u + b of its neuron while the product goes on.
 //
 // Floor at 128 neurons and one sequence: 2 * 128 * 128 multiply-adds over 128 a clock are 256 cycles, 0.13 us at
 // 1.98 GHz. Where the rest goes, by count of latencies: shared load 30, half of the product 128 issue cycles (EARLY),
@@ -10,8 +11,42 @@
 
 // Blocks that a multiprocessor should hold at once.
 constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 ? 2 : 1);
-typedef Ahead<DRIVES + SPANS> Inputs;  // the drives, and the span
+
+#ifdef FEATURES
+#define INPUT_MAP , const float *input, const float *input_weight, const float *bias
+#else
+#define FEATURES 0
+#define INPUT_MAP
+constexpr const float *input = nullptr, *input_weight = nullptr, *bias = nullptr;
+#endif
+constexpr int FETCHED = FEATURES ? FEATURES : DRIVES;
+typedef Ahead<FETCHED + SPANS> Inputs;  // the features or the drives, and the span
 constexpr int AHEAD = Inputs::AHEAD;  // even: buffers and slots turn together
+
+// What makes the drives of one neuron of what was fetched: its rows of V and b, or nothing where that is the drives.
+struct InputMap {
+    float weight[DRIVES][FETCHED], bias[DRIVES];
+
+    // `first` is the first row of this model. A neuron of the padding has all of them 0.
+    __device__ InputMap(const float* weights, const float* biases, long long first, int neuron, int size) {
+        const bool taken = FEATURES && neuron < size;
+#pragma unroll
+        for (int d = 0; d < DRIVES; ++d) {
+            const long long row = first + d * size + neuron;
+            bias[d] = taken && biases ? biases[row] : 0.f;
+#pragma unroll
+            for (int f = 0; f < FETCHED; ++f) weight[d][f] = taken ? weights[row * FETCHED + f] : 0.f;
+        }
+    }
+    __device__ __forceinline__ void drive(float (&out)[DRIVES], const float (&fetched)[FETCHED]) const {
+#pragma unroll
+        for (int d = 0; d < DRIVES; ++d) {
+            out[d] = FEATURES ? bias[d] : fetched[d % FETCHED];
+#pragma unroll
+            for (int f = 0; f < FEATURES; ++f) out[d] = fmaf(weight[d][f], fetched[f], out[d]);
+        }
+    }
+};
 
 struct Published {
     float z[ROWS][SIZE];
@@ -28,14 +63,17 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
                        *reinterpret_cast<const float4*>(&state[place.sequence(r)][4 * place.quad(q)]));
 }
 
-// drive: (steps, groups, batch, DRIVES * size), overwritten by what is kept of the activation if `keep_trail`.
+// drive: (steps, groups, batch, DRIVES * size), overwritten by what is kept of the activation if `keep_trail`. With
+// FEATURES it is not read.
 // trail_z, output: (steps, groups, batch, size), or null (trail_z with one state, too). last, state: (STATES, groups,
 // batch, size). weight: (groups, PRODUCTS * size, STATES * size).
 // timespans: (steps, groups, batch) if SPANS. lengths: (groups, batch) or null.
+// input: (steps, groups, batch, FEATURES). input_weight: (groups, DRIVES * size, FEATURES). bias: (groups, DRIVES * size),
+// or null.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 forward(float* drive, float* trail_z, float* output, float* last, const float* state, const float* weight,
         const float* parameters, const float* timespans, const long long* lengths, long long keep_trail,
-        long long steps, long long groups, long long batch, long long hidden) {
+        long long steps, long long groups, long long batch, long long hidden INPUT_MAP) {
     __shared__ __align__(16) Published published[2];
     __shared__ Inputs inputs;
     const Place place(0);
@@ -48,6 +86,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     Weights w_y, w_z;
     load_forward(w_y, w_z, weight + group * STATES * PRODUCTS * hidden * hidden,
                  EARLY ? parameters + group * hidden : nullptr, size, place);
+
+    const InputMap map(input_weight, bias, group * DRIVES * hidden, place.neuron, size);
 
     int end = steps;
     if (lengths) {
@@ -68,7 +108,9 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const long long first_row = group * batch + first + place.sequence(0);
     const long long first_own = first_row * hidden + place.neuron;
     const long long first_drive = first_row * DRIVES * hidden + place.neuron;
-    const float *next_drive = drive + first_drive, *next_span = timespans + first_row;
+    const float* next = FEATURES ? input + first_row * FEATURES : drive + first_drive;
+    const float* next_span = timespans + first_row;
+    const long long between = FEATURES ? 1 : hidden, each = FEATURES ? rows * FEATURES : DRIVES * stride;
     float *to_kept = drive + first_drive, *to_z = trail_z + first_own, *to_y = output + first_own;
     if (PAIR && place.part == 0) to_y = to_z;
     bool stores_y[OWN], stores_z[OWN], stores_kept[OWN];
@@ -97,12 +139,12 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
 #pragma unroll
-            for (int d = 0; d < DRIVES; ++d)
-                inputs.ask(slot, d, i, next_drive + (i * DRIVES + d) * hidden, n < end && valid[i]);
-            if (SPANS) inputs.ask(slot, DRIVES, i, next_span + i, n < end && valid[i]);
+            for (int f = 0; f < FETCHED; ++f)
+                inputs.ask(slot, f, i, next + (i * FETCHED + f) * between, n < end && valid[i]);
+            if (SPANS) inputs.ask(slot, FETCHED, i, next_span + i, n < end && valid[i]);
         }
         inputs.asked();
-        next_drive += DRIVES * stride;
+        next += each;
         next_span += rows;
     };
 #pragma unroll
@@ -125,9 +167,12 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             Published& after = published[(k + 1) % 2];
             float now[OWN][DRIVES];
 #pragma unroll
-            for (int i = 0; i < OWN; ++i)
+            for (int i = 0; i < OWN; ++i) {
+                float fetched[FETCHED];
 #pragma unroll
-                for (int d = 0; d < DRIVES; ++d) now[i][d] = inputs.get(k, d, i);
+                for (int f = 0; f < FETCHED; ++f) fetched[f] = inputs.get(k, f, i);
+                map.drive(now[i], fetched);
+            }
             product(sums, w_z, before.z, place);
             if (!EARLY && STATES == 2) product(sums, w_y, before.y, place);
             float pre[OWN], first_pre[OWN];  // of the second block of rows, and of the first if there are two
@@ -149,7 +194,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
                 float next_y = y[i], next_z = z[i];
-                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS * DRIVES, i)) : fixed;
+                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS * FETCHED, i)) : fixed;
                 float kept[DRIVES];
 #pragma unroll
                 for (int d = 0; d < DRIVES; ++d) now[i][d] += d + 1 < PRODUCTS ? first_pre[i] : pre[i];
