@@ -8,11 +8,14 @@ from torch import nn
 
 from cornn import CoRNN
 from cornn.baselines import LAYERS
+from cornn.compare import CONTESTS
 from cornn.models import SequenceModel, count_parameters
 from cornn.paper import PUBLISHED
+from cornn.report import compared
 from cornn.report.tables import NAMES
 
-RECORD = Path(__file__).resolve().parents[1] / "results" / "speed-rivals.json"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+RECORD = RESULTS / "speed-rivals.json"
 
 
 def speed_rivals() -> str:
@@ -65,4 +68,31 @@ def rival_sizes() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"speed-rivals": speed_rivals, "rival-sizes": rival_sizes}
+def compare(results: Path = RESULTS) -> str:
+    """A table for each contest that has records, and what has not been run."""
+    found = {one.name: one for one in compared.read(results)}
+    parts = []
+    for contest in found.values():
+        solved = contest.record["solved"] is not None
+        head = ["model", "parameters", "trials", "test, mean ± deviation", *(["solved"] if solved else [])]
+        head += ["seconds: trials; a final run", "published, if higher", "chosen"]
+        lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
+        lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]
+        for row in contest.rows:
+            size, higher = row.entry["parameters"], row.published
+            cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.reached]
+            cells += [row.solved] if solved else []
+            cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
+            cells += ["" if higher is None else f"{higher.figure:g} ({higher.units} units)", row.chosen]
+            lines.append("| " + " | ".join(cells) + " |")
+        wanted = CONTESTS[contest.name].entrants if contest.name in CONTESTS else ()
+        absent = [compared.title(name) for name in wanted if name not in contest.record["models"]]
+        lines += [f"\nWithout a final run so far: {', '.join(contest.begun)}."] if contest.begun else []
+        lines += [f"\nNot run: {', '.join(absent)}."] if absent else []
+        parts.append("\n".join(lines))
+    missing = [name for name in CONTESTS if name not in found]
+    parts += [f"Not run yet: {', '.join(missing)}."] if missing else []
+    return "\n\n".join(parts)
+
+
+TABLES = {"speed-rivals": speed_rivals, "rival-sizes": rival_sizes, "compare": compare}

@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+import torch
 
 from cornn import engine
 
@@ -57,7 +58,7 @@ def test_a_signal_exits_with_its_code_and_leaves_a_checkpoint(cornn, tmp_path, m
 
     def interrupted(*arguments):
         os.kill(os.getpid(), signal.SIGTERM)
-        return 0.5
+        return torch.tensor(0.5)
 
     monkeypatch.setattr(loop, "metric", interrupted)
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")

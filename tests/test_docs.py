@@ -33,6 +33,7 @@ ADDED = {
     "cornn search har2 --model": f"--trials 1 {EPOCH}",
     "cornn search": "--dry-run",
     "cornn reproduce": "--dry-run",
+    "cornn compare": "--dry-run",
     "cornn check --dt": "--hidden-size 8 --length 50",
     "cornn check --task": "--length 50",
     "cornn bench --against": "--quick",
@@ -115,7 +116,8 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setenv("CORNN_DATA", str(tmp_path / "made-up"))
     tiny.write_mnist(tmp_path / "made-up", monkeypatch, packed=False, sizes=(3_020, 10))
     tiny.write_har(tmp_path / "made-up")
-    monkeypatch.setattr("cornn.bench.measure.ENOUGH_SECONDS", 0)
+    monkeypatch.setattr("cornn.bench.measure.SETTLING_SECONDS", 0)
+    monkeypatch.setattr("cornn.bench.measure.TURN_SECONDS", 0)
     monkeypatch.setitem(bench.CASES, "tiny", bench.Case(steps=5, batch=2, hidden=4, inputs=3))
     monkeypatch.setitem(bench.SWEEPS, "length", bench.Sweep("steps", "steps", (2, 4, 8, 16), bench.Case(0, 1, 4)))
     monkeypatch.setattr(importlib.import_module("cornn.report.figures.lags"), "LENGTH", 40)

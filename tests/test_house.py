@@ -31,7 +31,7 @@ FLOORS = [
     ["files"],
     ["report"],
     ["fitting"],
-    ["reproduce"],
+    ["reproduce", "compare"],
     ["bench"],
     ["cli"],
     ["__main__"],

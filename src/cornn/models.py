@@ -51,9 +51,11 @@ class SequenceModel(nn.Module):
             output, _ = self.layer(features)
             return self.head(output)
         state = self._last_state(features, lengths)
-        last = state if isinstance(state, Tensor) else state[0]
+        last = state if isinstance(state, Tensor) else state[0]  # (layers * directions, batch, hidden)
+        if len(last) == 1:
+            return self.head(last.squeeze(0))  # a view; its gradient is one too
         directions = 2 if self.layer.bidirectional else 1
-        return self.head(torch.cat(last[-directions:].unbind(0), -1))
+        return self.head(torch.cat(last.unbind(0)[-directions:], -1))
 
     def stream(self) -> Stream:
         """This model, one sample at a time: `prediction = stream(sample)`, that for the sequence so far."""

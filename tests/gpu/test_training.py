@@ -11,6 +11,7 @@ from cornn import training
 from cornn.baselines import LAYERS
 from cornn.tasks import Adding
 from cornn.training import steps, usual
+from cornn.training.trainee import prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from synthetic import Synthetic, register
@@ -108,6 +109,55 @@ def test_seeds_side_by_side_end_as_they_would_alone(options, tmp_path):
         for name, value in alone.weights().items():
             torch.testing.assert_close(run.weights()[name], value, **FLOAT32)
         assert [row["step"] for row in run.metrics()] == [row["step"] for row in alone.metrics()]
+
+
+# A few roundings of float32 in another order; the numbers are of order 1.
+ULPS = {"rtol": 1e-6, "atol": 1e-6}
+
+
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"weight_decay": 0.5},
+        {"ema": 0.9},
+        {"clip": 0.05},
+        {"recurrent_rate": 0.1},
+        {"optimiser": "rmsprop"},
+        {"num_layers": 2, "trainable": ("dt", "gamma", "epsilon")},
+        {"clip": 0.05, "ema": 0.9, "weight_decay": 0.5, "recurrent_rate": 0.1, "schedule": "cosine", "warm_up": 3},
+    ],
+    ids=str,
+)
+def test_the_optimisers_kernel_does_what_pytorch_does(changes, models):
+    config = usual(Synthetic(uneven=True), device="cuda", epochs=3, **changes)
+    fabric = training.connect(config)
+
+    def group():
+        trainees = [prepare(replace(config, seed=seed), fabric) for seed in range(models)]
+        return steps.Group(
+            [steps.Member(t.model, t.task, t.training, t.config.settings, t.plan, t.random) for t in trainees], fabric
+        )
+
+    fused, plain = group(), group()
+    assert fused.books is not None
+    plain.books = None
+    random = torch.Generator("cuda").manual_seed(1)
+    for step in range(1, 13):
+        gradients = [
+            torch.randn(models, leaf.numel() // models, generator=random, device="cuda") for leaf in fused.leaves
+        ]
+        loss = torch.rand(models, generator=random, device="cuda")
+        for one in (fused, plain):
+            with torch.no_grad():
+                one._update(gradients, loss)
+        for name in ("weights", "first", "second", "average", "loss"):
+            if getattr(plain, name) is not None:
+                torch.testing.assert_close(getattr(fused, name), getattr(plain, name), **ULPS)
+        assert fused.steps_done.item() == plain.steps_done.item() == step
+        assert torch.equal(fused.rows, plain.rows)
+        assert fused.books.arrived.item() == 0
 
 
 def test_ragged_batches_are_not_captured(tmp_path):

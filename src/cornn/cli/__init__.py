@@ -10,6 +10,7 @@ import tyro
 from cornn.cli import search, train
 from cornn.cli.bench import BenchCommand
 from cornn.cli.check import CheckCommand
+from cornn.cli.compare import CompareCommand
 from cornn.cli.data import DataCommand
 from cornn.cli.doctor import DoctorCommand
 from cornn.cli.evaluate import EvaluateCommand
@@ -38,6 +39,7 @@ COMMANDS = {
     "figure": FigureCommand,
     "data": DataCommand,
     "reproduce": ReproduceCommand,
+    "compare": CompareCommand,
     "report": ReportCommand,
     "export": ExportCommand,
     "bench": BenchCommand,

@@ -8,8 +8,9 @@ from typing import Any
 
 from cornn import __version__
 from cornn.paper import PUBLISHED
-from cornn.report import tables
+from cornn.report import compared, tables
 from cornn.report.figures import FIGURES
+from cornn.report.figures.compared import compared as tuned
 from cornn.report.figures.curves import curves
 from cornn.report.tables import Reached
 from cornn.runs import commit, machine
@@ -48,6 +49,7 @@ def page(results: Path) -> str:
         commit=commit(),
         machine=machine(),
         sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
+        contests=[{"contest": one, "curves": _picture(tuned(one))} for one in compared.read(results) if one.rows],
         speed=_speed(results),
         register=REGISTER,
         names=tables.NAMES,

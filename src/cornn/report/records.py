@@ -53,10 +53,12 @@ def changed_options(config: dict) -> dict:
 
 
 def changed_settings(config: dict) -> dict:
-    """The settings, but for the size, that are not those of the recipe with the model's published ones."""
+    """The settings, but for the size, and options of the layer that are not those of the recipe with the model's
+    published ones."""
     recipe = asdict(for_model(RECIPES[config["task_name"]][config["recipe"]], config.get("model", "cornn")))
     known = {key: value for key, value in config["settings"].items() if key in recipe and key != "hidden_size"}
-    return {key: value for key, value in known.items() if _plain(recipe[key]) != value}
+    changed = {key: value for key, value in known.items() if _plain(recipe[key]) != value}
+    return changed | (config.get("layer") or {})
 
 
 def _plain(value):

@@ -19,6 +19,7 @@ NAMES = {
     "fastgrnn": "FastGRNN",
     "antisymmetric": "antisymmetric RNN",
     "gated-antisymmetric": "gated antisymmetric RNN",
+    "exprnn": "expRNN",
     "dtriv": "DTRIV∞",
     "lipschitz": "Lipschitz RNN",
     "unitary": "uRNN",
@@ -26,8 +27,9 @@ NAMES = {
     "skip-lstm": "skip LSTM",
     "skip-gru": "skip GRU",
     "relu-gru": "ReLU GRU",
+    "lem": "LEM",
 }
-"""Of models, as the paper's tables print them."""
+"""Of models, as the paper's tables print them, or their own papers do."""
 
 
 @dataclass(frozen=True)

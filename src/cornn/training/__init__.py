@@ -2,7 +2,7 @@
 
 from cornn.training.build import MODELS, build
 from cornn.training.config import Train, as_dictionary, check, from_dictionary, load, task_name, usual
-from cornn.training.fit import Validated, connect, evaluate, fit, resume, validate
+from cornn.training.fit import Diverged, Validated, connect, evaluate, fit, resume, validate
 from cornn.training.loop import Progress, Watch
 from cornn.training.schedule import Plan, plan
 from cornn.training.seeds import fit_seeds, holds_seeds, resume_seeds
@@ -10,6 +10,7 @@ from cornn.training.stopping import Stopped
 
 __all__ = [
     "MODELS",
+    "Diverged",
     "Plan",
     "Progress",
     "Stopped",

@@ -1,5 +1,6 @@
 """The batches of several models as one, and what a share of a batch gives for its loss."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,14 +11,14 @@ from torch import Tensor
 from cornn.tasks import Batch, Task
 from cornn.tasks.task import Part
 
-__all__ = ["Pool", "batch_dimension", "pooled", "share_of_loss", "stacked"]
+__all__ = ["Pool", "batch_dimension", "pooled", "share_of_batch", "share_of_loss", "stacked"]
 
 
 class Pool(NamedTuple):
     """The training parts of several models below each other."""
 
     part: Part
-    begins: Tensor  # where each model's rows begin, (models)
+    begins: list[int]  # where each model's rows begin
 
 
 def pooled(parts: Sequence[Part]) -> Pool | None:
@@ -30,8 +31,8 @@ def pooled(parts: Sequence[Part]) -> Pool | None:
         if not all(torch.equal(value, first.shared[name]) for name, value in part.shared.items()):
             return None
     rows = {name: torch.cat([part.rows[name] for part in parts]) for name in first.rows}
-    sizes = torch.tensor([part.size for part in parts], device=next(iter(rows.values())).device)
-    return Pool(replace(first, size=int(sizes.sum()), rows=rows), sizes.cumsum(0) - sizes)
+    begins = [0, *itertools.accumulate(part.size for part in parts)]
+    return Pool(replace(first, size=begins.pop(), rows=rows), begins)
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:
@@ -45,6 +46,23 @@ def stacked(batches: Sequence[Batch]) -> Batch:
 def batch_dimension(task: Task) -> int:
     """Of predictions and targets."""
     return 1 if task.read == "every" else 0
+
+
+def share_of_batch(batch: Batch, dimension: int, count: int, rank: int, world: int) -> tuple[Batch, tuple[int, int]]:
+    """A process's sequences of a batch; how many of them count, and how many of the whole batch do.
+
+    dimension: of the targets, that of the batch.
+    """
+    if world == 1:
+        return batch, (count, count)
+    size = batch.input.shape[1]
+    start, end = rank * size // world, (rank + 1) * size // world
+    mine = Batch(
+        batch.input[:, start:end],
+        batch.target.narrow(dimension, start, end - start),
+        None if batch.lengths is None else batch.lengths[start:end],
+    )
+    return mine, (max(0, min(count, end) - start), count)
 
 
 def share_of_loss(task: Task, prediction: Tensor, target: Tensor, count: int, total: int) -> Tensor:

@@ -41,11 +41,11 @@ def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
     )
 
 
-def _rival(name: str) -> Callable[[Task, Recipe, str], Stack]:
+def _rival(name: str) -> Callable[..., Stack]:
     layer, options = LAYERS[name], RIVALS[name].options
 
-    def make(task: Task, recipe: Recipe, backend: str) -> Stack:
-        return layer(task.inputs, recipe.hidden_size, recipe.num_layers, backend=backend, **options)
+    def make(task: Task, recipe: Recipe, backend: str, **given: float | str) -> Stack:
+        return layer(task.inputs, recipe.hidden_size, recipe.num_layers, backend=backend, **{**options, **given})
 
     return make
 
@@ -54,14 +54,14 @@ def _torch(kind: Callable[..., nn.RNNBase]) -> Callable[[Task, Recipe, str], nn.
     return lambda task, recipe, backend: kind(task.inputs, recipe.hidden_size, recipe.num_layers)
 
 
-MODELS: dict[str, Callable[[Task, Recipe, str], Stack | nn.RNNBase]] = {
+MODELS: dict[str, Callable[..., Stack | nn.RNNBase]] = {
     "cornn": _cornn,
     "lstm": _torch(nn.LSTM),
     "gru": _torch(nn.GRU),
     "rnn": _torch(nn.RNN),
     **{name: _rival(name) for name in LAYERS},
 }
-"""Name -> (task, recipe, backend) -> the recurrent layer."""
+"""Name -> (task, recipe, backend, options of the layer) -> the recurrent layer."""
 
 
 def build(config: Train, task: Task) -> SequenceModel:
@@ -69,7 +69,7 @@ def build(config: Train, task: Task) -> SequenceModel:
     if config.model not in MODELS:
         raise ValueError(f"unknown model {config.model!r}: choose one of {', '.join(MODELS)}")
     recipe = config.settings
-    layer = MODELS[config.model](task, recipe, config.backend)
+    layer = MODELS[config.model](task, recipe, config.backend, **(config.layer or {}))
     words = None if task.words is None else nn.Embedding.from_pretrained(task.words.clone(), False, task.padding)
     model = SequenceModel(layer, task.outputs, read=task.read, encoder=words)
     model.reset_parameters(generator(config.seed, "weights"))

@@ -71,7 +71,7 @@ def restore(trainee: Trainee, group: Group, number: int, checkpoint: dict) -> No
         tensor = getattr(group, name)
         if tensor is not None:
             tensor[number] = checkpoint[name].to(tensor.device)
-    group.steps_done.fill_(trainee.step)
+    group.go_on_after(trainee.step)
     if checkpoint["random"].shape == trainee.random.get_state().shape:
         trainee.random.set_state(checkpoint["random"])
     else:  # on another kind of device, whose random numbers are others anyway
@@ -92,7 +92,7 @@ def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int,
     if recipe.keep == "best" and best is not None:
         chosen |= best.buffers | named(trainee.model, best.weights)
     random = generator(trainee.config.seed, "testing", device=fabric.device)
-    test = metric(task, trainee.model, chosen, task.test().to(fabric.device), random, recipe.batch_size)
+    test = metric(task, trainee.model, chosen, task.test().to(fabric.device), random, recipe.batch_size).item()
     trainee.complete = True
     if trainee.run is None:
         return

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cornn.paper import BETAS, RECIPES, Recipe, for_model
+from cornn.paper import BETAS, RECIPES, RIVALS, Recipe, for_model
 from cornn.tasks import TASKS, Task
 
 __all__ = ["Train", "as_dictionary", "check", "differences", "from_dictionary", "load", "task_name", "usual"]
@@ -21,6 +21,8 @@ class Train:
     """Whose settings the others start from: ours, or the paper's, where there are such."""
     model: str = "cornn"
     """The recurrent layer: cornn, lstm, gru, rnn, or one of the rivals (docs/rivals.md), such as fastgrnn."""
+    layer: dict[str, float | str] | None = None
+    """Options of a rival's layer in place of its published ones, such as epsilon 0.1."""
     evaluate_every: int = 0
     """Steps between evaluations; 0: one an epoch, and where there are no epochs every 100 steps."""
     checkpoint_every: float = 10.0
@@ -113,6 +115,10 @@ def check(config: Train) -> None:
         raise ValueError(f"rates_by_length is for coRNN, the model is {config.model}: leave it out")
     if recipe.rates_by_length is not None and not min(recipe.rates_by_length) >= 0:
         raise ValueError(f"rates_by_length must not be below 0, got {recipe.rates_by_length}")
+    own = RIVALS[config.model].options if config.model in RIVALS else {}
+    for name in config.layer or {}:
+        if name not in own:
+            raise ValueError(f"{config.model} has no option {name!r} of its layer: it has {', '.join(own) or 'none'}")
     if (recipe.schedule == "drop") != (recipe.drop_after > 0):
         raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
 

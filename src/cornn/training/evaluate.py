@@ -18,11 +18,12 @@ padded depends on those beside it."""
 @torch.no_grad()
 def metric(
     task: Task, model: nn.Module, weights: Mapping[str, Tensor], part: Part, random: torch.Generator, batch_size: int
-) -> float:
-    """The task's metric of a model with these weights, over all of a part that is on the generator's device."""
+) -> Tensor:
+    """The task's metric of a model with these weights, over all of a part that is on the generator's device; one
+    number, which is there."""
     scores = []
     for index in torch.arange(part.size, device=random.device).split(batch_size if part.ragged else SEQUENCES):
         batch = part.batch(index, random)
         prediction = torch.func.functional_call(model, dict(weights), (batch.input, batch.lengths))
         scores.append(task.score(prediction, batch.target))
-    return task.reduce(torch.cat(scores)).item()
+    return task.reduce(torch.cat(scores))

@@ -21,7 +21,19 @@ from cornn.training.evaluate import metric
 from cornn.training.loop import Progress, Watch, train
 from cornn.training.trainee import prepare
 
-__all__ = ["Introduce", "Validated", "about", "connect", "evaluate", "fit", "resume", "silent", "unseen", "validate"]
+__all__ = [
+    "Diverged",
+    "Introduce",
+    "Validated",
+    "about",
+    "connect",
+    "evaluate",
+    "fit",
+    "resume",
+    "silent",
+    "unseen",
+    "validate",
+]
 
 
 Introduce = Callable[[Task, SequenceModel], None]
@@ -90,9 +102,13 @@ def resume(path: Path, watch: Watch = silent) -> Run:
     return run
 
 
+class Diverged(RuntimeError):
+    """Training came to numbers that are not finite."""
+
+
 def _succeed(failures: dict[int, str]) -> None:
     for failure in failures.values():
-        raise RuntimeError(failure)
+        raise Diverged(failure)
 
 
 def evaluate(path: Path) -> tuple[Run, Task, float]:
@@ -107,7 +123,7 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
     random = generator(config.seed, "testing", device=fabric.device)
     own, batch_size = dict(model.named_parameters()), config.settings.batch_size
     with exact():
-        return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size)
+        return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size).item()
 
 
 def about(config: Train) -> dict[str, object]:

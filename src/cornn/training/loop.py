@@ -59,6 +59,8 @@ def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: S
                 held.enter_context(trainee.run.locked())
                 trainee.run.forget_after(start)
         stopping = held.enter_context(Stopping(fabric))
+        for number, trainee in enumerate(trainees):
+            _order(trainee, group, number)
         began = saved = time.perf_counter()
         while running := [n for n, trainee in enumerate(trainees) if trainee.running]:
             if any(trainees[number].over for number in running):
@@ -69,19 +71,19 @@ def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: S
                         finish(trainees[number], group, number, fabric, step - start, seconds)
                 continue
             step += 1
-            for number, trainee in enumerate(trainees):
-                if step == start + 1 or trainee.plan.begins_epoch(step):
-                    order = trainee.plan.order(trainee.config.seed, trainee.plan.epoch_of(step))
-                    group.order(number, order)
             group.step(step)
-            evaluations = []
             for number in running:
-                trainee = trainees[number]
-                trainee.step = step
-                if trainee.plan.due(step) and _evaluate(trainee, group, number, fabric):
-                    # Only now is a GPU known to have done what it was given.
-                    trainee.seconds = spent[number] + time.perf_counter() - began
-                    evaluations.append((trainee.config.seed, _log(trainee)))
+                trainees[number].step = step
+            # Before the evaluation, which waits for a GPU: until then it is busy with the steps of this epoch.
+            for number in running:
+                if trainees[number].plan.begins_epoch(step + 1):
+                    _order(trainees[number], group, number)
+            evaluations = []
+            due = [number for number in running if trainees[number].plan.due(step)]
+            for number in _evaluate(trainees, group, due, fabric) if due else ():
+                # Only now is a GPU known to have done what it was given.
+                trainees[number].seconds = spent[number] + time.perf_counter() - began
+                evaluations.append((trainees[number].config.seed, _log(trainees[number])))
             now = time.perf_counter()
             for number in running:
                 trainees[number].seconds = spent[number] + now - began
@@ -96,28 +98,40 @@ def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: S
     return {trainee.config.seed: trainee.failure for trainee in trainees if trainee.failure is not None}
 
 
-def _evaluate(trainee: Trainee, group: Group, number: int, fabric: Any) -> bool:
-    """Evaluate and keep the best. False if the model has diverged."""
-    total = group.loss[number].clone()
-    if fabric.world_size > 1:
-        total = fabric.all_reduce(total, reduce_op="sum")
-    loss = total.item() / (trainee.step - trainee.evaluated)
-    group.loss[number] = 0.0
-    if not math.isfinite(loss):
-        trainee.fail(f"the loss is {loss} at step {trainee.step}")
-        return False
-    weights = (group.weights if group.average is None else group.average)[number]
-    fresh = generator(trainee.config.seed, "watching", trainee.step, device=fabric.device)
-    own, batch_size = named(trainee.model, weights), trainee.config.settings.batch_size
-    reached = metric(trainee.task, trainee.model, own, trainee.validation, fresh, batch_size)
-    if fabric.world_size > 1:
-        reached = fabric.broadcast(reached)
-    trainee.evaluated, trainee.loss, trainee.metric = trainee.step, loss, reached
-    if trainee.better(reached):
-        trainee.best = Best(reached, trainee.step, weights.clone(), trainee.buffers())
-    if trainee.config.theory:
-        trainee.theory = _theory(trainee, own, fresh)
-    return True
+def _order(trainee: Trainee, group: Group, number: int) -> None:
+    """The order of the sequences in the epoch that the next step belongs to."""
+    group.order(number, trainee.plan.order(trainee.config.seed, trainee.plan.epoch_of(trainee.step + 1)))
+
+
+def _evaluate(trainees: Sequence[Trainee], group: Group, due: Sequence[int], fabric: Any) -> list[int]:
+    """Evaluate these and keep the best of each. What comes back are those that have not diverged."""
+    weights = group.weights if group.average is None else group.average
+    own = {number: named(trainees[number].model, weights[number]) for number in due}
+    randoms, measured, good = {}, [], []
+    for number in due:
+        trainee = trainees[number]
+        randoms[number] = generator(trainee.config.seed, "watching", trainee.step, device=fabric.device)
+        given = randoms[number], trainee.config.settings.batch_size
+        reached = metric(trainee.task, trainee.model, own[number], trainee.validation, *given)
+        measured.append(torch.stack((group.loss[number].double(), reached.double())))
+        group.loss[number] = 0.0
+    # A GPU is waited for once, here.
+    for number, (total, reached) in zip(due, torch.stack(measured).tolist(), strict=True):
+        trainee = trainees[number]
+        if fabric.world_size > 1:
+            total = fabric.all_reduce(torch.tensor(total, device=fabric.device), reduce_op="sum").item()
+            reached = fabric.broadcast(reached)
+        loss = total / (trainee.step - trainee.evaluated)
+        if not math.isfinite(loss):
+            trainee.fail(f"the loss is {loss} at step {trainee.step}")
+            continue
+        good.append(number)
+        trainee.evaluated, trainee.loss, trainee.metric = trainee.step, loss, reached
+        if trainee.better(reached):
+            trainee.best = Best(reached, trainee.step, weights[number].clone(), trainee.buffers())
+        if trainee.config.theory:
+            trainee.theory = _theory(trainee, own[number], randoms[number])
+    return good
 
 
 def _theory(trainee: Trainee, weights: Mapping[str, Tensor], random: torch.Generator) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """When what happens: steps and epochs, evaluations, the order of the sequences, the learning rate."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,7 @@ from cornn.seeds import generator
 from cornn.tasks import Task
 from cornn.training.config import Train
 
-__all__ = ["Plan", "plan", "rates"]
+__all__ = ["Plan", "plan", "rates", "share_of_rate", "table"]
 
 # Where there are no epochs.
 STEPS_BETWEEN_EVALUATIONS = 100
@@ -83,3 +84,33 @@ def rates(recipe: Recipe, plan: Plan) -> list[float]:
         return 1.0
 
     return [recipe.learning_rate * share(step) for step in range(1, plan.steps + 1)]
+
+
+def share_of_rate(recipe: Recipe, name: str, length: int) -> float:
+    """Of the learning rate, for the parameter of this name."""
+    kinds = ("weight_ih", "bias", "weight_hh") if name.startswith("layer.") else ()
+    kind = next((kind for kind in kinds if kind in name), None)
+    share = recipe.recurrent_rate if kind == "weight_hh" else 1.0
+    if kind is not None and recipe.rates_by_length is not None:
+        V, b, W = recipe.rates_by_length
+        share *= min({"weight_ih": V, "bias": b, "weight_hh": W}[kind] / length, 1.0)
+    return share
+
+
+def table(recipe: Recipe, rates: Sequence[Sequence[float]]) -> Tensor:
+    """For each step and model the rate of decay, the step size, and the root that corrects Adam's second moment.
+
+    rates: of each model, the learning rate of each step. A model that is done before the others holds its last values,
+        which no one uses: (steps, models, 3).
+    """
+    most = max(len(own) for own in rates)
+    table = torch.empty(most, len(rates), 3, dtype=torch.float64)
+    for number, steps in enumerate(rates):
+        own = torch.tensor(steps, dtype=torch.float64)
+        own = torch.cat((own, own[-1:].expand(most - len(own))))
+        step = torch.arange(1, most + 1, dtype=torch.float64)
+        table[:, number, 0] = own * recipe.weight_decay
+        corrected = recipe.optimiser == "adam"
+        table[:, number, 1] = own / (1 - recipe.beta1**step) if corrected else own
+        table[:, number, 2] = (1 - recipe.beta2**step).sqrt() if corrected else 1.0
+    return table.float()

@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cornn.engine import adam
 from cornn.paper import Recipe
 from cornn.stacking import Stack
 from cornn.tasks import Batch, Task
 from cornn.tasks.task import Part
-from cornn.training.batches import Pool, batch_dimension, pooled, share_of_loss, stacked
-from cornn.training.schedule import Plan, rates
+from cornn.training.batches import Pool, batch_dimension, pooled, share_of_batch, share_of_loss, stacked
+from cornn.training.schedule import Plan, rates, share_of_rate, table
 
 __all__ = ["Group", "Member", "fits_side_by_side", "named"]
-
-EPSILON = 1e-8  # PyTorch's, of Adam and of RMSprop
 
 
 class Member(NamedTuple):
@@ -69,21 +68,25 @@ class Group:
         self.average = self.weights.clone() if self.recipe.ema else None
         self.loss = torch.zeros(len(members), device=device)  # summed over the steps since it was last set to 0
         self.steps_done = torch.zeros(1, dtype=torch.int64, device=device)
-        # The orders of all models below each other, each model's own, and where they begin.
-        orders = [member.plan.order(0, 1).to(device) for member in members]
-        self.all_orders = torch.cat(orders)
-        lengths = [len(order) for order in orders]
+        # The orders of all models below each other, each model's own, where they begin, and the rows of the next step.
+        lengths = [member.plan.rows for member in members]
+        self.all_orders = torch.empty(sum(lengths), members[0].plan.batch, dtype=torch.int64, device=device)
         self.orders = list(self.all_orders.split(lengths))
         self.epochs = torch.tensor(lengths, device=device)
         self.begins = self.epochs.cumsum(0) - self.epochs
+        self.rows = self.begins.clone()
         self.pool = pooled([member.part for member in members]) if len(members) > 1 else None
-        self.table = _table(members).to(device)
+        for number, member in enumerate(members):
+            self.order(number, member.plan.order(0, 1))
+        self.table = table(self.recipe, [rates(member.recipe, member.plan) for member in members]).to(device)
         shares = [
-            torch.full((value.numel(),), _share_of_rate(self.recipe, name, members[0].task.length))
+            torch.full((value.numel(),), share_of_rate(self.recipe, name, members[0].task.length))
             for name, value in members[0].model.named_parameters()
         ]
         self.slowed = any((share != 1).any() for share in shares)
         self.rate = torch.cat(shares).to(device)
+        self.ones = torch.ones_like(self.loss)  # each model's loss counts alike
+        self.books = self._books() if adam.usable(self.weights) else None
         # Of models side by side, one below the other; a model alone is called with its own.
         self.buffers: dict[str, Tensor] = {}
         self.predict, self.leaves = (_alone if len(members) == 1 else _side_by_side)(self)
@@ -119,16 +122,22 @@ class Group:
         return alone and own and not any(member.part.ragged for member in self.members)
 
     def order(self, model: int, order: Tensor) -> None:
-        """The sequences that a model sees from here on, (steps, batch)."""
-        self.orders[model].copy_(order)
+        """The sequences that a model sees from here on, (steps, batch). A GPU is not waited for."""
+        if self.pool is not None:
+            order = order + self.pool.begins[model]
+        self.orders[model].copy_(order.pin_memory() if self.weights.is_cuda else order, non_blocking=True)
+
+    def go_on_after(self, step: int | Tensor) -> None:
+        """The next step is the one after `step`."""
+        self.steps_done.copy_(torch.as_tensor(step))
+        self.rows.copy_(self.begins + step % self.epochs)
 
     def _step(self, counts: Sequence[int]) -> None:
         """One step. counts: the sequences of each model's batch that count; what comes after them only fills it up."""
         loss = self._losses(counts) if self.pool is None else self._pooled_losses(self.pool, counts)
-        gradients = torch.autograd.grad(loss.sum(), self.leaves)
+        gradients = torch.autograd.grad(loss, self.leaves, self.ones.to(loss.dtype))
         with torch.no_grad():
-            self.loss += loss
-            self._update(torch.cat([gradient.reshape(len(loss), -1) for gradient in gradients], 1))
+            self._update([gradient.reshape(len(loss), -1) for gradient in gradients], loss.float())
 
     @torch.no_grad()
     def _rebase(self) -> None:
@@ -154,9 +163,12 @@ class Group:
     def _losses(self, counts: Sequence[int]) -> Tensor:
         """Of each model, (models), from batches that are made one by one."""
         batches, places = [], []
-        for member, order, count in zip(self.members, self.orders, counts, strict=True):
-            index = order.index_select(0, self.steps_done % len(order)).squeeze(0)
-            batch, place = self._share(member.part.batch(index, member.random), member.task, count)
+        for member, row, count in zip(self.members, self.rows.split(1), counts, strict=True):
+            index = self.all_orders.index_select(0, row).squeeze(0)
+            batch = member.part.batch(index, member.random)
+            batch, place = share_of_batch(
+                batch, batch_dimension(member.task), count, self.fabric.global_rank, self.fabric.world_size
+            )
             batches.append(batch)
             places.append(place)
         with self.fabric.autocast():
@@ -165,13 +177,13 @@ class Group:
                 share_of_loss(member.task, prediction, batch.target, *place)
                 for member, prediction, batch, place in zip(self.members, predictions, batches, places, strict=True)
             ]
-        return torch.stack(losses)
+        return torch.stack(losses) if len(losses) > 1 else losses[0].unsqueeze(0)
 
     def _pooled_losses(self, pool: Pool, counts: Sequence[int]) -> Tensor:
         """Of each model, (models), from one batch with the sequences of all: few operations, however many models."""
         models, task = len(self.members), self.members[0].task
-        index = self.all_orders.index_select(0, self.begins + self.steps_done % self.epochs)  # (models, batch)
-        batch = pool.part.batch((index + pool.begins.unsqueeze(1)).flatten(), self.members[0].random)
+        index = self.all_orders.index_select(0, self.rows)  # (models, batch)
+        batch = pool.part.batch(index.flatten(), self.members[0].random)
         target = batch.target.unflatten(batch_dimension(task), (models, -1)).movedim(batch_dimension(task), 0)
         together = Batch(
             batch.input.unflatten(1, (models, -1)),
@@ -188,31 +200,45 @@ class Group:
             ]
         return torch.stack(losses)
 
-    def _share(self, batch: Batch, task: Task, count: int) -> tuple[Batch, tuple[int, int]]:
-        """This process's sequences of a batch; how many of them count, and how many of the whole batch do."""
-        world, rank = self.fabric.world_size, self.fabric.global_rank
-        if world == 1:
-            return batch, (count, count)
-        size = batch.input.shape[1]
-        start, end = rank * size // world, (rank + 1) * size // world
-        mine = Batch(
-            batch.input[:, start:end],
-            batch.target.narrow(batch_dimension(task), start, end - start),
-            None if batch.lengths is None else batch.lengths[start:end],
-        )
-        return mine, (max(0, min(count, end) - start), count)
-
-    def _update(self, gradient: Tensor) -> None:
+    def _books(self) -> adam.Books:
+        """What the kernel of the optimiser's step works on."""
         recipe = self.recipe
+        gains = [1 - recipe.beta1, recipe.beta2, 1 - recipe.beta2, 1 - recipe.ema]
+        return adam.Books(
+            self.weights,
+            self.first,
+            self.second,
+            self.average,
+            self.loss,
+            self.steps_done,
+            self.rows,
+            self.begins,
+            self.epochs,
+            self.table,
+            self.rate if self.slowed else None,
+            self.weights.new_tensor(gains),
+            torch.zeros(1, dtype=torch.int32, device=self.weights.device),
+        )
+
+    def _update(self, gradients: Sequence[Tensor], loss: Tensor) -> None:
+        """The optimiser's step, from the gradient of each leaf, (models, its numbers), and the losses, (models)."""
+        recipe, scale = self.recipe, None
         if self.fabric.world_size > 1:
-            gradient = self.fabric.all_reduce(gradient, reduce_op="sum")
+            gradients = [self.fabric.all_reduce(torch.cat(list(gradients), 1), reduce_op="sum")]
         if recipe.clip:
-            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-            gradient = gradient * (recipe.clip / (norm + 1e-6)).clamp(max=1.0)
+            gradients = [torch.cat(list(gradients), 1)]
+            norm = torch.linalg.vector_norm(gradients[0], dim=1, keepdim=True)
+            scale = (recipe.clip / (norm + 1e-6)).clamp(max=1.0)
+        if self.books is not None:
+            adam.step(self.books, gradients, scale, loss)
+            return
+        gradient = torch.cat(list(gradients), 1)
+        if scale is not None:
+            gradient *= scale
         decay, size, root = self.table.index_select(0, self.steps_done).squeeze(0).unsqueeze(-1).unbind(1)
         self.first.lerp_(gradient, 1 - recipe.beta1)
         self.second.mul_(recipe.beta2).addcmul_(gradient, gradient, value=1 - recipe.beta2)
-        change = self.first / (self.second.sqrt().div_(root).add_(EPSILON))
+        change = self.first / (self.second.sqrt().div_(root).add_(adam.EPSILON))
         change.mul_(size)
         if recipe.weight_decay:
             change.addcmul_(self.weights, decay)
@@ -221,12 +247,13 @@ class Group:
         self.weights.sub_(change)
         if self.average is not None:
             self.average.lerp_(self.weights, 1 - recipe.ema)
-        self.steps_done += 1
+        self.loss += loss
+        self.go_on_after(self.steps_done + 1)
 
     def _captured(self, counts: Sequence[int]) -> Callable[[], None]:
         """A full step as a CUDA graph. Its rehearsals leave no trace."""
         randoms = [member.random for member in self.members]
-        changing = [self.weights, self.first, self.second, self.loss, self.steps_done]
+        changing = [self.weights, self.first, self.second, self.loss, self.steps_done, self.rows]
         changing += [] if self.average is None else [self.average]
         kept, states = [tensor.clone() for tensor in changing], [random.get_state() for random in randoms]
         side = torch.cuda.Stream()
@@ -248,37 +275,9 @@ class Group:
         return graph.replay
 
 
-def _share_of_rate(recipe: Recipe, name: str, length: int) -> float:
-    """Of the learning rate, for the parameter of this name."""
-    kinds = ("weight_ih", "bias", "weight_hh") if name.startswith("layer.") else ()
-    kind = next((kind for kind in kinds if kind in name), None)
-    share = recipe.recurrent_rate if kind == "weight_hh" else 1.0
-    if kind is not None and recipe.rates_by_length is not None:
-        V, b, W = recipe.rates_by_length
-        share *= min({"weight_ih": V, "bias": b, "weight_hh": W}[kind] / length, 1.0)
-    return share
-
-
-def _table(members: Sequence[Member]) -> Tensor:
-    """For each step and model the rate of decay, the step size, and the root that corrects Adam's second moment.
-
-    A model that is done before the others holds its last values, which no one uses: (steps, models, 3).
-    """
-    recipe, most = members[0].recipe, max(member.plan.steps for member in members)
-    table = torch.empty(most, len(members), 3, dtype=torch.float64)
-    for number, member in enumerate(members):
-        own = torch.tensor(rates(member.recipe, member.plan), dtype=torch.float64)
-        own = torch.cat((own, own[-1:].expand(most - len(own))))
-        step = torch.arange(1, most + 1, dtype=torch.float64)
-        table[:, number, 0] = own * recipe.weight_decay
-        corrected = recipe.optimiser == "adam"
-        table[:, number, 1] = own / (1 - recipe.beta1**step) if corrected else own
-        table[:, number, 2] = (1 - recipe.beta2**step).sqrt() if corrected else 1.0
-    return table.float()
-
-
-Predict = Callable[[Batch], Tensor]
-"""What each model predicts, with the models in front: one from its own batch, several from a stacked one."""
+Predict = Callable[[Batch], Any]
+"""What each model predicts: a list of one, from its own batch, or a tensor with the models in front, from a stacked
+one."""
 
 
 def _alone(group: Group) -> tuple[Predict, list[Tensor]]:
@@ -286,7 +285,7 @@ def _alone(group: Group) -> tuple[Predict, list[Tensor]]:
     model = group.members[0].model
     for parameter, view in zip(model.parameters(), named(model, group.weights[0]).values(), strict=True):
         parameter.data = view
-    return lambda batch: model(batch.input, batch.lengths).unsqueeze(0), list(model.parameters())
+    return lambda batch: [model(batch.input, batch.lengths)], list(model.parameters())
 
 
 def _side_by_side(group: Group) -> tuple[Predict, list[Tensor]]:

@@ -1,0 +1,113 @@
+"""What is compared: a task, how long a trial and a final run are, and who takes part."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from cornn.compare.entrants import ENTRANTS, space
+from cornn.seeds import generator
+from cornn.tasks import HAR2, Adding, PermutedMNIST
+from cornn.training import Train, task_name, usual
+
+__all__ = ["CONTESTS", "Contest", "between_them"]
+
+TRIAL_SEED = 0
+"""All trials share their split, and their first weights where the model is the same."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A comparison on one task. Lengths are in steps for adding, in epochs for the others."""
+
+    name: str
+    task: Any
+    recipe: str  # of the task: what all models share
+    memory: str  # the recipe for long memory
+    unit: str  # "steps" or "epochs"
+    trial: int  # how long one is
+    final: int
+    hidden_size: int
+    entrants: tuple[str, ...]
+    trials: int = 12
+    seeds: int = 3  # of the best trial's settings, trained anew: 1, 2, ...
+    until: float = 0.0  # a final run stops once its validation is as good
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What has to be the same for outcomes to be comparable."""
+        usual = {field.name: field.default for field in fields(self.task)}
+        changed = {name: value for name, value in asdict(self.task).items() if value != usual[name]}
+        own = {name: getattr(self, name) for name in ("unit", "trial", "final", "hidden_size")}
+        return {"task": {"name": task_name(self.task), **changed}, **own}
+
+    def space(self, entrant: str) -> dict[str, str]:
+        """What is tuned, in words."""
+        return {setting: str(draw) for setting, draw in space(task_name(self.task), entrant).items()}
+
+    def values(self, entrant: str, trial: int) -> dict[str, Any]:
+        """What a trial tries: it depends on the contest, the entrant and the trial's number alone."""
+        random = generator(TRIAL_SEED, "compare", self.name, entrant, trial)
+        return {setting: draw.draw(random) for setting, draw in space(task_name(self.task), entrant).items()}
+
+    def configuration(self, entrant: str, values: Mapping[str, Any], seed: int = TRIAL_SEED) -> Train:
+        """A trial's training, or with another seed that of a final run.
+
+        The rate of all falls to 0 along a cosine, and the weights of the best validation are kept.
+        """
+        who, trial = ENTRANTS[entrant], seed == TRIAL_SEED
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        layer = {name: given.pop(name) for name in who.layer}
+        length = {self.unit: self.trial if trial else self.final}
+        return usual(
+            self.task,
+            self.memory if who.memory else self.recipe,
+            model=who.model,
+            layer=layer or None,
+            hidden_size=self.hidden_size,
+            schedule="cosine",
+            drop_after=0,
+            keep="best",
+            until=0.0 if trial else self.until,
+            seed=seed,
+            **length,
+            **given,
+        )
+
+
+_ADDING = ("cornn", "cornn-memory", "lstm", "gru", "rnn", "fastrnn", "antisymmetric", "exprnn", "lem")
+_PSMNIST = (*_ADDING, "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv")
+
+
+def _adding(length: int, trial: int, final: int) -> Contest:
+    name = f"adding-{length}"
+    return Contest(name, Adding(length), "paper", "ours", "steps", trial, final, 128, _ADDING, until=0.008)
+
+
+CONTESTS = {
+    "adding-500": _adding(500, 1000, 3000),
+    "har2": Contest("har2", HAR2(), "paper", "memory", "epochs", 25, 100, 64, tuple(ENTRANTS)),
+    "psmnist": Contest("psmnist", PermutedMNIST(), "paper-128", "memory", "epochs", 2, 20, 128, _PSMNIST),
+    "adding-2000": _adding(2000, 600, 2000),
+    "adding-5000": _adding(5000, 400, 1500),
+}
+"""Name -> what is compared, in the order in which it is wanted."""
+
+
+def between_them(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:
+    """The contests of these names ("all" for every one), with the entrants of these names alone, if any are given.
+
+    changes: to the number of trials and of seeds, and to the lengths of a trial and of a final run, unless None.
+    """
+    for wanted, known, what in ((contests, ("all", *CONTESTS), "contest"), (models, tuple(ENTRANTS), "model")):
+        for name in wanted:
+            if name not in known:
+                raise ValueError(f"unknown {what} {name!r}: choose from {', '.join(known)}")
+    given = {name: value for name, value in changes.items() if value is not None}
+    for name, value in given.items():
+        if value < 1:
+            raise ValueError(f"{name} must be above 0, got {value}")
+    chosen = [CONTESTS[name] for name in CONTESTS if name in contests or "all" in contests]
+    changed = [replace(contest, **given) for contest in chosen]
+    if not models:
+        return changed
+    return [replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in changed]

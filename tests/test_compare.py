@@ -1,0 +1,209 @@
+import importlib
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cornn import compare, training
+from cornn.compare import CONTESTS, Contest, Place
+from cornn.compare import work as module
+from cornn.compare.jobs import Job, check, claimed, rows
+from cornn.compare.work import work
+from cornn.report import compared, page
+from cornn.tasks import Adding
+
+TINY = Contest("adding-20", Adding(20), "paper", "ours", "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
+
+
+def finished(folder, contest=TINY):
+    return sorted(str(path.relative_to(folder / contest.name)) for path in folder.rglob("*/trial-*.json"))
+
+
+def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
+    for contest in CONTESTS.values():
+        for entrant in contest.entrants:
+            values = [contest.values(entrant, trial) for trial in range(4)]
+            assert len({str(one) for one in values}) == 4
+            assert values == [contest.values(entrant, trial) for trial in range(4)]
+            for one in values:
+                assert 1e-4 <= one["learning_rate"] <= 3e-2
+                trial, final = (contest.configuration(entrant, one, seed) for seed in (0, 1))
+                training.check(trial)
+                # What a record holds, with lists for tuples, is the same training.
+                assert contest.configuration(entrant, json.loads(json.dumps(one))) == trial
+                assert getattr(final.settings, contest.unit) == contest.final
+                assert trial.settings.hidden_size == contest.hidden_size
+
+
+def test_options_of_a_layer_reach_it():
+    config = TINY.configuration("antisymmetric", TINY.values("antisymmetric", 0))
+    assert set(config.layer) == {"epsilon", "gamma"}
+    other = replace(config, layer={**config.layer, "epsilon": 2 * config.layer["epsilon"]}, device="cpu")
+    assert training.validate(replace(config, device="cpu")).metric != training.validate(other).metric
+
+
+def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch):
+    place, results = Place(tmp_path / "work", "cpu"), tmp_path / "results"
+    work([TINY], place)
+    assert len(finished(place.folder)) == 2 * (2 + 2)
+    assert not list(place.folder.rglob("config.json"))  # the run folders are gone
+    ended = compare.compare([TINY], place, results)
+    assert (ended.left, ended.broken) == (0, ())
+    (path,) = ended.written
+    assert path == results / "compare" / "adding-20.json"
+    record = json.loads(path.read_text())
+    assert record["task"] == {"name": "adding", "length": 20}
+    (contest,) = compared.read(results)
+    assert [row.title for row in contest.rows] == ["coRNN", "antisymmetric RNN"]
+    for row in contest.rows:
+        best = min(row.entry["trials"], key=lambda one: one["validation"])
+        assert row.entry["chosen"] == best["trial"]
+        assert len(row.tests) == 2
+        assert row.entry["finals"][0]["curve"] == {"step": [12], "validation": [row.entry["finals"][0]["validation"]]}
+        assert row.solved == "0 of 2"
+        assert "epsilon" in row.chosen
+    assert row.entry["parameters"] == 8 * 7 // 2 + 8 * 2 + 8 + 9
+    # The report and the tables of the docs show it.
+    monkeypatch.setattr(page, "FIGURES", dict.fromkeys(page.FIGURES, page.FIGURES["statements"]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    table = importlib.import_module("rival_tables").compare(results)
+    assert "Not run yet: adding-500, har2, psmnist, adding-2000, adding-5000." in table
+    for shown in (page.page(results), table):
+        assert row.title in shown
+        assert row.reached in shown
+
+
+def test_two_workers_share_it_and_come_to_the_same(tmp_path):
+    one = replace(TINY, entrants=("cornn",), seeds=1)
+    alone, shared = Place(tmp_path / "alone", "cpu"), Place(tmp_path / "shared", "cpu", workers=2)
+    work([one], alone)
+    ended = compare.compare([one], shared, tmp_path / "results", budget_seconds=60)
+    assert (ended.left, ended.broken) == (0, ())
+    assert finished(shared.folder) == finished(alone.folder)
+    for name in finished(alone.folder):
+        here, there = (json.loads((place.folder / one.name / name).read_text()) for place in (alone, shared))
+        assert here["validation"] == there["validation"]
+        assert (here["workers"], there["workers"]) == (1, 2)
+
+
+def test_what_was_stopped_goes_on(tmp_path, monkeypatch):
+    place = Place(tmp_path, "cpu")
+    asked = []
+
+    def twice():
+        asked.append(1)
+        return len(asked) <= 2
+
+    work([TINY], place, wanted=twice)
+    assert finished(tmp_path) == ["cornn/trial-000.json", "cornn/trial-001.json"]
+    # A job that another process has is left to it, one that is done is not done again.
+    jobs = [Job(TINY, "cornn", 0), Job(TINY, "cornn", rows(TINY, tmp_path)[0].best["trial"], 1)]
+    for job, own in zip(jobs, (False, True), strict=True):
+        with claimed(job, tmp_path) as have:
+            assert have is own
+            with claimed(job, tmp_path) as again:
+                assert not again
+
+    # A final run is stopped in the middle, and goes on from its checkpoint.
+    def stopped(config, here):
+        def stop(progress):
+            if progress.step == 7:
+                raise KeyboardInterrupt
+
+        return training.fit(replace(config, checkpoint_every=0.0), here, stop)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_trained", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            work([TINY], place)
+    assert len(list(tmp_path.rglob("checkpoint.pt"))) == 1
+    steps = []
+    resume = training.resume
+    monkeypatch.setattr(training, "resume", lambda path: resume(path, lambda progress: steps.append(progress.step)))
+    work([TINY], place)
+    assert steps == list(range(8, 13))
+    assert len(finished(tmp_path)) == 8
+
+
+def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):
+    place = Place(tmp_path / "work", "cpu")
+    drawn = Contest.values
+
+    def wild(self, entrant, trial):
+        return drawn(self, entrant, trial) | ({"learning_rate": 1e30, "clip": 0.0} if trial == wild.trial else {})
+
+    monkeypatch.setattr(Contest, "values", wild)
+    one = replace(TINY, entrants=("cornn",), seeds=1)
+    wild.trial = 0
+    work([one], place)
+    (row,) = rows(one, place.folder)
+    assert row.trials[0]["validation"] is None
+    assert "the loss is" in row.trials[0]["failed"]
+    assert (row.best["trial"], row.left, len(row.finals)) == (1, 0, 1)
+    # With nothing but such trials there is no final run.
+    none = replace(one, name="adding-none", trials=1)
+    work([none], place)
+    (row,) = rows(none, place.folder)
+    assert (row.best, row.left, row.finals) == (None, 0, ())
+    compare.compare([one, none], place, tmp_path / "results", budget_seconds=0)
+    shown = {contest.name: contest for contest in compared.read(tmp_path / "results")}
+    assert shown["adding-20"].rows[0].trials == "2 (1 diverged)"
+    assert (shown["adding-none"].rows, shown["adding-none"].begun) == ((), ("coRNN",))
+
+
+def test_what_ends_a_worker_is_named_and_left_alone(tmp_path, monkeypatch):
+    place = Place(tmp_path, "cpu")
+
+    def broken(job, place):
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr(module, "_trial", broken)
+    with pytest.raises(TypeError):
+        work([TINY], place)
+    (path,) = tmp_path.rglob("*.broken")
+    assert path.read_text() == "TypeError: a mistake\n"
+    monkeypatch.undo()
+    work([TINY], place)
+    assert len([name for name in finished(tmp_path) if name.startswith("antisymmetric")]) == 4
+    assert Job(TINY, "cornn", 0).outcome(tmp_path) is None
+
+
+def test_no_trial_is_begun_that_would_not_be_done(tmp_path):
+    place = Place(tmp_path, "cpu")
+    work([TINY], place, ends=time.time() - 1)
+    assert finished(tmp_path) == []
+    path = Job(TINY, "cornn", 0).path(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"trial": 0, "validation": 1.0, "better": "lower", "seconds": 1e6}))
+    work([replace(TINY, entrants=("cornn",))], place, ends=time.time() + 1000)
+    assert finished(tmp_path) == ["cornn/trial-000.json"]
+
+
+def test_a_folder_of_another_comparison_is_refused(tmp_path):
+    check(TINY, tmp_path)
+    check(replace(TINY, trials=20), tmp_path)
+    with pytest.raises(ValueError, match=r"of another comparison \(trial was 6, is 7\): choose another --folder"):
+        check(replace(TINY, trial=7), tmp_path)
+
+
+def test_the_command(cornn, tmp_path, monkeypatch):
+    monkeypatch.setattr("cornn.compare.contests.CONTESTS", {"adding-20": TINY})
+    code, out, _ = cornn("compare", "--dry-run")
+    assert code == 0
+    assert "trials of 6 steps, final runs of 12 at the most, 8 units" in out
+    work([TINY], Place(tmp_path / "runs/compare", "cpu"))
+    code, out, _ = cornn("compare", "adding-20", "--device", "cpu")
+    assert code == 0
+    assert os.path.join("results", "compare", "adding-20.json") in out
+    for words, said in (
+        (("mnist",), "unknown contest 'mnist': choose from all, adding-20"),
+        (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, lstm"),
+        (("all", "--trials", "0"), "trials must be above 0, got 0"),
+        (("all", "--workers", "0"), "workers must be above 0, got 0"),
+    ):
+        code, _, err = cornn("compare", *words)
+        assert code == 2
+        assert said in err
