@@ -12,7 +12,7 @@ from cornn.runs import commit, machine
 from cornn.tasks import Lorenz96
 from cornn.training import fit, usual
 
-RATES = (3e-3, 6e-3, 1e-2, 2e-2, 4e-2)
+RATES = (3e-3, 6e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 EPOCHS = 100
 MODELS = {"cornn": 64, "lstm": 44}
 

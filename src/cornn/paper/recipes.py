@@ -175,7 +175,7 @@ RECIPES = {
         "ours": Recipe(
             hidden_size=64,
             batch_size=16,
-            learning_rate=2e-2,
+            learning_rate=4e-2,
             dt=0.23,
             gamma=0.7,
             epsilon=0.5,
