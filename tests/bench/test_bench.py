@@ -7,7 +7,7 @@ import torch
 
 from cornn import bench, engine
 from cornn.bench import cases, plot, sweep
-from cornn.bench.measure import peak_memory, row
+from cornn.bench.measure import peak_memory, row, turns
 from cornn.cli.bench import BenchCommand
 from cornn.engine.memory import reusable
 
@@ -17,7 +17,8 @@ OTHERS = {"plain loop", "nn.LSTM", "nn.GRU", "nn.RNN"}
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr("cornn.bench.measure.ENOUGH_SECONDS", 0)
+    monkeypatch.setattr("cornn.bench.measure.SETTLING_SECONDS", 0)
+    monkeypatch.setattr("cornn.bench.measure.TURN_SECONDS", 0)
     monkeypatch.setitem(bench.CASES, "tiny", TINY)
     monkeypatch.setattr(sweep, "LARGE_PRODUCT", 64)
 
@@ -50,6 +51,18 @@ def test_compare_has_a_figure_for_each_contender():
     assert [figure.seconds for figure in figures] == sorted(figure.seconds for figure in figures)
     assert all(figure.repeats == 2 and figure.forward_seconds > 0 for figure in figures)
     assert said
+
+
+def test_everybodys_first_passes_of_a_turn_do_not_count(monkeypatch):
+    monkeypatch.setattr("cornn.bench.measure.SETTLING_SECONDS", 3.0)
+    monkeypatch.setattr("cornn.bench.measure.TURN_SECONDS", 4.0)
+    took = {"short": 1.0, "long": 5.0}
+    calls = []
+    monkeypatch.setattr("cornn.bench.measure.seconds", lambda call, device: took[call()])
+    times = turns({name: lambda name=name: (calls.append(name), name)[1] for name in took}, "cpu", 2)
+    assert times == {"short": [1.0] * 8, "long": [5.0] * 2}
+    # a warm-up, then in each turn three short ones that do not count and four that do, and one long one of each kind
+    assert calls == ["short", "long", *(["short"] * 7 + ["long"] * 2) * 2]
 
 
 def test_peak_memory_sees_what_a_call_lets_go_of():

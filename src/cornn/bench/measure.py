@@ -1,8 +1,13 @@
 """How it is measured: medians over turns, after warm-up; on a GPU by device events.
 
-Contenders take turns, so that whatever else the machine does hits all alike. A pass is the forward pass alone, without
-recording for gradients; or forward and backward, from a gradient for the output of every step to the gradients of all
-weights.
+Contenders take turns, so that whatever else the machine does hits all alike. A turn is a tenth of a second or so of one
+contender's passes, and the first of them are not counted: they find the caches full of what the contender before
+needed, which a short pass feels and a long one does not. Who trains has one layer run over and over; that is what is
+measured. It holds for all contenders alike: whoever takes longer than that for one pass has one that is not counted,
+too.
+
+A pass is the forward pass alone, without recording for gradients; or forward and backward, from a gradient for the
+output of every step to the gradients of all weights.
 """
 
 import ctypes
@@ -25,9 +30,10 @@ from cornn.seeds import generator
 __all__ = ["Figure", "Pass", "compare", "passes", "peak_memory", "record", "row", "seconds", "turns"]
 
 WARM_UP = {"cpu": 1, "cuda": 3}
-ENOUGH_SECONDS = 3.0
-"""Fast cases take more turns than were asked for, up to `MOST_TURNS` times as many, within this time."""
-MOST_TURNS = 7
+SETTLING_SECONDS = 0.05
+"""Of a turn, before passes count; one does not in any case."""
+TURN_SECONDS = 0.1
+"""Of a turn, while passes count; one does in any case."""
 
 Pass = Callable[[], object]
 
@@ -43,6 +49,7 @@ class Figure:
     memory: int | None
     """Bytes at the peak of forward and backward, beyond weights, input and the output's gradient."""
     repeats: int
+    """Passes forward and backward that counted."""
 
 
 def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
@@ -124,19 +131,27 @@ def peak_memory(call: Pass, device: str) -> int | None:
 def turns(
     calls: dict[str, Pass], device: str, repeats: int, say: Callable[[str], None] = lambda text: None
 ) -> dict[str, list[float]]:
-    """Seconds of every call of each, after a warm-up; they take turns, so that what else goes on hits all alike."""
+    """Seconds of every call that counts, of each, in so many turns after a warm-up."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(WARM_UP[device]):
         for name, call in calls.items():
             say(f"{name}, warm-up")
             call()
-    began, turn = time.perf_counter(), 0
-    while turn < repeats or (turn < repeats * MOST_TURNS and time.perf_counter() - began < ENOUGH_SECONDS):
-        turn += 1
+    for turn in range(repeats):
         for name, call in calls.items():
-            say(f"{name}, turn {turn}")
-            times[name].append(seconds(call, device))
+            say(f"{name}, turn {turn + 1}")
+            _for_a_while(call, device, SETTLING_SECONDS)
+            times[name] += _for_a_while(call, device, TURN_SECONDS)
     return times
+
+
+def _for_a_while(call: Pass, device: str, enough: float) -> list[float]:
+    """Seconds of each of as many calls as make up so many seconds, one at least."""
+    taken, together = [], 0.0
+    while not taken or together < enough:
+        taken.append(seconds(call, device))
+        together += taken[-1]
+    return taken
 
 
 def compare(

@@ -34,7 +34,7 @@ class BenchCommand:
     threads: tuple[int, ...] = ()
     """On a CPU: numbers of threads, one after the other. Default: as many as PyTorch would use."""
     repeats: int = 7
-    """Turns at least; fast cases take more."""
+    """Turns. In one a contender makes as many passes as fit a tenth of a second, one at least."""
     quick: bool = False
     """Three small cases in three turns, or every other point of --against: half a minute or so."""
     against: Literal["length", "batch", "size"] | None = None

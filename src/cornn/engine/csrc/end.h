@@ -18,6 +18,7 @@
 #undef CONSTANTS_SIZE
 #undef WEIGHTS
 #undef CHUNK
+#undef IN_PLACE
 #undef EACH
 #undef STATE_PANELS
 #undef INPUT_COLUMNS

@@ -2,9 +2,14 @@
    column of it) times the state before, the input, and 1 (a row).
 
    It is one product of depth time * batch, made in chunks that stay in the cache. A thread has some tiles of it to
-   itself and goes through the chunks in order, so that the sums do not depend on the number of threads. */
+   itself and goes through the chunks in order, so that the sums do not depend on the number of threads.
+
+   The rows of one model lie one after the other, the states before a step with those after it: both sides of the
+   product are read where they are. Only groups of models, drives that share a product, and panels that end within a
+   vector are packed. */
 
 #define CHUNK 128
+#define IN_PLACE(call) ((call)->groups == 1 && DRIVES == PRODUCTS)
 #define EACH(call) (round_up((call)->hidden, PANEL) / PANEL) /* panels of one state; none has columns of two */
 #define STATE_PANELS(call) ((call)->grad_weight ? STATES * EACH(call) : 0)
 #define INPUT_COLUMNS(call) ((call)->grad_input_weight ? (call)->features : 0)
@@ -59,20 +64,33 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
     }
 }
 
-/* The panel's columns of the states before the steps of a chunk. Those of the next chunk are fetched meanwhile. */
+/* The row of a step and a sequence of one group, counted step after step, among the rows of all groups. */
+INLINE ptrdiff_t NAME(row_at)(const Call *call, int64_t group, ptrdiff_t row)
+{
+    return call->groups == 1 ? row : (row / call->batch * call->groups + group) * call->batch + row % call->batch;
+}
+
+/* The panel's columns of the state before a step, for a row among those of all steps. */
+INLINE const real *NAME(states_before)(const Plan *plan, NAME(Panel) panel, ptrdiff_t at)
+{
+    const Call *call = plan->call;
+    const ptrdiff_t m = call->hidden, rows = call->groups * call->batch;
+    const real *sequence = panel.state ? (const real *)call->trail + (panel.state - 1) * plan->block : call->output;
+    if (at < rows) return (const real *)call->state + (panel.state * rows + at) * m + panel.column;
+    return sequence + (at - rows) * m + panel.column;
+}
+
+/* These columns for the steps of a chunk. Those of the next chunk are fetched meanwhile. */
 INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right,
                               Ahead *ahead)
 {
-    const Call *call = plan->call;
-    const ptrdiff_t m = call->hidden, rows = call->groups * call->batch, width = panel.columns > LANES ? 2 : 1;
-    const real *initial = (const real *)call->state + panel.state * rows * m + panel.column;
-    const real *sequence = panel.state ? (const real *)call->trail + (panel.state - 1) * plan->block : call->output;
+    const ptrdiff_t width = panel.columns > LANES ? 2 : 1;
     for (ptrdiff_t k = 0; k < depth; k++) {
-        const real *from = at[k] < rows ? initial + at[k] * m : sequence + ((at[k] - rows) * m + panel.column);
+        const real *from = NAME(states_before)(plan, panel, at[k]);
         for (ptrdiff_t v = 0; v < width; v++, right += LANES) {
             const ptrdiff_t count = panel.columns - v * LANES < LANES ? panel.columns - v * LANES : LANES;
             store(right, get(from + v * LANES, count));
-            add_lines(ahead, sequence + ((at[CHUNK + k] - rows) * m + panel.column + v * LANES), LANES);
+            add_lines(ahead, NAME(states_before)(plan, panel, at[CHUNK + k]) + v * LANES, LANES);
         }
     }
 }
@@ -124,35 +142,54 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
     const ptrdiff_t end = NAME(first_tile)(call, part + 1, plan->units);
     const ptrdiff_t first = begin / each, panels = (end + each - 1) / each - first;
     const real *grad_drive = call->grad_drive;
-    real *left = plan->scratch + worker * (LEFT_SIZE(call) + CHUNK * PANEL), *right = left + LEFT_SIZE(call);
+    real *packed_left = plan->scratch + worker * (LEFT_SIZE(call) + CHUNK * PANEL);
+    real *packed_right = packed_left + LEFT_SIZE(call);
     real *sums = (real *)call->workspace + (group * PRODUCTS + product) * GRADIENT_SIZE(call);
     if (begin == end) return;
     real *zero = sums + (first * m + begin % each * TILE_ROWS) * PANEL;
     memset(zero, 0, ((end / each * m + end % each * TILE_ROWS) * PANEL - (zero - sums)) * sizeof(real));
-    for (ptrdiff_t start = 0; start < rows; start += CHUNK) {
-        const ptrdiff_t depth = rows - start < CHUNK ? rows - start : CHUNK;
+    for (ptrdiff_t start = 0, depth; start < rows; start += depth) {
+        /* The states before the first step are elsewhere. */
+        depth = (start < call->batch ? call->batch : rows) - start;
+        if (depth > CHUNK) depth = CHUNK;
         ptrdiff_t at[2 * CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
         Ahead ahead;
-        for (ptrdiff_t k = 0; k < 2 * CHUNK; k++) {
-            const ptrdiff_t row = start + k < rows ? start + k : rows - 1;
-            at[k] = (row / call->batch * call->groups + group) * call->batch + row % call->batch;
+        for (ptrdiff_t k = 0; k < CHUNK; k++) {
+            at[k] = NAME(row_at)(call, group, start + k < rows ? start + k : rows - 1);
+            at[CHUNK + k] = NAME(row_at)(call, group, start + depth + k < rows ? start + depth + k : rows - 1);
         }
-        for (ptrdiff_t k = 0; k < depth; k++)
-            NAME(pack_row)(plan, product, at[k], left + k * TILE_ROWS, depth * TILE_ROWS);
+        const real *left = packed_left;
+        ptrdiff_t left_stride = TILE_ROWS, tile_size = depth * TILE_ROWS;
+        if (IN_PLACE(call)) {
+            left = grad_drive + start * DRIVES * m + product * m;
+            left_stride = DRIVES * m, tile_size = TILE_ROWS;
+        } else {
+            for (ptrdiff_t k = 0; k < depth; k++)
+                NAME(pack_row)(plan, product, at[k], packed_left + k * TILE_ROWS, tile_size);
+        }
         for (ptrdiff_t i = 0; i < panels; i++) {
             const NAME(Panel) panel = NAME(panel_at)(call, first + i);
-            const int kind = panel.columns > LANES ? PAIR_PACKED : SINGLE_PACKED;
+            const int kind = panel.columns > LANES ? PAIR_ACROSS : SINGLE_ACROSS;
+            const real *right = packed_right;
+            ptrdiff_t right_stride = panel.columns > LANES ? PANEL : LANES;
             real *sum = sums + (first + i) * m * PANEL;
             clear(&ahead);
             for (ptrdiff_t k = CHUNK * i / panels; k < CHUNK * (i + 1) / panels; k++)
                 add_lines(&ahead, grad_drive + at[CHUNK + k] * DRIVES * m, DRIVES * m);
-            if (panel.state < STATES)
-                NAME(pack_states)(plan, panel, at, depth, right, &ahead);
-            else
-                NAME(pack_inputs)(call, panel, at, depth, right, &ahead);
+            if (panel.state == STATES) {
+                NAME(pack_inputs)(call, panel, at, depth, packed_right, &ahead);
+            } else if (IN_PLACE(call) && panel.columns % LANES == 0) {
+                right = NAME(states_before)(plan, panel, start);
+                right_stride = m;
+                for (ptrdiff_t k = 0; k < CHUNK; k++)
+                    add_lines(&ahead, NAME(states_before)(plan, panel, at[CHUNK + k]), panel.columns);
+            } else {
+                NAME(pack_states)(plan, panel, at, depth, packed_right, &ahead);
+            }
             for (ptrdiff_t t = i ? 0 : begin % each; t < each && (first + i) * each + t < end; t++) {
                 const ptrdiff_t row = t * TILE_ROWS, height = m - row < TILE_ROWS ? m - row : TILE_ROWS;
-                tiles[height - 1][kind](left + row * depth, 0, right, depth, sum + row * PANEL, PANEL, 1, &ahead);
+                tiles[height - 1][kind](left + t * tile_size, left_stride, right, right_stride, depth,
+                                        sum + row * PANEL, PANEL, 1, &ahead);
             }
         }
     }

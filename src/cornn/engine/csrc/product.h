@@ -62,8 +62,8 @@ INLINE void add_lines(Ahead *ahead, const real *from, ptrdiff_t count)
 
 /* The depths from `begin` to `end` of a tile; `line` is one to fetch for each, or NULL. */
 INLINE void deepen(const int rows, const int panels, const int width, vec sum[TILE_ROWS][8], const real *left,
-                   ptrdiff_t row_stride, ptrdiff_t depth_stride, const real *packed, ptrdiff_t depth, ptrdiff_t begin,
-                   ptrdiff_t end, const real *const *line)
+                   ptrdiff_t row_stride, ptrdiff_t depth_stride, const real *right, ptrdiff_t right_stride,
+                   ptrdiff_t depth, ptrdiff_t begin, ptrdiff_t end, const real *const *line)
 {
     const int vectors = panels * width;
     const ptrdiff_t panel = depth * width * LANES;
@@ -71,7 +71,7 @@ INLINE void deepen(const int rows, const int panels, const int width, vec sum[TI
         vec weight[8];
         if (line) fetch(line[k]);
         UNROLL for (int v = 0; v < vectors; v++)
-            weight[v] = load(packed + k * width * LANES + (v / width) * panel + (v % width) * LANES);
+            weight[v] = load(right + k * right_stride + (v / width) * panel + (v % width) * LANES);
         UNROLL for (int row = 0; row < rows; row++) {
             const vec x = splat(left[row * row_stride + k * depth_stride]);
             UNROLL for (int v = 0; v < vectors; v++) sum[row][v] += x * weight[v];
@@ -80,10 +80,10 @@ INLINE void deepen(const int rows, const int panels, const int width, vec sum[TI
 }
 
 /* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. Element (row, k) of `left` is at
-   left[row * row_stride + k * depth_stride]. */
+   left[row * row_stride + k * depth_stride]; depths of `right` are right_stride apart. */
 INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t row_stride,
-                 ptrdiff_t depth_stride, const real *packed, ptrdiff_t depth, real *out, ptrdiff_t out_stride, int add,
-                 Ahead *ahead)
+                 ptrdiff_t depth_stride, const real *right, ptrdiff_t right_stride, ptrdiff_t depth, real *out,
+                 ptrdiff_t out_stride, int add, Ahead *ahead)
 {
     const int vectors = panels * width;
     ptrdiff_t lines = 0;
@@ -94,9 +94,9 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
         const real *const *line = ahead->line + ahead->next;
         lines = ahead->end - ahead->next < depth ? ahead->end - ahead->next : depth;
         ahead->next += lines;
-        deepen(rows, panels, width, sum, left, row_stride, depth_stride, packed, depth, 0, lines, line);
+        deepen(rows, panels, width, sum, left, row_stride, depth_stride, right, right_stride, depth, 0, lines, line);
     }
-    deepen(rows, panels, width, sum, left, row_stride, depth_stride, packed, depth, lines, depth, NULL);
+    deepen(rows, panels, width, sum, left, row_stride, depth_stride, right, right_stride, depth, lines, depth, NULL);
     /* What is added to is larger than the product as a rule, hence rounded but once when it comes last. */
     UNROLL for (int row = 0; row < rows; row++)
         UNROLL for (int v = 0; v < vectors; v++) {
@@ -105,26 +105,28 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
         }
 }
 
-/* Left-hand rows are a stride apart, as states are; or TILE_ROWS of them lie side by side, as pack_row leaves them. */
-typedef void Tile(const real *left, ptrdiff_t stride, const real *packed, ptrdiff_t depth, real *out,
-                  ptrdiff_t out_stride, int add, Ahead *ahead);
+/* Of states, rows are a stride apart and `right` is packed. For gradients rows lie side by side and depths are strides
+   apart, on the right too: a product of two sequences as they lie in memory, or of parts of them that were packed. */
+typedef void Tile(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, ptrdiff_t depth,
+                  real *out, ptrdiff_t out_stride, int add, Ahead *ahead);
 
-#define TILE(name, rows, panels, width, row_stride, depth_stride)                                                    \
-    static void name(const real *left, ptrdiff_t stride, const real *packed, ptrdiff_t depth, real *out,             \
-                     ptrdiff_t out_stride, int add, Ahead *ahead)                                                    \
-    {                                                                                                                \
-        (void)stride;                                                                                                \
-        tile(rows, panels, width, left, row_stride, depth_stride, packed, depth, out, out_stride, add, ahead);       \
+#define TILE(name, rows, panels, width, row_stride, depth_stride, depths_apart)                                       \
+    static void name(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, ptrdiff_t depth,  \
+                     real *out, ptrdiff_t out_stride, int add, Ahead *ahead)                                          \
+    {                                                                                                                 \
+        (void)right_stride;                                                                                           \
+        tile(rows, panels, width, left, row_stride, depth_stride, right, depths_apart, depth, out, out_stride, add,   \
+             ahead);                                                                                                  \
     }
-#define TILES(rows)                                              \
-    TILE(single_##rows, rows, 1, 1, stride, 1)                   \
-    TILE(pair_##rows, rows, 1, 2, stride, 1)                     \
-    TILE(wide_##rows, rows, PANELS_AT_ONCE(rows), 2, stride, 1)  \
-    TILE(single_packed_##rows, rows, 1, 1, 1, TILE_ROWS)         \
-    TILE(pair_packed_##rows, rows, 1, 2, 1, TILE_ROWS)
-#define ENTRY(rows) {single_##rows, pair_##rows, wide_##rows, single_packed_##rows, pair_packed_##rows}
+#define TILES(rows)                                                       \
+    TILE(single_##rows, rows, 1, 1, stride, 1, LANES)                     \
+    TILE(pair_##rows, rows, 1, 2, stride, 1, PANEL)                       \
+    TILE(wide_##rows, rows, PANELS_AT_ONCE(rows), 2, stride, 1, PANEL)    \
+    TILE(single_across_##rows, rows, 1, 1, 1, stride, right_stride)       \
+    TILE(pair_across_##rows, rows, 1, 2, 1, stride, right_stride)
+#define ENTRY(rows) {single_##rows, pair_##rows, wide_##rows, single_across_##rows, pair_across_##rows}
 
-enum { SINGLE, PAIR, WIDE, SINGLE_PACKED, PAIR_PACKED, KINDS };
+enum { SINGLE, PAIR, WIDE, SINGLE_ACROSS, PAIR_ACROSS, KINDS };
 
 TILES(1) TILES(2) TILES(3) TILES(4) TILES(5) TILES(6)
 #if TILE_ROWS > 6
@@ -153,7 +155,7 @@ static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, con
         const int kind = taken == wide ? WIDE : taken == 2 ? PAIR : SINGLE;
         for (ptrdiff_t row = 0; row < rows; row += height) {
             const ptrdiff_t there = rows - row < height ? rows - row : height;
-            tiles[there - 1][kind](left + row * left_stride, left_stride, packed, depth, out + row * out_stride,
+            tiles[there - 1][kind](left + row * left_stride, left_stride, packed, 0, depth, out + row * out_stride,
                                    out_stride, add, ahead);
         }
         packed += taken * LANES * depth;
