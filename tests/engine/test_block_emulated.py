@@ -25,9 +25,9 @@ EMULATED = 5e-6
 
 # Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {
-    r'asm volatile\("cp.async.ca[^;]*;" ::[^;]*;': "copy_ahead<4>(&values[slot][field][i][threadIdx.x], from, wanted);",
+    r'asm volatile\("cp.async.ca[^;]*;" ::[^;]*;': "copy_ahead<4>(into, from, wanted);",
     r'asm volatile\("cp.async.commit_group;"[^;]*;': "commit();",
-    r'asm volatile\("cp.async.wait_group[^;]*;"[^;]*;': "::wait<AHEAD - 1>();",
+    r'asm volatile\("cp.async.wait_group[^;]*;"[^;]*;': "::wait<AHEAD - 1 - LATER>();",
     r'asm volatile\("" :[^;]*;': ";",
     r'asm\("ex2[^"]*" : "=f"\((\w+)\) : "f"(\(.*\))\);': r"\1 = exp2f\2;",
     r'asm\("rcp[^"]*" : "=f"\((\w+)\) : "f"(\(.*\))\);': r"\1 = 1.f / \2;",

@@ -53,6 +53,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
         return False, f"its kernels of one state compute in exact fp32, not in {problem.precision}"
     if problem.hidden > LARGEST:
         return False, f"{problem.hidden} neurons do not fit on the chip (at most {LARGEST})"
+    if problem.hidden > BLOCK_SIZES[-1] and problem.groups * problem.batch * problem.hidden >= 2**30:
+        return False, "its kernels of clusters count the bytes of a step with 32 bits: take smaller batches"
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
 
 

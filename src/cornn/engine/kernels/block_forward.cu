@@ -20,8 +20,11 @@ constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 ? 2 : 1);
 constexpr const float *input = nullptr, *input_weight = nullptr, *bias = nullptr;
 #endif
 constexpr int FETCHED = FEATURES ? FEATURES : DRIVES;
-typedef Ahead<FETCHED + SPANS> Inputs;  // the features or the drives, and the span
+constexpr int SPAN = FEATURES ? 0 : DRIVES;  // the span comes after the drives
+typedef Ahead<SPAN + SPANS ? SPAN + SPANS : 1> Inputs;
+typedef AheadForAll<FETCHED> Features;
 constexpr int AHEAD = Inputs::AHEAD;  // even: buffers and slots turn together
+constexpr int LATER = FEATURES ? 1 : 0;  // steps that the fetching is put off, since features are the whole block's
 
 // What makes the drives of one neuron of what was fetched: its rows of V and b, or nothing where that is the drives.
 struct InputMap {
@@ -76,6 +79,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         long long steps, long long groups, long long batch, long long hidden INPUT_MAP) {
     __shared__ __align__(16) Published published[2];
     __shared__ Inputs inputs;
+    __shared__ Features features;
     const Place place(0);
     const int size = (int)hidden;
     const long long blocks = (batch + ROWS - 1) / ROWS;
@@ -108,9 +112,9 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const long long first_row = group * batch + first + place.sequence(0);
     const long long first_own = first_row * hidden + place.neuron;
     const long long first_drive = first_row * DRIVES * hidden + place.neuron;
-    const float* next = FEATURES ? input + first_row * FEATURES : drive + first_drive;
-    const float* next_span = timespans + first_row;
-    const long long between = FEATURES ? 1 : hidden, each = FEATURES ? rows * FEATURES : DRIVES * stride;
+    const float *next_drive = drive + first_drive, *next_span = timespans + first_row;
+    const float* next_input = input + (group * batch + first) * FEATURES + threadIdx.x;
+    const bool fetches = first + threadIdx.x / FETCHED < batch;
     float *to_kept = drive + first_drive, *to_z = trail_z + first_own, *to_y = output + first_own;
     if (PAIR && place.part == 0) to_y = to_z;
     bool stores_y[OWN], stores_z[OWN], stores_kept[OWN];
@@ -136,20 +140,22 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const Update::Step fixed = update.at(1.f);
 
     auto ask = [&](int slot, int n) {
+        if (FEATURES) features.ask(slot, next_input, n < end && fetches);
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
 #pragma unroll
-            for (int f = 0; f < FETCHED; ++f)
-                inputs.ask(slot, f, i, next + (i * FETCHED + f) * between, n < end && valid[i]);
-            if (SPANS) inputs.ask(slot, FETCHED, i, next_span + i, n < end && valid[i]);
+            for (int d = 0; d < DRIVES && !FEATURES; ++d)
+                inputs.ask(slot, d, i, next_drive + (i * DRIVES + d) * hidden, n < end && valid[i]);
+            if (SPANS) inputs.ask(slot, SPAN, i, next_span + i, n < end && valid[i]);
         }
         inputs.asked();
-        next += each;
+        next_input += rows * FEATURES;
+        next_drive += DRIVES * stride;
         next_span += rows;
     };
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) ask(k, k);
-    inputs.wait();
+    for (int k = 0; k < AHEAD - LATER; ++k) ask(k, k);
+    inputs.wait<LATER>();
     __syncthreads();
 
     Sums sums;
@@ -165,12 +171,14 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             if (n >= end) break;
             const Published& before = published[k % 2];
             Published& after = published[(k + 1) % 2];
+            if (LATER) ask((k + AHEAD - 1) % AHEAD, n + AHEAD - 1);
             float now[OWN][DRIVES];
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
                 float fetched[FETCHED];
 #pragma unroll
-                for (int f = 0; f < FETCHED; ++f) fetched[f] = inputs.get(k, f, i);
+                for (int f = 0; f < FETCHED; ++f)
+                    fetched[f] = FEATURES ? features.get(k, place.sequence(i), f) : inputs.get(k, f % (SPAN + 1), i);
                 map.drive(now[i], fetched);
             }
             product(sums, w_z, before.z, place);
@@ -194,7 +202,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
                 float next_y = y[i], next_z = z[i];
-                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS * FETCHED, i)) : fixed;
+                const Update::Step step = SPANS ? update.at(inputs.get(k, SPANS * SPAN, i)) : fixed;
                 float kept[DRIVES];
 #pragma unroll
                 for (int d = 0; d < DRIVES; ++d) now[i][d] += d + 1 < PRODUCTS ? first_pre[i] : pre[i];
@@ -218,8 +226,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             to_y += stride;
             to_z += stride;
             to_kept += DRIVES * stride;
-            ask(k, n + AHEAD);
-            inputs.wait();
+            if (!LATER) ask(k, n + AHEAD);
+            inputs.wait<LATER>();
             __syncthreads();
         }
     }

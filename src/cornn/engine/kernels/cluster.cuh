@@ -20,16 +20,33 @@ typedef float4 Buffer[ALL_QUADS][ROWS];
 constexpr unsigned BYTES = sizeof(Buffer);
 extern __shared__ __align__(128) unsigned char memory[];
 
-// The tiles of W, or of its transpose: in registers, or above 256 neurons in shared memory, each thread's own.
+// A tile of W or of U, or of a transpose. Above 256 neurons the first HELD quads of columns are in registers and the
+// others in shared memory, each thread's own: each of the two products then keeps both the multipliers and shared
+// memory busy, which a product of stored weights alone does not, nor one of held weights.
 constexpr bool STORED = SIZE > 256;
-constexpr unsigned STORED_BYTES = STORED * QUADS * TILE * THREADS * sizeof(float4);
-struct FirstWeights {
-    Weights held;
-    float4 (*stored)[TILE][THREADS];  // [QUADS]
+constexpr int HELD_OF_FIRST = STORED ? QUADS / 2 : QUADS, HELD_OF_SECOND = STORED ? QUADS - QUADS / 2 : QUADS;
+constexpr unsigned QUAD_BYTES = TILE * THREADS * sizeof(float4);
+constexpr unsigned STORED_BYTES = STORED * QUADS * QUAD_BYTES;
+template <int HELD>
+struct SplitWeights {
+    float held[TILE][4 * HELD];
+    float4 (*stored)[TILE][THREADS];  // [QUADS - HELD]
+
+    // `before` are the quads that others store.
+    __device__ explicit SplitWeights(int before)
+        : stored(reinterpret_cast<float4(*)[TILE][THREADS]>(memory + before * QUAD_BYTES)) {}
 };
-__device__ __forceinline__ void put(FirstWeights& weights, int j, int column, float weight) {
-    if (!STORED) weights.held[j][column] = weight;
-    else reinterpret_cast<float*>(&weights.stored[column / 4][j][threadIdx.x])[column % 4] = weight;
+template <int HELD>
+__device__ __forceinline__ void put(SplitWeights<HELD>& weights, int j, int column, float weight) {
+    if (column < 4 * HELD) weights.held[j][column] = weight;
+    else reinterpret_cast<float*>(&weights.stored[column / 4 - HELD][j][threadIdx.x])[column % 4] = weight;
+}
+template <int HELD>
+__device__ __forceinline__ void put(SplitWeights<HELD>& weights, const Weights& whole) {
+#pragma unroll
+    for (int j = 0; j < TILE; ++j)
+#pragma unroll
+        for (int column = 0; column < COLUMNS; ++column) put(weights, j, column, whole[j][column]);
 }
 
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {
@@ -83,32 +100,58 @@ __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned
         ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
 }
 
-// Keeps a lane's constant in its register: the compiler would make it anew in every step, in ten instructions, where the
-// step is bound by their number. Where registers are scarce it may.
+// Keeps a lane's constant in its register: the assembler would make it anew in every step, in ten instructions, where
+// the step is bound by their number. Of what comes from a lane, be it itself, it cannot know how it was made. Where
+// registers are scarce it may make it anew.
 __device__ __forceinline__ void keep(unsigned& value) {
-    if (!STORED) asm("" : "+r"(value));
+    if (!STORED) value = __float_as_uint(__shfl_sync(ALL, __uint_as_float(value), threadIdx.x % 32));
 }
+
+// Where a lane's own value of step n lies in a tensor: that of step 0 at `first`, a step having so many bytes, fewer
+// than 2^32. That is one multiply-add where registers can hold the address of the first and are not SCARCE, if the
+// compiler does not see that the same n is meant every time and make n * bytes a variable of the loop, of 64 bits.
+template <bool SCARCE>
+struct Steps {
+    long long first;
+    unsigned bytes;
+
+    template <typename T>
+    __device__ __forceinline__ T* operator()(T* tensor, unsigned n) const {
+        typedef unsigned long long Offset;
+        if (STORED && SCARCE) return reinterpret_cast<T*>(moved(tensor, first * sizeof(float) + (Offset)n * bytes));
+        unsigned length = bytes;
+        asm("" : "+r"(n), "+r"(length));
+        return reinterpret_cast<T*>(moved(tensor + first, (Offset)n * length));
+    }
+    __device__ static __forceinline__ char* moved(float* p, long long by) { return (char*)p + by; }
+    __device__ static __forceinline__ const char* moved(const float* p, long long by) { return (const char*)p + by; }
+};
 
 // What a warp sends: each of its 8 pieces of 16 bytes goes to every block, four blocks at a time.
 struct Messenger {
-    unsigned remote[REMOTE];  // where this block's buffers begin in the blocks that this lane sends to
-    unsigned offset;          // of the piece in a buffer
-    unsigned source[4];       // the lanes that have the piece's values
+    unsigned block[REMOTE];  // from an address here to that in the blocks that this lane sends to
+    unsigned piece[REMOTE];  // the same, and where the piece lies in a buffer
+    unsigned source[4];      // the lanes that have the piece's values
     static constexpr int STRIDE = 32 / TILE;
 
-    __device__ Messenger(unsigned memory, int first, const Place& place) {
+    __device__ Messenger(unsigned base, int first, const Place& place) {
         const int part = place.lane % 8 % SHARE, quad = place.lane % 8 / SHARE;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             source[i] = quad % (TILE / 4) * 4 * STRIDE + part * GROUPS + quad / (TILE / 4) + i * STRIDE;
             keep(source[i]);
         }
-        offset = (((first + threadIdx.x / 32 * GROUPS * TILE) / 4 + quad) * ROWS + part) * sizeof(float4);
+        const int first_quad = (first + threadIdx.x / 32 * GROUPS * TILE) / 4;
+        const unsigned offset = ((first_quad + quad) * ROWS + part) * sizeof(float4);
 #pragma unroll
-        for (int i = 0; i < REMOTE; ++i) remote[i] = remote_address(memory, place.lane / 8 + 4 * i);
+        for (int i = 0; i < REMOTE; ++i) {
+            block[i] = remote_address(base, place.lane / 8 + 4 * i) - base;
+            piece[i] = block[i] + offset;
+            keep(piece[i]);
+        }
     }
 
-    // `buffer` and `barrier` are offsets from the beginning of shared memory.
+    // `buffer` and `barrier` are addresses in this block.
     __device__ __forceinline__ void operator()(float found, unsigned buffer, unsigned barrier) const {
         float4 v;
         v.x = __shfl_sync(ALL, found, source[0]);
@@ -116,11 +159,11 @@ struct Messenger {
         v.z = __shfl_sync(ALL, found, source[2]);
         v.w = __shfl_sync(ALL, found, source[3]);
 #pragma unroll
-        for (int i = 0; i < REMOTE; ++i) send(remote[i] + buffer + offset, v, remote[i] + barrier);
+        for (int i = 0; i < REMOTE; ++i) send(piece[i] + buffer, v, block[i] + barrier);
     }
 };
 
-// Where a lane finds its values in a buffer, which is given by its offset from the end of the weights.
+// Where a lane finds its values in a buffer.
 struct Reader {
     unsigned lane[ROWS];
 
@@ -131,41 +174,59 @@ struct Reader {
             keep(lane[r]);
         }
     }
+    // `buffer` is an address, the same for all lanes: the sum is then part of the instruction.
     __device__ __forceinline__ float4 operator()(unsigned buffer, int q, int r) const {
-        const unsigned char* from = memory + STORED_BYTES + (buffer + lane[r]) + q * LANES * ROWS * sizeof(float4);
-        return *reinterpret_cast<const float4*>(from);
+        const unsigned from = buffer + lane[r] + q * LANES * ROWS * sizeof(float4);
+        float4 v;
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));
+        return v;
     }
 };
 
-__device__ __forceinline__ void product(Sums& sums, const Weights& weights, unsigned buffer, const Reader& values) {
+// sums += weights * v, for the quad of columns whose weights these are, and sequences from `first` on.
+template <int COUNT>
+__device__ __forceinline__ void add_row(float (&sums)[ROWS], int first, const float4& w, const float4 (&v)[COUNT]) {
 #pragma unroll
-    for (int q = 0; q < QUADS; ++q)
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r) accumulate(sums, weights, q, r, values(buffer, q, r));
+    for (int r = 0; r < COUNT; ++r) {
+        float& sum = sums[first + r];
+        sum = fmaf(w.w, v[r].w, fmaf(w.z, v[r].z, fmaf(w.y, v[r].y, fmaf(w.x, v[r].x, sum))));
+    }
 }
 
+// Where registers are SCARCE, nothing is to be fetched far ahead.
+template <bool SCARCE, int HELD>
 __device__ __forceinline__ void product(
-    Sums& sums, const FirstWeights& weights, unsigned buffer, const Reader& values) {
-    if (!STORED) return product(sums, weights.held, buffer, values);
-    // Registers are scarce, with spans even more: nothing is to be fetched far ahead.
-    constexpr int TOGETHER = SPANS ? ROWS / 2 : ROWS;
-#pragma unroll 1
-    for (int q = 0; q < QUADS; ++q)
+    Sums& sums, const SplitWeights<HELD>& weights, unsigned buffer, const Reader& values) {
+    constexpr bool TIGHT = STORED && SCARCE;
+    constexpr int TOGETHER = TIGHT ? ROWS / 2 : ROWS;
+    const auto add_stored = [&](int q) {
 #pragma unroll
         for (int first = 0; first < ROWS; first += TOGETHER) {
             float4 v[TOGETHER];
 #pragma unroll
-            for (int r = 0; r < TOGETHER; ++r) v[r] = values(buffer, q, first + r);
+            for (int r = 0; r < TOGETHER; ++r) v[r] = values(buffer, HELD + q, first + r);
 #pragma unroll
-            for (int j = 0; j < TILE; ++j) {
-                const float4 w = weights.stored[q][j][threadIdx.x];
-#pragma unroll
-                for (int r = 0; r < TOGETHER; ++r) {
-                    float& sum = sums[j][first + r];
-                    sum = fmaf(w.w, v[r].w, fmaf(w.z, v[r].z, fmaf(w.y, v[r].y, fmaf(w.x, v[r].x, sum))));
-                }
-            }
+            for (int j = 0; j < TILE; ++j) add_row(sums[j], first, weights.stored[q][j][threadIdx.x], v);
         }
+    };
+#pragma unroll
+    for (int q = 0; q < max(HELD, QUADS - HELD); ++q) {
+#pragma unroll
+        for (int r = 0; r < (q < HELD ? ROWS : 0); ++r) {
+            const float4 v = values(buffer, q, r);
+            const float elements[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+#pragma unroll
+                for (int j = 0; j < TILE; ++j) sums[j][r] = fmaf(weights.held[j][4 * q + e], elements[e], sums[j][r]);
+        }
+        if (!TIGHT && q < QUADS - HELD) add_stored(q);
+    }
+    if (TIGHT) {
+#pragma unroll 1
+        for (int q = 0; q < QUADS - HELD; ++q) add_stored(q);
+    }
 }
 
 // The steps of the longest of this cluster's sequences.

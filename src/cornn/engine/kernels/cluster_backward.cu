@@ -1,9 +1,16 @@
 // The backward pass, one cluster of blocks for SETS * ROWS sequences, up to 512 neurons: the transposes where the forward pass
 // has the matrices, delta (the gradient for the drive) travelling as y and z do there. The floor is the same.
+//
+// GATHERED, what W' delta adds to the gradient of y is not added up over the lanes in every step: dt W' delta of the
+// steps since the last time stays in each lane's sums, with which those of U' delta begin. The gradient of y without it
+// is enough for all else, but for the gradients of the parameters.
 #include "cluster.cuh"
 
 // What comes in for the next step may find a thread still at work with this one's delta.
 constexpr int BUFFERS = 3;
+constexpr bool SCARCE = SPANS || FOR_PARAMETERS;  // registers
+constexpr bool GATHERED = EARLY && !STORED && !FOR_PARAMETERS;
+constexpr int GATHER = 16;  // steps; after more, the two parts of the gradient of y might cancel, at the cost of digits
 constexpr bool LOOKS_BACK = FOR_PARAMETERS || Update::LOOKS_BACK;
 
 enum Field { KEPT, GRAD, BEFORE_Z, BEFORE_Y, SPAN = LOOKS_BACK ? 4 : 2 };
@@ -34,18 +41,29 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     const float* dts = parameters + group * hidden;
 
     const Update update(dts, groups * hidden, place.neuron, size);
-    Weights w_z;
-    FirstWeights w_y;
-    w_y.stored = reinterpret_cast<float4(*)[TILE][THREADS]>(memory);
-    load_backward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? dts : nullptr, size, place);
+    SplitWeights<HELD_OF_FIRST> w_y(0);
+    SplitWeights<HELD_OF_SECOND> w_z(QUADS - HELD_OF_FIRST);
+    Weights whole;
+    load_backward(w_y, whole, weight + group * STATES * hidden * hidden, EARLY ? dts : nullptr, size, place);
+    put(w_z, whole);
+    // A neuron whose dt is 0 has a gradient of y all the same.
+    auto scale = [&](int neuron) { return neuron < size && dts[neuron] != 0.f ? dts[neuron] : 1e-12f; };
+    float unscaled = 1.f;
+    if (GATHERED) {
+        unscaled = 1.f / scale(place.neuron);
+#pragma unroll
+        for (int j = 0; j < TILE; ++j)
+#pragma unroll
+            for (int column = 0; column < 4 * HELD_OF_FIRST; ++column) w_y.held[j][column] *= scale(place.row(j));
+    }
 
     const unsigned base = shared_address(memory + STORED_BYTES);
     const Messenger messenger(base, first_neuron, place);
     const Reader values(place);
     if (threadIdx.x == 0) {
-        for (int b = 0; b < SETS * BUFFERS; ++b) {
+        for (int b = 0; b < SETS * 2; ++b) {
             barrier_init(base + ARRIVED + 8 * b);
-            barrier_expect(base + ARRIVED + 8 * b, BYTES);
+            if (b % 2) barrier_expect(base + ARRIVED + 8 * b, BYTES);
         }
         barrier_publish();
     }
@@ -80,50 +98,61 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     }
 
     // What belongs to step n, the s-th from the end; the state before it is that after step n - 1.
-    long long at = first_own + (end - 1) * stride;
-    const bool given = grad_output != nullptr;
-    auto ask = [&](int s, long long ahead) {
+    const Steps<SCARCE> at{first_own, (unsigned)(stride * sizeof(float))};
+    const int given_from = grad_output ? 0 : end;
+    auto ask = [&](int s) {
         const int n = end - 1 - s, slot = s % Inputs::AHEAD;
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
             const bool wanted = n >= 0 && valid[i];
-            shared.inputs.ask(slot, KEPT, i, kept + ahead + i * between, wanted);
-            shared.inputs.ask(slot, GRAD, i, grad_output + ahead + i * between, wanted && given);
+            shared.inputs.ask(slot, KEPT, i, at(kept, n) + i * between, wanted);
+            shared.inputs.ask(slot, GRAD, i, at(grad_output, n) + i * between, n >= given_from && valid[i]);
             if (SPANS) shared.inputs.ask(slot, SPAN, i, timespans + n * rows + first_row + i * ROWS, wanted);
             if (LOOKS_BACK) {
                 const float* origin = state + first_own + i * between;
-                const long long before = ahead - stride + i * between;
-                shared.inputs.ask(slot, BEFORE_Y, i, n > 0 ? output + before : origin, wanted);
-                shared.inputs.ask(slot, BEFORE_Z, i, n > 0 ? trail_z + before : origin + stride, wanted);
+                shared.inputs.ask(slot, BEFORE_Y, i, n > 0 ? at(output, n - 1) + i * between : origin, wanted);
+                shared.inputs.ask(slot, BEFORE_Z, i, n > 0 ? at(trail_z, n - 1) + i * between : origin + stride,
+                                  wanted);
             }
         }
         shared.inputs.asked();
     };
-    for (int s = 0; s < Inputs::AHEAD; ++s) ask(s, at - s * stride);
+    for (int s = 0; s < Inputs::AHEAD; ++s) ask(s);
     const Update::Step fixed = update.at(1.f);
     Update::Step sum[SETS] = {};
     float totals[SETS][Update::PARAMETERS] = {};
     cluster_barrier();
 
-    Sums sums;
+    static_assert(!GATHERED || SETS == 1, "sums of one set fit in registers");
+    Sums sums, gathered;
     float for_y[1], for_z[1];
+    clear(gathered);
+    auto gather = [&] {
+        reduce(for_y, gathered);
+        grad_y[0] = fmaf(for_y[0], unscaled, grad_y[0]);
+        clear(gathered);
+    };
+    unsigned thread = threadIdx.x;
+    keep(thread);
+    // Buffers and barriers of this step, of the next and of that after it.
+    unsigned now = base, next = now + BYTES, after = next + BYTES;
+    unsigned barriers = base + ARRIVED, next_barriers = barriers + 8;
     for (int s = 0; s < end; ++s) {
         const int n = end - 1 - s, turn = s % Inputs::AHEAD;
-        const unsigned now = (unsigned)s % BUFFERS, next = (s + 1u) % BUFFERS, parity = (s - 1u) / BUFFERS % 2;
         shared.inputs.wait();
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
-            const unsigned delta = (i * BUFFERS + now) * BYTES, arrived = ARRIVED + 8 * i * BUFFERS;
-            if (s > 0) {
-                barrier_wait(base + arrived + 8 * now, parity);
-                if (threadIdx.x == 0) barrier_expect(base + arrived + 8 * now, BYTES);
-            }
+            const unsigned delta = now + i * BUFFERS * BYTES, arrived = barriers + 16 * i;
+            // At first of the phase before the barrier's first, which counts as over.
+            barrier_wait(arrived, (s - 1u) / 2 % 2);
+            if (thread == 0) barrier_expect(arrived, BYTES);
             clear(sums);
-            product(sums, w_z, delta, values);
+            if (GATHERED) copy(sums, gathered);
+            product<SCARCE>(sums, w_z, delta, values);
             reduce(for_z, sums);
             if (!EARLY) {
                 clear(sums);
-                product(sums, w_y, delta, values);
+                product<SCARCE>(sums, w_y, delta, values);
                 reduce(for_y, sums);
             }
             const float kept_now = shared.inputs.get(turn, KEPT, i);
@@ -136,11 +165,13 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             float total_z = grad_z[i];
             float found = Update::adjoint(step, kept_now, before, for_z[0], total_y, total_z);
             if (!live) found = 0.f;
-            messenger(found, (i * BUFFERS + next) * BYTES, arrived + 8 * next);
-            if (valid[i]) grad_drive[at + i * between] = found;
-            if (EARLY) {
+            messenger(found, next + i * BUFFERS * BYTES, next_barriers + 16 * i);
+            if (valid[i]) at(grad_drive, n)[i * between] = found;
+            if (GATHERED) {
+                product<SCARCE>(gathered, w_y, delta, values);
+            } else if (EARLY) {
                 clear(sums);
-                product(sums, w_y, delta, values);
+                product<SCARCE>(sums, w_y, delta, values);
                 reduce(for_y, sums);
                 total_y += for_y[0];
             }
@@ -163,24 +194,29 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 grad_z[i] = total_z;
                 Update::carry(step, kept_now, grad_y[i], grad_z[i]);
             }
-            if (FOR_PARAMETERS && SPANS && for_spans && valid[i]) for_spans[at + i * between] = for_span;
+            if (FOR_PARAMETERS && SPANS && for_spans && valid[i]) at(for_spans, n)[i * between] = for_span;
             z[i] = before.z;
         }
-        ask(s + Inputs::AHEAD, at - Inputs::AHEAD * stride);
-        at -= stride;
+        if (GATHERED && s % GATHER == GATHER - 1) gather();
+        ask(s + Inputs::AHEAD);
+        const unsigned free = now, free_barriers = barriers;
+        now = next, next = after, after = free;
+        barriers = next_barriers, next_barriers = free_barriers;
     }
 
     // The products of the first step's delta, for the gradient of the initial state.
+    if (GATHERED) gather();
 #pragma unroll
     for (int i = 0; i < SETS; ++i) {
-        const unsigned b = i * BUFFERS + (unsigned)end % BUFFERS, delta = b * BYTES;
-        if (end > 0) barrier_wait(base + ARRIVED + 8 * b, (end - 1u) / BUFFERS % 2);
+        const unsigned delta = now + i * BUFFERS * BYTES;
+        barrier_wait(barriers + 16 * i, (end - 1u) / 2 % 2);
         clear(sums);
-        product(sums, w_z, delta, values);
+        product<SCARCE>(sums, w_z, delta, values);
         reduce(for_z, sums);
         clear(sums);
-        product(sums, w_y, delta, values);
+        product<SCARCE>(sums, w_y, delta, values);
         reduce(for_y, sums);
+        for_y[0] *= unscaled;
         if (!valid[i]) continue;
         const long long own = first_own + i * between;
         grad_state[own] = grad_y[i] + for_y[0];

@@ -38,18 +38,19 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const float* dts = parameters + group * hidden;
 
     const Update update(dts, groups * hidden, place.neuron, size);
-    Weights w_z;
-    FirstWeights w_y;
-    w_y.stored = reinterpret_cast<float4(*)[TILE][THREADS]>(memory);
-    load_forward(w_y, w_z, weight + group * STATES * hidden * hidden, EARLY ? dts : nullptr, size, place);
+    SplitWeights<HELD_OF_FIRST> w_y(0);
+    SplitWeights<HELD_OF_SECOND> w_z(QUADS - HELD_OF_FIRST);
+    Weights whole;
+    load_forward(w_y, whole, weight + group * STATES * hidden * hidden, EARLY ? dts : nullptr, size, place);
+    put(w_z, whole);
 
     const unsigned base = shared_address(memory + STORED_BYTES);
     const Messenger messenger(base, first_neuron, place);
     const Reader values(place);
     if (threadIdx.x == 0) {
-        for (int b = 0; b < SETS * 4; ++b) {
-            barrier_init(base + ARRIVED + 8 * b);
-            barrier_expect(base + ARRIVED + 8 * b, 2 * BYTES);
+        for (int i = 0; i < SETS; ++i) {
+            for (int b = 0; b < 2; ++b) barrier_init(base + ARRIVED + 32 * i + 8 * b);
+            barrier_expect(base + ARRIVED + 32 * i + 8, 2 * BYTES);
         }
         barrier_publish();
     }
@@ -84,39 +85,42 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     }
     const Update::Step fixed = update.at(1.f);
 
-    // One offset that moves, and not a pointer for each sequence: registers are scarce.
-    long long at = first_own;
-    auto ask = [&](int n, long long ahead) {
+    const Steps<false> at{first_own, (unsigned)(stride * sizeof(float))};
+    auto ask = [&](int n) {
         const int slot = n % Inputs::AHEAD;
+        const float* from = at(drive, n);
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
             const bool wanted = n < end && valid[i];
-            shared.inputs.ask(slot, 0, i, drive + ahead + i * between, wanted);
+            shared.inputs.ask(slot, 0, i, from + i * between, wanted);
             if (SPANS) shared.inputs.ask(slot, 1, i, timespans + n * rows + first_row + i * ROWS, wanted);
         }
         shared.inputs.asked();
     };
-    for (int n = 0; n < Inputs::AHEAD; ++n) ask(n, first_own + n * stride);
+    for (int n = 0; n < Inputs::AHEAD; ++n) ask(n);
     cluster_barrier();
 
     // Buffers of this step and of the next; `late` is that of y a step ago.
-    unsigned z_now = 0, z_next = BYTES, late = YS + (Y_BUFFERS - 1) * BYTES, y_now = YS, y_next = YS + BYTES;
+    unsigned z_now = base, z_next = z_now + BYTES;
+    unsigned y_now = base + YS, y_next = y_now + BYTES, late = y_now + (Y_BUFFERS - 1) * BYTES;
+    unsigned barriers = base + ARRIVED, next_barriers = barriers + 8;
+    unsigned thread = threadIdx.x;
+    keep(thread);
     for (int n = 0; n < end; ++n) {
         const int turn = n % Inputs::AHEAD;
         shared.inputs.wait();
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
-            const unsigned arrived = base + ARRIVED + 32 * i;
+            const unsigned arrived = barriers + 32 * i;
             Sums sums;
             clear(sums);
-            if (EARLY) product(sums, w_y, late + i * Y_BUFFERS * BYTES, values);
+            if (EARLY) product<SPANS>(sums, w_y, late + i * Y_BUFFERS * BYTES, values);
             settle(sums);
-            if (n > 0) {
-                barrier_wait(arrived + 8 * (n % 2), (n - 1u) / 2 % 2);
-                if (threadIdx.x == 0) barrier_expect(arrived + 8 * (n % 2), 2 * BYTES);
-            }
-            product(sums, w_z, z_now + i * Z_BUFFERS * BYTES, values);
-            if (!EARLY) product(sums, w_y, y_now + i * Y_BUFFERS * BYTES, values);
+            // At first of the phase before the barrier's first, which counts as over.
+            barrier_wait(arrived, (n - 1u) / 2 % 2);
+            if (thread == 0) barrier_expect(arrived, 2 * BYTES);
+            product<SPANS>(sums, w_z, z_now + i * Z_BUFFERS * BYTES, values);
+            if (!EARLY) product<SPANS>(sums, w_y, y_now + i * Y_BUFFERS * BYTES, values);
             float pre[1];
             reduce(pre, sums);
             const float span = SPANS ? shared.inputs.get(turn, SPANS, i) : 1.f;
@@ -125,19 +129,19 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
                 SPANS ? update.at(span) : fixed, pre[0] + shared.inputs.get(turn, 0, i), next_y, next_z);
             if (n < length[i]) y[i] = next_y, z[i] = next_z;
             if (n + 1 < end) {
-                const unsigned barrier = ARRIVED + 32 * i + 8 * ((n + 1) % 2);
-                messenger(z[i], z_next + i * Z_BUFFERS * BYTES, barrier);
-                messenger(y[i], y_next + i * Y_BUFFERS * BYTES, barrier);
+                messenger(z[i], z_next + i * Z_BUFFERS * BYTES, next_barriers + 32 * i);
+                messenger(y[i], y_next + i * Y_BUFFERS * BYTES, next_barriers + 32 * i);
             }
-            if (valid[i] && output) output[at + i * between] = y[i];
-            if (valid[i] && trail_z) trail_z[at + i * between] = z[i];
-            if (valid[i] && keep_trail) drive[at + i * between] = kept;
+            if (valid[i] && output) at(output, n)[i * between] = y[i];
+            if (valid[i] && trail_z) at(trail_z, n)[i * between] = z[i];
+            if (valid[i] && keep_trail) at(drive, n)[i * between] = kept;
         }
-        ask(n + Inputs::AHEAD, at + Inputs::AHEAD * stride);
-        at += stride;
+        ask(n + Inputs::AHEAD);
         const unsigned free_z = z_now, free_y = EARLY ? late : y_now;
         z_now = z_next, z_next = free_z;
         late = y_now, y_now = y_next, y_next = free_y;
+        const unsigned free_barriers = barriers;
+        barriers = next_barriers, next_barriers = free_barriers;
     }
 
 #pragma unroll

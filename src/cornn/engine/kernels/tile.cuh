@@ -49,6 +49,13 @@ struct Place {
 typedef float Weights[TILE][COLUMNS];
 typedef float Sums[TILE][ROWS];
 
+// A number on its way from device memory to shared memory. What is not wanted becomes 0, and its address is not touched.
+__device__ __forceinline__ void fetch(float* into, const float* from, bool wanted) {
+    const unsigned to = (unsigned)__cvta_generic_to_shared(into);
+    const int bytes = wanted ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
 // What a step needs of device memory is asked for AHEAD steps before and waits in shared memory, each thread's own.
 // Loads into registers would not do: the assembler gives all of them one scoreboard, and to wait for the oldest would
 // be to wait for the newest.
@@ -60,17 +67,32 @@ struct Ahead {
     __device__ __forceinline__ float get(int slot, int field, int i) const {
         return values[slot][field][i][threadIdx.x];
     }
-    // What is not wanted becomes 0, and its address is not touched.
     __device__ __forceinline__ void ask(int slot, int field, int i, const float* from, bool wanted) {
-        const unsigned to = (unsigned)__cvta_generic_to_shared(&values[slot][field][i][threadIdx.x]);
-        const int bytes = wanted ? 4 : 0;
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+        fetch(&values[slot][field][i][threadIdx.x], from, wanted);
     }
     // To be called once after the asking of each step.
     __device__ static __forceinline__ void asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-    // What was asked for AHEAD steps ago is there.
+    // What was asked for AHEAD steps ago is there; with LATER, what was asked for so many steps after that.
+    template <int LATER = 0>
     __device__ static __forceinline__ void wait() {
-        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1 - LATER) : "memory");
+    }
+};
+
+// The same for what all neurons of a sequence read alike: FIELDS numbers of each of the block's sequences, which lie one
+// after the other and are fetched once, each by one thread. If every lane fetched its own, 32 copies from one address
+// would take as long as copies from 32. Another thread's are there after `wait` and a barrier, and a slot may be asked for
+// again after the barrier behind the step that read it: one step later than a slot of a thread's own.
+template <int FIELDS>
+struct AheadForAll {
+    float values[Ahead<1>::AHEAD][ROWS][FIELDS];
+
+    __device__ __forceinline__ float get(int slot, int sequence, int field) const {
+        return values[slot][sequence][field];
+    }
+    // `from` is this thread's number, which is `wanted` if its step and its sequence are there.
+    __device__ __forceinline__ void ask(int slot, const float* from, bool wanted) {
+        if (threadIdx.x < ROWS * FIELDS) fetch(&values[slot][0][0] + threadIdx.x, from, wanted);
     }
 };
 

@@ -1,0 +1,142 @@
+"""The cluster kernels, run on a CPU by an emulation of a cluster of blocks, against the portable backend.
+
+What it can find besides what test_block_emulated.py can: messages that go astray, barriers that wait for the wrong
+phase, buffers that are overwritten while somebody still reads them.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from test_block_emulated import INSTRUCTIONS, assert_near
+from test_tensor_emulated import CALLS, COMPILER, HEADERS, arguments, guarded, pytestmark, untouched  # noqa: F401
+
+from cornn.engine import portable
+from cornn.engine.cuda import _macros, _update_macros
+from cornn.engine.layout import plan
+from cornn.engine.nvrtc import KERNELS
+
+ENTRY = """
+extern "C" void run(int clusters, void** pointers, const long long* numbers) {{
+    run_blocks(clusters, ALL_THREADS, [&] {{ {call}; }});
+}}
+"""
+
+# What stands where an instruction of a GPU stands, as there; functions whose body is one have it written anew.
+CLUSTER_INSTRUCTIONS = {
+    **INSTRUCTIONS,
+    r"extern __shared__ .*memory\[\];": "",
+    r'asm\("mov.u32 %0, %%cluster_ctarank[^;]*;[^;]*;': "rank = this_rank();",
+    r'asm\("mapa[^;]*;[^;]*;': "remote = address + ((rank + 1) << 24);",
+    r'asm volatile\("barrier.cluster[^"]*"[^;]*;': "emulated_cluster_barrier();",
+    r'asm volatile\("mbarrier.init[^;]*;[^;]*;': "emulated_init(barrier);",
+    r'asm volatile\("fence.mbarrier_init[^;]*;[^;]*;': ";",
+    r'asm volatile\("mbarrier.arrive[^;]*;[^;]*;': "emulated_expect(barrier, bytes);",
+    r'asm volatile\(\s*"\{(.|\n)*?try_wait(.|\n)*?"memory"\);': "emulated_wait(barrier, parity);",
+    r'asm volatile\(\s*"st.async[^;]*;[^;]*;': "emulated_send(address, v, barrier);",
+    r'asm volatile\("ld.shared[^;]*;[^;]*;': "std::memcpy(&v, at_address(from), 16);",
+    r'asm\("" :[^;]*;': ";",
+}
+
+
+def built(folder: Path, direction: str, macros: dict[str, object], threads: int) -> ctypes.CDLL:
+    """The kernel's own source, with the emulation in place of the instructions of a GPU."""
+    for name in ("emulated.h", "emulated_cluster.h"):
+        shutil.copy(Path(__file__).with_name(name), folder)
+    for name in (*HEADERS, "tile.cuh", "cluster.cuh", f"cluster_{direction}.cu"):
+        text = (KERNELS / name).read_text(encoding="utf8")
+        for pattern, replacement in CLUSTER_INSTRUCTIONS.items():
+            text = re.sub(pattern, replacement, text)
+        assert "asm" not in text.replace("assembler", "")
+        (folder / name).write_text(text, encoding="utf8")
+    entry = folder / f"{direction}.cpp"
+    source = f'#include "emulated_cluster.h"\n#include "cluster_{direction}.cu"\n'
+    entry.write_text(source + ENTRY.format(call=CALLS[direction]), encoding="utf8")
+    library = folder / f"{direction}.so"
+    options = [f"-D{name}={value}" for name, value in {**macros, "COUNT_OF_THREADS": threads}.items()]
+    command = [
+        COMPILER,
+        "-std=c++17",
+        "-O1",
+        "-w",
+        "-shared",
+        "-fPIC",
+        "-fno-gnu-unique",
+        *options,
+        str(entry),
+        "-o",
+        str(library),
+    ]
+    subprocess.run([str(part) for part in command], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def call(library, layout, groups, batch, tensors, numbers) -> None:
+    pointers = (ctypes.c_void_p * len(tensors))(*(None if x is None else x.data_ptr() for x in tensors))
+    values = (ctypes.c_longlong * len(numbers))(*numbers)
+    library.run(layout.blocks(groups, batch) // layout.cluster, pointers, values)
+    assert all(untouched(x) for x in tensors if x is not None and x.is_floating_point())
+
+
+# update, steps, groups, batch, hidden, spans, ragged, gradients of the parameters
+CASES = [
+    ("cornn/explicit/tanh", 18, 1, 4, 256, False, False, False),
+    ("cornn/implicit/tanh", 7, 2, 5, 201, False, True, False),
+    ("cornn/implicit/tanh", 5, 1, 3, 129, True, True, True),
+    ("cornn/explicit/duffing", 6, 1, 4, 190, False, True, True),
+    ("cornn/explicit/tanh", 6, 1, 7, 512, False, True, False),
+    ("cornn/explicit/tanh", 3, 1, 3, 383, True, False, True),
+    ("cornn/implicit/tanh", 1, 1, 1, 300, False, False, True),
+]
+
+
+@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "spans", "ragged", "for_parameters"), CASES)
+def test_the_kernels_do_what_the_portable_loop_does(
+    tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters
+):
+    layout = plan(hidden, groups, batch, 132)
+    macros = _macros(layout, _update_macros(update, spans))
+    given, (grad_output, grad_last) = arguments(steps, groups, batch, hidden, spans, ragged)
+    drive, lengths = given.pop("drive"), given.pop("lengths")
+    names = ("state", "weight", "parameters", "timespans")
+    sequence, sizes = drive.shape, [steps, groups, batch, hidden]
+
+    trail = torch.stack((torch.full(sequence, torch.nan), drive))
+    wanted_trail = trail.double()
+    fixed = *(None if given[name] is None else given[name].double() for name in names), lengths
+    wanted = portable.forward(wanted_trail, *fixed, update=update, every=True, keep=True)
+    trail, output = guarded(trail), guarded(torch.full(sequence, torch.nan))
+    last = guarded(torch.full(given["state"].shape, torch.nan))
+    fixed_here = *(None if given[name] is None else guarded(given[name]) for name in names), lengths
+    tensors = [trail[1], trail[0], output, last, *fixed_here]
+    call(built(tmp_path, "forward", macros, layout.threads), layout, groups, batch, tensors, [1, *sizes])
+    assert_near(output, wanted[0], "output")
+    assert_near(last, wanted[1], "last")
+
+    gradients = portable.backward(
+        grad_output.double(),
+        grad_last.double(),
+        wanted[0],
+        wanted_trail,
+        *fixed,
+        update=update,
+        need_parameters=True,
+        need_timespans=spans,
+    )
+    grad_drive, grad_state = (guarded(torch.full(shape, torch.nan)) for shape in (sequence, last.shape))
+    terms = guarded(torch.full((3, *sequence[1:]), torch.nan)) if for_parameters else None
+    for_spans = guarded(torch.full(sequence, torch.nan)) if for_parameters and spans else None
+    tensors = [guarded(grad_output), guarded(grad_last), trail[1], trail[0], output, *fixed_here]
+    tensors += [grad_drive, grad_state, terms, for_spans]
+    macros["FOR_PARAMETERS"] = int(for_parameters)
+    call(built(tmp_path, "backward", macros, layout.threads), layout, groups, batch, tensors, sizes)
+    assert_near(grad_drive, gradients.drive, "gradient of the drive")
+    assert_near(grad_state, gradients.state, "gradient of the state")
+    if terms is not None:
+        assert_near(terms.sum(-2), gradients.parameters, "gradients of the parameters")
+    if for_spans is not None:
+        assert_near(for_spans.sum(-1), gradients.timespans, "gradients of the timespans")
