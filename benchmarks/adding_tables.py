@@ -36,8 +36,9 @@ def _runs() -> dict[tuple, list[dict]]:
     """Recipe, length, neurons, machine -> the runs of all seeds."""
     found: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
-        config, machine = record["config"], record["result"]["machine"]
-        where = machine.get("gpu") or f"CPU, {machine['threads']} threads"
+        config, result = record["config"], record["result"]
+        on_gpu = result["device"].startswith("cuda")
+        where = result["machine"]["gpu"] if on_gpu else f"CPU, {result['machine']['threads']} threads"
         key = (config["recipe"], config["task"]["length"], config["settings"]["hidden_size"], where)
         found.setdefault(key, []).append(record)
     # By recipe, then by length.

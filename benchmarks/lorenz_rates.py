@@ -1,6 +1,7 @@
 """The learning rate of Lorenz-96, chosen by validation alike for coRNN and the LSTM: one grid, one budget, one seed.
 
 python benchmarks/lorenz_rates.py --json results/lorenz96-rates.json
+python benchmarks/lorenz_rates.py --force 0.9 --json results/lorenz96-rates-0.9.json
 """
 
 import argparse
@@ -21,12 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--force", type=float, default=8.0)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     options = parser.parse_args()
     rows = []
-    for model, size in MODELS.items():
+    for model in options.models:
         for rate in RATES:
-            changes = {"model": model, "hidden_size": size, "learning_rate": rate, "epochs": EPOCHS}
-            config = usual(Lorenz96(force=8.0), device=options.device, **changes)
+            changes = {"model": model, "hidden_size": MODELS[model], "learning_rate": rate, "epochs": EPOCHS}
+            config = usual(Lorenz96(force=options.force), device=options.device, **changes)
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     validation = fit(config, Path(folder) / "run").result["validation"]
@@ -34,7 +37,7 @@ def main() -> None:
                     validation = None
             rows.append({**changes, "validation": validation})
             print(rows[-1], flush=True)
-    content = {"task": "lorenz96, F = 8", "rows": rows, "machine": machine(), "commit": commit()}
+    content = {"task": f"lorenz96, F = {options.force:g}", "rows": rows, "machine": machine(), "commit": commit()}
     if options.json:
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cornn.report import records
-from cornn.runs import Run, commit, machine
+from cornn.runs import Run, commit, device_for, machine
 from cornn.tasks import HAR2, IMDB, Adding, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
 from cornn.training import (
     Train,
@@ -171,7 +171,8 @@ def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> lis
     for seed in set(seeds) - finished:
         config = as_dictionary(replace(planned.config, seed=seed))
         why = failure or "it diverged: the loss or the weights became infinite or NaN"
-        content = {"config": config, "result": {"failed": why, "machine": machine(), "commit": commit()}, "curve": {}}
+        where = {"machine": machine(), "device": device_for(planned.config.device), "commit": commit()}
+        content = {"config": config, "result": {"failed": why, **where}, "curve": {}}
         written.append(records.write(content, results))
     return written
 

@@ -20,11 +20,23 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
 
-__all__ = ["Run", "commit", "create", "machine", "open_run", "read_json", "save_checkpoints", "write_json"]
+__all__ = [
+    "Run",
+    "commit",
+    "create",
+    "device_for",
+    "machine",
+    "open_run",
+    "ran_on",
+    "read_json",
+    "save_checkpoints",
+    "write_json",
+]
 
 
 @dataclass(frozen=True)
@@ -149,6 +161,17 @@ def machine() -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "gpu": gpu,
     }
+
+
+def device_for(asked: str) -> str:
+    """cpu or cuda, for a `--device` that may be auto."""
+    return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def ran_on(result: Mapping[str, Any]) -> str:
+    """Where something was computed, in a word: its `machine` may have a GPU that its `device` did not use."""
+    on_gpu = result["device"].startswith("cuda")
+    return result["machine"]["gpu"].removeprefix("NVIDIA ") if on_gpu else "CPU"
 
 
 def commit() -> str | None:

@@ -131,16 +131,15 @@ def _record(contest: Contest, folder: Path, results: Path) -> Path | None:
     if not found:
         return None
     outcomes = [one for row in found for one in (*row.trials, *row.finals)]
-    where = {(str(one["machine"]), one["commit"], one["workers"]): one for one in outcomes}
+    about = ("machine", "device", "commit", "version", "workers")
+    where = {(str(one["machine"]), one["device"], one["commit"], one["workers"]): one for one in outcomes}
     content = {
         "contest": contest.name,
         **contest.about,
         "metric": outcomes[0]["metric"],
         "better": outcomes[0]["better"],
         "solved": next((one["solved"] for one in outcomes if "solved" in one), None),
-        "machines": [
-            {name: one[name] for name in ("machine", "commit", "version", "workers")} for one in where.values()
-        ],
+        "machines": [{name: one[name] for name in about} for one in where.values()],
         "models": {row.entrant: _entry(row) for row in found},
     }
     path = results / "compare" / f"{contest.name}.json"

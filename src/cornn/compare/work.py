@@ -16,7 +16,7 @@ from cornn import __version__, training
 from cornn.compare.contests import Contest
 from cornn.compare.jobs import Job, claimed, expected_seconds, open_jobs
 from cornn.report import records
-from cornn.runs import Run, commit, machine, write_json
+from cornn.runs import Run, commit, device_for, machine, write_json
 from cornn.tasks import Task
 from cornn.training import Diverged, Train
 
@@ -74,7 +74,8 @@ def _took(job: Job, place: Place) -> bool:
         except Exception as error:
             path.with_suffix(".broken").write_text(f"{type(error).__name__}: {error}\n", encoding="utf8")
             raise
-        about = {"version": __version__, "commit": commit(), "machine": machine(), "workers": place.workers}
+        about = {"version": __version__, "commit": commit(), "workers": place.workers}
+        about |= {"machine": machine(), "device": device_for(place.device)}
         write_json(path, {"trial": job.trial, "seed": job.seed, **outcome, **about}, indent=None)
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
     # What a job leaves on a GPU goes before the next one comes.

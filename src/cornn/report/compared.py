@@ -7,7 +7,7 @@ from typing import Any
 
 from cornn.paper import PUBLISHED, Published
 from cornn.report.tables import NAMES
-from cornn.runs import read_json
+from cornn.runs import ran_on, read_json
 
 __all__ = ["Compared", "Standing", "read", "title"]
 
@@ -111,7 +111,7 @@ class Compared:
         """What every model was given, in words."""
         record, unit = self.record, self.record["unit"]
         most = f"{record['final']:,} {unit}" + (" at the most" if unit == "steps" else "")
-        where = {(one["machine"].get("gpu") or "CPU").removeprefix("NVIDIA ") for one in record["machines"]}
+        where = {ran_on(one) for one in record["machines"]}
         workers = sorted({one["workers"] for one in record["machines"]})
         together = " or ".join(map(str, workers)) + " at once" if workers != [1] else "one after another"
         return (

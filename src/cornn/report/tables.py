@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cornn.paper import PUBLISHED, RECIPES, Published
 from cornn.report import records
+from cornn.runs import ran_on
 
 __all__ = ["NAMES", "Reached", "Row", "reached", "rows"]
 
@@ -73,8 +74,7 @@ class Reached:
         """Of a run, and where."""
         result = self.records[0]["result"]
         together = f" for {result['side_by_side']} at once" if result["side_by_side"] > 1 else ""
-        where = (result["machine"].get("gpu") or "CPU").removeprefix("NVIDIA ")
-        return f"{result['seconds']:.0f} s{together}, {where}"
+        return f"{result['seconds']:.0f} s{together}, {ran_on(result)}"
 
     @property
     def case(self) -> str:
@@ -100,7 +100,7 @@ def reached(results: Path, task: str) -> list[Reached]:
                 config.get("model", "cornn"),
                 config["settings"]["hidden_size"],
                 records.changed_options(config),
-                _other_recipe(task, config["recipe"]) | records.changed_settings(config),
+                _other_recipe(task, config["recipe"]) | records.changed_settings(config) | _watched(config),
                 ended,
                 len(group) - len(ended),
             )
@@ -112,6 +112,11 @@ def _other_recipe(task: str, recipe: str) -> dict[str, str]:
     """A recipe of another origin than the task's first, which has to be named; paper-128 is of the same as paper."""
     origin, first = (name.split("-")[0] for name in (recipe, next(iter(RECIPES[task]))))
     return {} if origin == first else {"recipe": recipe}
+
+
+def _watched(config: dict) -> dict[str, str]:
+    """Trained like the others, with the theory's hypotheses looked at on the way: no seed more of the same."""
+    return {"theory": "recorded"} if config.get("theory") else {}
 
 
 @dataclass(frozen=True)
