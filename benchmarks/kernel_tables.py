@@ -21,6 +21,42 @@ def loops() -> str:
     return "\n".join(lines)
 
 
+# What it is there for -> how a kernel's name begins; the products are those that BLAS makes.
+_STEP = {
+    "recurrence, forward": ("forward",),
+    "recurrence, backward": ("backward",),
+    "products: gradients of the weights, and the head": ("void cutlass", "sm80_xmma", "void cublas", "void sgemm"),
+    "optimiser": ("adam",),
+}
+
+
+def step() -> str:
+    """What a training step is made of, and the epoch beside the bare pass."""
+    content = json.loads((RESULTS / "step-cuda.json").read_text(encoding="utf8"))
+    speed = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    bare = next(row for row in speed["times"] if (row["steps"], row["batch"], row["hidden"]) == (784, 120, 128))
+    left = content["kernels"]
+    lines = ["| part of a step | kernels | µs |", "| --- | ---: | ---: |"]
+    for part, names in _STEP.items():
+        own = [row for row in left if row["kernel"].startswith(names)]
+        left = [row for row in left if row not in own]
+        lines.append(f"| {part} | {sum(row['count'] for row in own):.0f} | {sum(row['us'] for row in own):.0f} |")
+    rest = content["step_us"] - sum(row["us"] for row in content["kernels"])
+    lines.append(
+        f"| the rest: batch, start, loss | {sum(row['count'] for row in left):.0f} | {sum(r['us'] for r in left):.0f} |"
+    )
+    lines.append(f"| between kernels | | {rest:.0f} |")
+    lines.append(f"| the whole step | | {content['step_us']:.0f} |")
+    epoch, steps = min(content["epochs"]), 475
+    ratio = epoch / (steps * bare["both_graph"] / 1e3)
+    lines += [
+        "",
+        f"An epoch of {steps} steps, with its evaluation, takes {epoch:.3f} s, {ratio:.2f} times the bare forward and "
+        f"backward pass of as many batches ({bare['both_graph']:.3f} ms each).",
+    ]
+    return "\n".join(lines)
+
+
 def tensor_cores() -> str:
     """Exact fp32 beside tf32 and bfloat16 on tensor cores."""
     content = json.loads((RESULTS / "speed-tensor.json").read_text(encoding="utf8"))
@@ -58,4 +94,4 @@ def speed_stream() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"loops": loops, "tensor-cores": tensor_cores, "speed-stream": speed_stream}
+TABLES = {"loops": loops, "step": step, "tensor-cores": tensor_cores, "speed-stream": speed_stream}

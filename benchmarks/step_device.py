@@ -1,0 +1,92 @@
+"""What a training step of psMNIST with 128 neurons takes on a GPU: kernel by kernel, and an epoch as a whole.
+
+python benchmarks/step_device.py [--data FOLDER] [--json results/step-cuda.json]
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from cornn import training
+from cornn.precision import exact
+from cornn.runs import commit, machine
+from cornn.tasks import PermutedMNIST
+from cornn.training.steps import Group, Member
+from cornn.training.trainee import prepare
+
+RECIPE = "paper-128"
+WARM_UP, TIMED, PROFILED = 20, 200, 5  # steps
+EPOCHS = 4
+
+
+def step_times(data: str | None) -> dict:
+    """Microseconds of a step in all, and of each of its kernels."""
+    config = training.usual(PermutedMNIST(), RECIPE, device="cuda", data=data)
+    fabric = training.connect(config)
+    one = prepare(config, fabric)
+    group = Group([Member(one.model, one.task, one.training, config.settings, one.plan, one.random)], fabric)
+
+    def steps(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            group.step(number)
+
+    with exact():
+        group.order(0, one.plan.order(config.seed, 1))
+        steps(1, WARM_UP)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        steps(1 + WARM_UP, TIMED)
+        end.record()
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+            steps(1 + WARM_UP + TIMED, PROFILED)
+            torch.cuda.synchronize()
+    kernels: dict[str, list[float]] = defaultdict(list)
+    for event in seen.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith(("aten::", "cuda")):
+            kernels[event.name].append(event.time_range.elapsed_us())
+    rows = [
+        {"kernel": name[:80], "count": len(us) / PROFILED, "us": sum(us) / PROFILED} for name, us in kernels.items()
+    ]
+    rows.sort(key=lambda row: -row["us"])
+    return {"step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
+
+
+def epoch_seconds(data: str | None) -> list[float]:
+    """Of each epoch but the first, with its evaluation."""
+    marks = []
+
+    def watch(progress: training.Progress) -> None:
+        if progress.evaluations:
+            marks.append(time.perf_counter())
+
+    changes = {"epochs": EPOCHS, "schedule": "constant", "drop_after": 0}
+    config = training.usual(PermutedMNIST(), RECIPE, device="cuda", data=data, **changes)
+    with tempfile.TemporaryDirectory() as folder:
+        training.fit(config, Path(folder) / "run", watch)
+    return [later - before for before, later in pairwise(marks)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    content = {"task": "psmnist", "recipe": RECIPE, **step_times(options.data), "epochs": epoch_seconds(options.data)}
+    for row in content["kernels"]:
+        print(f"{row['us']:8.2f} us x{row['count']:4.1f}  {row['kernel']}")
+    print(f"{content['step_us']:.1f} us a step; epochs of {', '.join(f'{span:.4f} s' for span in content['epochs'])}")
+    if options.json:
+        content |= {"machine": machine(), "commit": commit()}
+        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()
