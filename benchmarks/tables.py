@@ -12,6 +12,7 @@ from pathlib import Path
 
 from adding_tables import TABLES as ADDING
 from archive_tables import TABLES as ARCHIVE
+from better_tables import TABLES as BETTER
 from choosing_tables import TABLES as CHOOSING
 from kernel_tables import TABLES as KERNELS
 from microcontroller_tables import TABLES as MICROCONTROLLER
@@ -219,6 +220,7 @@ TABLES = {
     "speed-against": speed_against,
     **ADDING,
     **ARCHIVE,
+    **BETTER,
     **CHOOSING,
     **KERNELS,
     **MICROCONTROLLER,
