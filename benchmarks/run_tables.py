@@ -19,14 +19,37 @@ def runs() -> str:
             ours, theirs = row.ours, row.published
             if ours is None:
                 continue
-            deviation = "" if ours.deviation is None else f" ± {ours.number(ours.deviation)}"
             mean = "" if theirs is None or theirs.mean is None else f"; {theirs.mean:g} ± {theirs.deviation:g}"
             lines.append(
                 f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} "
-                f"| {ours.number(ours.mean)}{deviation} | {ours.number(ours.best)} | {len(ours.tests)} "
+                f"| {_mean(ours)} | {ours.number(ours.best)} | {len(ours.tests)} "
                 f"| {'-' if theirs is None else f'{theirs.figure:g}{mean}'} | {ours.parameters:,} | {ours.time} |"
             )
     return "\n".join(lines)
 
 
-TABLES = {"runs": runs}
+def variants() -> str:
+    """Runs that differ from the paper's in the damping or in what is trained, beside those that do not."""
+    lines = [
+        "| task | model | changed | test, mean ± deviation | seeds | unchanged |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+    ]
+    for task in TASKS:
+        found = [one for one in tables.reached(RESULTS, task) if one.records]
+        for one in found:
+            if not one.settings or not one.settings.keys() <= {"damping", "trainable"}:
+                continue
+            same = (one.model, one.units, one.options)
+            plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == same)
+            lines.append(
+                f"| {task} | {tables.NAMES.get(one.model, one.model)}-{one.units} | {one.case} | {_mean(one)} "
+                f"| {len(one.tests)} | {_mean(plain)} |"
+            )
+    return "\n".join(lines)
+
+
+def _mean(one: tables.Reached) -> str:
+    return one.number(one.mean) + ("" if one.deviation is None else f" ± {one.number(one.deviation)}")
+
+
+TABLES = {"runs": runs, "variants": variants}

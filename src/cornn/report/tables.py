@@ -79,10 +79,15 @@ class Reached:
     @property
     def case(self) -> str:
         """What is not as usual, in words."""
-        return ", ".join(f"{name} {value}" for name, value in (self.options | self.settings).items())
+        changed = self.options | self.settings
+        return ", ".join(f"{name} {_words(value)}" for name, value in changed.items())
 
     def number(self, value: float) -> str:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
+
+
+def _words(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def reached(results: Path, task: str) -> list[Reached]:
