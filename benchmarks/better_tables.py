@@ -66,17 +66,18 @@ def aims() -> str:
 
 
 def har2_search() -> str:
-    """Variants of HAR-2's recipe by their validation; two seeds, 100 epochs."""
-    variants: dict[str, list[float]] = {}
+    """Variants of HAR-2's recipe by their validation, of 100 epochs."""
+    variants: dict[tuple[int, str], list[float]] = {}
     for record in records.read(RESULTS / "search", "har2"):
         config = record["config"]
         changed = records.changed_settings(config) | records.changed_options(config)
         words = [f"{name} {value}" for name, value in changed.items() if name not in (*WINDOWS, "epochs")]
-        variants.setdefault(", ".join(words) or "the paper's", []).append(record["result"]["validation"])
-    lines = ["| changed | validation, mean | each seed |", "| --- | ---: | ---: |"]
-    for words, found in sorted(variants.items(), key=lambda item: -statistics.fmean(item[1])):
+        key = config["settings"]["hidden_size"], ", ".join(words) or "the paper's"
+        variants.setdefault(key, []).append(record["result"]["validation"])
+    lines = ["| neurons | changed | validation, mean | each seed |", "| ---: | --- | ---: | ---: |"]
+    for (units, words), found in sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1]))):
         each = ", ".join(f"{value:.2f}" for value in sorted(found))
-        lines.append(f"| {words} | {statistics.fmean(found):.2f} | {each} |")
+        lines.append(f"| {units} | {words} | {statistics.fmean(found):.2f} | {each} |")
     return "\n".join(lines)
 
 

@@ -2,22 +2,11 @@
 #pragma once
 #define BF16 0
 #include "emulated.h"
+#include "emulated_bits.h"
 
 #undef __shared__
 #define __shared__ static
 #define __cvta_generic_to_shared(pointer) ((size_t)(pointer))
-
-inline float __uint_as_float(unsigned bits) {
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-
-inline unsigned __float_as_uint(float value) {
-    unsigned bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
-}
 
 // A warp waits for its lanes at a multiply-add: one of nothing, around which they show each other their values. Two slots
 // take turns, since a lane may be at its next exchange before another one has read.

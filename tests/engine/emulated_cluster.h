@@ -1,6 +1,7 @@
 // What the cluster kernels need of a GPU besides emulated.h: blocks that run together, each with its shared memory,
 // barriers that count bytes, and stores to another block. All threads of a cluster are one block of emulated.h.
 #pragma once
+#include "emulated_bits.h"
 #define BF16 0
 #include "emulated.h"
 #define __cluster_dims__(...)
@@ -81,16 +82,6 @@ inline float __shfl_sync(unsigned, float value, int lane) {
 }
 inline float __shfl_xor_sync(unsigned all, float value, int mask) {
     return __shfl_sync(all, value, threadIdx.x % 32 ^ mask);
-}
-inline float __uint_as_float(unsigned bits) {
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-inline unsigned __float_as_uint(float value) {
-    unsigned bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
 }
 
 #define __cvta_generic_to_shared(pointer) ((size_t)(pointer) - (size_t)this_memory())

@@ -40,7 +40,7 @@ INPUT_MAP = "".join(f", (const float*)pointers[{i}]" for i in range(9, 12))
 
 def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDLL:
     """The kernel's own source, with the emulation in place of the instructions of a GPU."""
-    for name in ("emulated.h", "emulated_block.h"):
+    for name in ("emulated.h", "emulated_bits.h", "emulated_block.h"):
         shutil.copy(Path(__file__).with_name(name), folder)
     for name in (*HEADERS, "tile.cuh", f"block_{direction}.cu"):
         text = (KERNELS / name).read_text(encoding="utf8")

@@ -45,7 +45,7 @@ CLUSTER_INSTRUCTIONS = {
 
 def built(folder: Path, direction: str, macros: dict[str, object], threads: int) -> ctypes.CDLL:
     """The kernel's own source, with the emulation in place of the instructions of a GPU."""
-    for name in ("emulated.h", "emulated_cluster.h"):
+    for name in ("emulated.h", "emulated_bits.h", "emulated_cluster.h"):
         shutil.copy(Path(__file__).with_name(name), folder)
     for name in (*HEADERS, "tile.cuh", "cluster.cuh", f"cluster_{direction}.cu"):
         text = (KERNELS / name).read_text(encoding="utf8")

@@ -1,7 +1,6 @@
 """Training images and signals that are changed anew at every presentation; nothing else is."""
 
 import pytest
-import tiny
 import torch
 
 from cornn.seeds import generator
@@ -18,18 +17,6 @@ CHANGED = {
     "har2": (HAR2(), {"jitter": 0.1}),
     "imdb": (IMDB(validation=5), {"drop_words": 0.3}),
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        tiny.write_mnist(place, patch)
-        tiny.write_cifar10(place, patch)
-        tiny.write_har(place)
-        tiny.write_imdb(place)
-        tiny.write_glove(place)
-        yield place
 
 
 def whole(part, random):
@@ -70,9 +57,9 @@ def test_jitter_has_its_deviation():
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_training_changes_at_every_presentation_and_validation_and_test_do_not(folder, name):
+def test_training_changes_at_every_presentation_and_validation_and_test_do_not(everything, name):
     plain, options = CHANGED[name]
-    task, before = type(plain)(**{**vars(plain), **options}).load(0, folder), plain.load(0, folder)
+    task, before = type(plain)(**{**vars(plain), **options}).load(0, everything), plain.load(0, everything)
     random = generator(0, "x")
     first, second = whole(task.training, random), whole(task.training, random)
     assert not torch.equal(first.input, second.input)
@@ -85,12 +72,12 @@ def test_training_changes_at_every_presentation_and_validation_and_test_do_not(f
     assert len(task.notes) == len(before.notes) + 1
 
 
-def test_a_permuted_image_is_moved_before_it_is_permuted(folder):
-    permuted = whole(PermutedMNIST(validation=5, shift=2).load(0, folder).training, generator(0, "x")).input
+def test_a_permuted_image_is_moved_before_it_is_permuted(everything):
+    permuted = whole(PermutedMNIST(validation=5, shift=2).load(0, everything).training, generator(0, "x")).input
     back = torch.empty_like(permuted)
     back[permutation(12008)] = permuted
     still = back[:, :, 0].t().view(-1, 28, 28)
-    originals = whole(PermutedMNIST(validation=5).load(0, folder).training, generator(0, "x")).input
+    originals = whole(PermutedMNIST(validation=5).load(0, everything).training, generator(0, "x")).input
     straight = torch.empty_like(originals)
     straight[permutation(12008)] = originals
     for got, image in zip(still, straight[:, :, 0].t().view(-1, 28, 28), strict=True):
@@ -100,9 +87,9 @@ def test_a_permuted_image_is_moved_before_it_is_permuted(folder):
         assert any(torch.equal(one, got) for one in possible)
 
 
-def test_dropped_words_are_a_share_and_no_padding(folder):
-    part = IMDB(validation=5, drop_words=0.5).load(0, folder).training
-    before = whole(IMDB(validation=5).load(0, folder).training, generator(0, "x")).input
+def test_dropped_words_are_a_share_and_no_padding(everything):
+    part = IMDB(validation=5, drop_words=0.5).load(0, everything).training
+    before = whole(IMDB(validation=5).load(0, everything).training, generator(0, "x")).input
     now = whole(part, generator(0, "x")).input
     assert torch.equal(now == PADDING, before == PADDING)
     assert torch.all((now == before) | (now == UNKNOWN))
@@ -113,6 +100,6 @@ def test_dropped_words_are_a_share_and_no_padding(folder):
 @pytest.mark.parametrize(
     "options", [SequentialMNIST(shift=-1), NoisyCIFAR10(shift=-1), HAR2(jitter=-0.1), IMDB(drop_words=1.0)]
 )
-def test_impossible_amounts(folder, options):
+def test_impossible_amounts(everything, options):
     with pytest.raises(ValueError, match="must"):
-        options.load(0, folder)
+        options.load(0, everything)

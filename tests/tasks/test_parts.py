@@ -1,7 +1,6 @@
 """What all tasks have in common."""
 
 import pytest
-import tiny
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
@@ -24,22 +23,9 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """All data sets in one folder."""
-    place = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        tiny.write_mnist(place, patch)
-        tiny.write_cifar10(place, patch)
-        tiny.write_har(place)
-        tiny.write_imdb(place)
-        tiny.write_glove(place)
-        yield place
-
-
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_task_is_as_it_says(folder, name):
-    task = OPTIONS[name].load(0, folder)
+def test_a_task_is_as_it_says(everything, name):
+    task = OPTIONS[name].load(0, everything)
     assert task.name == name.split(",")[0]
     assert type(OPTIONS[name]) is TASKS[task.name]
     assert len(task.input_mean) == task.inputs
@@ -62,8 +48,8 @@ def test_a_task_is_as_it_says(folder, name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_same_seed_gives_the_same_task(folder, name):
-    first, second = (OPTIONS[name].load(3, folder) for _ in range(2))
+def test_the_same_seed_gives_the_same_task(everything, name):
+    first, second = (OPTIONS[name].load(3, everything) for _ in range(2))
     assert first.input_mean == second.input_mean
     assert first.trivial == second.trivial
     for one, other in zip((first.training, first.validation), (second.training, second.validation), strict=True):
@@ -72,9 +58,9 @@ def test_the_same_seed_gives_the_same_task(folder, name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_batch_is_made_without_the_host_unless_its_length_is_not_known(folder, name):
+def test_a_batch_is_made_without_the_host_unless_its_length_is_not_known(everything, name):
     """A CUDA graph can hold nothing that asks for the value of a tensor; neither can a tensor without values."""
-    task = OPTIONS[name].load(0, folder)
+    task = OPTIONS[name].load(0, everything)
     for part in (task.training, task.validation, task.test()):
         mode = FakeTensorMode()
         rows = {key: mode.from_tensor(tensor[:3]) for key, tensor in part.rows.items()}

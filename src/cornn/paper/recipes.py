@@ -105,7 +105,6 @@ SMNIST = Recipe(
 )
 PSMNIST = replace(SMNIST, learning_rate=5.4e-3, dt=0.076, gamma=0.4, epsilon=8.0, keep="best")
 HAR2 = Recipe(hidden_size=64, batch_size=64, learning_rate=1.7e-2, dt=0.1, gamma=0.2, epsilon=6.4, epochs=250)
-HAR2_BETTER = replace(HAR2, learning_rate=6e-3, epochs=100, schedule="cosine", clip=1.0)
 SMNIST_128 = replace(SMNIST, hidden_size=128, learning_rate=3.5e-3, dt=0.053, gamma=1.7, epsilon=4.0)
 PSMNIST_128 = replace(PSMNIST, hidden_size=128, learning_rate=3.7e-3, dt=0.083, gamma=0.13, epsilon=4.1)
 
@@ -171,8 +170,7 @@ RECIPES = {
         "paper": HAR2,
         "paper-tiny": replace(HAR2, hidden_size=20),
         "memory": _with_memory(HAR2),
-        "better": HAR2_BETTER,
-        "better-tiny": replace(HAR2_BETTER, hidden_size=20),
+        "better": replace(HAR2, learning_rate=6e-3, epochs=100, schedule="cosine", clip=1.0),
     },
     "imdb": {
         "paper": Recipe(
@@ -216,7 +214,6 @@ SOURCES = {
         "paper-tiny": "20 neurons, tab:hyperparameters_rounded of the paper",
         "memory": _MEMORY,
         "better": "ours: 64 neurons and the paper's constants, the rest by validation (docs/better.md)",
-        "better-tiny": "ours: 20 neurons, otherwise as better",
     },
     "imdb": {"paper": "tab:hyperparameters_rounded of the paper, weights started as in its code"},
     "lorenz96": {
