@@ -1,0 +1,50 @@
+"""What a second thread adds, block by block over a minute: a virtual machine's second processor may be half of its first.
+
+python benchmarks/two_threads.py [--json results/two-threads.json]
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+import torch
+
+from cornn.bench.cases import CASES
+from cornn.bench.measure import passes, seconds
+from cornn.layers import CoRNN
+from cornn.runs import commit, machine
+
+NAMES = ("har2-64", "adding-500")
+BLOCKS, BLOCK_SECONDS = 40, 0.25
+
+
+def block(call, threads: int) -> float:
+    """Median seconds of the calls of a quarter of a second with so many threads."""
+    torch.set_num_threads(threads)
+    call()
+    times = []
+    while sum(times) < BLOCK_SECONDS:
+        times.append(seconds(call, "cpu"))
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for name in NAMES:
+        case = CASES[name]
+        _, both = passes(CoRNN(case.inputs, case.hidden, backend="c"), case, "cpu")
+        blocks = [(block(both, 1), block(both, 2)) for _ in range(BLOCKS)]
+        rows.append({"case": name, "one": [one for one, _ in blocks], "two": [two for _, two in blocks]})
+        ratios = sorted(one / two for one, two in blocks)
+        print(f"{name}: {ratios[0]:.2f} to {ratios[-1]:.2f}, median {statistics.median(ratios):.2f}")
+    if options.json:
+        content = {"rows": rows, "machine": machine(), "commit": commit()}
+        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()
