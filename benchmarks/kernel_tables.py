@@ -1,6 +1,7 @@
 """The tables of single kernels: what a step is made of, what tensor cores bring, what one sample of a stream costs."""
 
 import json
+import statistics
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -80,6 +81,16 @@ def tensor_cores() -> str:
     return "\n".join(lines)
 
 
+def two_threads() -> str:
+    """How many times faster two threads are than one, over blocks of a quarter of a second."""
+    lines = ["| case | lowest | median | highest |", "| --- | ---: | ---: | ---: |"]
+    for row in json.loads((RESULTS / "two-threads.json").read_text(encoding="utf8"))["rows"]:
+        ratios = sorted(one / two for one, two in zip(row["one"], row["two"], strict=True))
+        middle = statistics.median(ratios)
+        lines.append(f"| {row['case']} | {ratios[0]:.2f} | {middle:.2f} | {ratios[-1]:.2f} |")
+    return "\n".join(lines)
+
+
 def speed_stream() -> str:
     """Microseconds a sample."""
     path = RESULTS / "speed-stream.json"
@@ -94,4 +105,10 @@ def speed_stream() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"loops": loops, "step": step, "tensor-cores": tensor_cores, "speed-stream": speed_stream}
+TABLES = {
+    "loops": loops,
+    "step": step,
+    "tensor-cores": tensor_cores,
+    "speed-stream": speed_stream,
+    "two-threads": two_threads,
+}

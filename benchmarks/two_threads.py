@@ -1,4 +1,4 @@
-"""What a second thread adds, block by block over a minute: a virtual machine's second processor may be half of its first.
+"""What a second thread adds, block by block: two processors of a virtual machine may be one of its host.
 
 python benchmarks/two_threads.py [--json results/two-threads.json]
 """
