@@ -1,7 +1,6 @@
 """One sample at a time gives what the whole sequence gives."""
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -188,31 +187,3 @@ def test_what_cannot_be_streamed():
         built(hidden=5).stream().restore(built(hidden=6).stream().to_bytes())
     with pytest.raises(ValueError, match="not a stream's state"):
         built().stream().restore({})
-
-
-@pytest.mark.skipif(not ISAS, reason="the C library is not built")
-def test_a_step_costs_at_most_a_fifth_of_the_cell():
-    model = SequenceModel(built(features=1, hidden=128), 10)
-    stream, cell = model.stream(), model.layer.cell()
-    sample, state = torch.zeros(1, 1), None
-
-    def loop(steps):
-        nonlocal state
-        with torch.no_grad():
-            for _ in range(steps):
-                state = cell(sample, state)
-                model.head(state[0])
-
-    def steps(count):
-        for _ in range(count):
-            stream(0.5)
-
-    def best(run, count):
-        taken = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            run(count)
-            taken.append((time.perf_counter() - begin) / count)
-        return min(taken)
-
-    assert best(loop, 200) >= 5 * best(steps, 2000)

@@ -80,7 +80,7 @@ def test_a_permuted_image_is_moved_before_it_is_permuted(everything):
     originals = whole(PermutedMNIST(validation=5).load(0, everything).training, generator(0, "x")).input
     straight = torch.empty_like(originals)
     straight[permutation(12008)] = originals
-    for got, image in zip(still, straight[:, :, 0].t().view(-1, 28, 28), strict=True):
+    for got, image in zip(still[:3], straight[:, :3, 0].t().view(-1, 28, 28), strict=True):
         possible = [
             moved_by_hand(image.unsqueeze(1), down, right).squeeze(1) for down in range(-2, 3) for right in range(-2, 3)
         ]
