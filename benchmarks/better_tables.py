@@ -35,8 +35,7 @@ def _shown(found: list[Reached]) -> str:
     if not found:
         return "not run"
     one = found[0]
-    deviation = "" if one.deviation is None else f" ± {one.number(one.deviation)}"
-    return f"{one.number(one.mean)}{deviation} ({len(one.tests)} seed{'s' if len(one.tests) > 1 else ''})"
+    return f"{one.summary} ({len(one.tests)} seed{'s' if len(one.tests) > 1 else ''})"
 
 
 def aims() -> str:
@@ -71,8 +70,8 @@ def har2_search() -> str:
     for record in records.read(RESULTS / "search", "har2"):
         config = record["config"]
         changed = records.changed_settings(config) | records.changed_options(config)
-        words = [f"{name} {value}" for name, value in changed.items() if name not in (*WINDOWS, "epochs")]
-        key = config["settings"]["hidden_size"], ", ".join(words) or "the paper's"
+        words = tables.in_words({name: changed[name] for name in changed if name not in (*WINDOWS, "epochs")})
+        key = config["settings"]["hidden_size"], words or "the paper's"
         variants.setdefault(key, []).append(record["result"]["validation"])
     lines = ["| neurons | changed | validation, mean | each seed |", "| ---: | --- | ---: | ---: |"]
     for (units, words), found in sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1]))):

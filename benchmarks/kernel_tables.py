@@ -48,7 +48,7 @@ def step() -> str:
     )
     lines.append(f"| between kernels | | {rest:.0f} |")
     lines.append(f"| the whole step | | {content['step_us']:.0f} |")
-    epoch, steps = min(content["epochs"]), 475
+    epoch, steps = min(content["epochs"]), content["steps_an_epoch"]
     ratio = epoch / (steps * bare["both_graph"] / 1e3)
     lines += [
         "",

@@ -22,7 +22,7 @@ def runs() -> str:
             mean = "" if theirs is None or theirs.mean is None else f"; {theirs.mean:g} ± {theirs.deviation:g}"
             lines.append(
                 f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} "
-                f"| {_mean(ours)} | {ours.number(ours.best)} | {len(ours.tests)} "
+                f"| {ours.summary} | {ours.number(ours.best)} | {len(ours.tests)} "
                 f"| {'-' if theirs is None else f'{theirs.figure:g}{mean}'} | {ours.parameters:,} | {ours.time} |"
             )
     return "\n".join(lines)
@@ -42,14 +42,10 @@ def variants() -> str:
             same = (one.model, one.units, one.options)
             plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == same)
             lines.append(
-                f"| {task} | {tables.NAMES.get(one.model, one.model)}-{one.units} | {one.case} | {_mean(one)} "
-                f"| {len(one.tests)} | {_mean(plain)} |"
+                f"| {task} | {tables.NAMES.get(one.model, one.model)}-{one.units} | {one.case} | {one.summary} "
+                f"| {len(one.tests)} | {plain.summary} |"
             )
     return "\n".join(lines)
-
-
-def _mean(one: tables.Reached) -> str:
-    return one.number(one.mean) + ("" if one.deviation is None else f" ± {one.number(one.deviation)}")
 
 
 TABLES = {"runs": runs, "variants": variants}

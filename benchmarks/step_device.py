@@ -56,7 +56,7 @@ def step_times(data: str | None) -> dict:
         {"kernel": name[:80], "count": len(us) / PROFILED, "us": sum(us) / PROFILED} for name, us in kernels.items()
     ]
     rows.sort(key=lambda row: -row["us"])
-    return {"step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
+    return {"steps_an_epoch": one.plan.epoch, "step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
 
 
 def epoch_seconds(data: str | None) -> list[float]:

@@ -1,6 +1,7 @@
 import importlib
 import json
 import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -116,13 +117,13 @@ def test_what_was_stopped_goes_on(tmp_path, monkeypatch):
         return training.fit(replace(config, checkpoint_every=0.0), here, stop)
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "_trained", stopped)
+        patched.setattr(training, "fit_or_resume", stopped)
         with pytest.raises(KeyboardInterrupt):
             work([TINY], place)
     assert len(list(tmp_path.rglob("checkpoint.pt"))) == 1
     steps = []
-    resume = training.resume
-    monkeypatch.setattr(training, "resume", lambda path: resume(path, lambda progress: steps.append(progress.step)))
+    fitting, resume = sys.modules["cornn.training.fit"], training.resume
+    monkeypatch.setattr(fitting, "resume", lambda path, _: resume(path, lambda progress: steps.append(progress.step)))
     work([TINY], place)
     assert steps == list(range(8, 13))
     assert len(finished(tmp_path)) == 8
@@ -202,6 +203,7 @@ def test_the_command(cornn, tmp_path, monkeypatch):
         (("mnist",), "unknown contest 'mnist': choose from all, adding-20"),
         (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, lstm"),
         (("all", "--trials", "0"), "trials must be above 0, got 0"),
+        (("all", "--workers", "0"), "workers must be above 0, got 0"),
         (("all", "--workers", "0"), "workers must be above 0, got 0"),
     ):
         code, _, err = cornn("compare", *words)

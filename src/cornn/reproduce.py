@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cornn.report import records
-from cornn.runs import Run, commit, device_for, machine
+from cornn.runs import commit, device_for, machine
 from cornn.tasks import HAR2, IMDB, Adding, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
 from cornn.training import (
     Train,
     Watch,
     as_dictionary,
-    fit,
+    fit_or_resume,
     fit_seeds,
     holds_seeds,
-    resume,
     resume_seeds,
     task_name,
     usual,
@@ -176,7 +175,7 @@ def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> lis
         elif len(seeds) > 1:
             _, runs = fit_seeds(planned.config, seeds, place, watch)
         else:
-            runs = [_one(replace(planned.config, seed=seeds[0]), place / f"seed-{seeds[0]}", watch)]
+            runs = [fit_or_resume(replace(planned.config, seed=seeds[0]), place / f"seed-{seeds[0]}", watch)]
     except (RuntimeError, ValueError) as error:
         failure, runs = str(error), []
     written = [records.write(records.record(run), results) for run in runs if run.result is not None]
@@ -188,10 +187,3 @@ def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> lis
         content = {"config": config, "result": {"failed": why, **where}, "curve": {}}
         written.append(records.write(content, results))
     return written
-
-
-def _one(config: Train, place: Path, watch: Watch) -> Run:
-    if not (place / "config.json").exists():
-        return fit(config, place, watch)
-    run = Run(place)
-    return run if run.result is not None else resume(place, watch)

@@ -50,6 +50,11 @@ def test_what_is_said_comes_before_what_was_published():
         ({"model": "dtriv", "rebase_every": 9, "ema": 0.9}, "measured from changing places means nothing: use --ema 0"),
         ({"model": "dtriv", "rebase_every": -1}, "rebase_every must not be below 0, got -1"),
         ({"num_layers": 0}, "num_layers must be above 0, got 0"),
+        (
+            {"model": "antisymmetric", "layer": {"slope": 1.0}},
+            "has no option .slope. of its layer: it has epsilon",
+        ),
+        ({"layer": {"dt": 0.1}}, "cornn has no option 'dt' of its layer: it has none"),
         ({"model": "lem", "rates_by_length": (1.0, 1.0, 1.0)}, "rates_by_length is for coRNN, the model is lem: leave"),
         ({"rates_by_length": (1.0, -1.0, 1.0)}, "rates_by_length must not be below 0, got"),
     ],

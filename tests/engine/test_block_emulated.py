@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from held_against import assert_as_portable, assert_near
 from test_tensor_emulated import CALLS, COMPILER, ENTRY, HEADERS, call, guarded, pytestmark  # noqa: F401
 
 from cornn import engine
@@ -19,9 +20,6 @@ from cornn.engine import portable
 from cornn.engine.cuda import _macros, _update_macros
 from cornn.engine.layout import BLOCK_SIZES, Plan
 from cornn.engine.nvrtc import KERNELS
-
-# Sums of 128 products in fp32, a few steps of them.
-EMULATED = 5e-6
 
 # Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {
@@ -59,11 +57,6 @@ def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDL
     return ctypes.CDLL(str(library))
 
 
-def assert_near(got: torch.Tensor, want: torch.Tensor, name: str) -> None:
-    error = ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
-    assert error <= EMULATED, f"{name} is off by {error:.1e}"
-
-
 # update, steps, groups, batch, hidden, sequences a block, ragged, gradients of the parameters
 CASES = [
     ("leaky", 7, 2, 3, 33, 1, True, True),
@@ -98,41 +91,12 @@ def test_the_kernels_do_what_the_portable_loop_does(
     lengths = torch.randint(0, steps, (groups, batch), generator=random) if ragged else None
     grad_output, grad_last = draw(*sequence), draw(*state.shape)
 
-    trail = torch.full((rule.trail, *driven), torch.nan)
-    trail[-1] = drive
-    wanted_trail = trail.double()
-    fixed = state.double(), weight.double(), parameters.double(), None, lengths
-    wanted = portable.forward(wanted_trail, *fixed, update=update, every=True, keep=True)
-    trail, output = guarded(trail), guarded(torch.full(sequence, torch.nan))
-    last = guarded(torch.full(state.shape, torch.nan))
-    given = [*(guarded(x) for x in (state, weight, parameters)), None, lengths]
-    sizes = [steps, groups, batch, hidden]
-    trail_z = trail[0] if rule.states == 2 else None
-    tensors = [trail[-1], trail_z, output, last, *given]
-    call(built(tmp_path, "forward", macros), layout, groups, batch, tensors, [1, *sizes])
-    assert_near(output, wanted[0], "output")
-    assert_near(last, wanted[1], "last")
+    def run(direction, tensors, numbers):
+        call(built(tmp_path, direction, macros), layout, groups, batch, tensors, numbers)
 
-    # What is kept of steps past the end of a block's sequences is not written, and nobody asks for it.
-    gradients = portable.backward(
-        grad_output.double(),
-        grad_last.double(),
-        wanted[0],
-        wanted_trail,
-        *fixed,
-        update=update,
-        need_parameters=True,
-        need_timespans=False,
-    )
-    grad_drive, grad_state = guarded(torch.full(driven, torch.nan)), guarded(torch.full(state.shape, torch.nan))
-    terms = guarded(torch.full((len(parameters), *sequence[1:]), torch.nan)) if for_parameters else None
-    tensors = [guarded(grad_output), guarded(grad_last), trail[-1], trail[0], output, *given]
-    tensors += [grad_drive, grad_state, terms, None]
-    call(built(tmp_path, "backward", macros), layout, groups, batch, tensors, sizes)
-    assert_near(grad_drive, gradients.drive, "gradient of the drive")
-    assert_near(grad_state, gradients.state, "gradient of the state")
-    if terms is not None:
-        assert_near(terms.sum(-2), gradients.parameters, "gradients of the parameters")
+    given = {"drive": drive, "state": state, "weight": weight, "parameters": parameters}
+    given |= {"timespans": None, "lengths": lengths}
+    assert_as_portable(update, given, (grad_output, grad_last), run, for_parameters)
 
 
 # update, steps, groups, batch, hidden, features, sequences a block, and what else there is

@@ -11,11 +11,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import torch
-from test_block_emulated import INSTRUCTIONS, assert_near
+from held_against import assert_as_portable
+from test_block_emulated import INSTRUCTIONS
 from test_tensor_emulated import CALLS, COMPILER, HEADERS, arguments, guarded, pytestmark, untouched  # noqa: F401
 
-from cornn.engine import portable
 from cornn.engine.cuda import _macros, _update_macros
 from cornn.engine.layout import plan
 from cornn.engine.nvrtc import KERNELS
@@ -100,43 +99,11 @@ def test_the_kernels_do_what_the_portable_loop_does(
 ):
     layout = plan(hidden, groups, batch, 132)
     macros = _macros(layout, _update_macros(update, spans))
-    given, (grad_output, grad_last) = arguments(steps, groups, batch, hidden, spans, ragged)
-    drive, lengths = given.pop("drive"), given.pop("lengths")
-    names = ("state", "weight", "parameters", "timespans")
-    sequence, sizes = drive.shape, [steps, groups, batch, hidden]
+    given, gradients = arguments(steps, groups, batch, hidden, spans, ragged)
+    own = {"forward": macros, "backward": macros | {"FOR_PARAMETERS": int(for_parameters)}}
 
-    trail = torch.stack((torch.full(sequence, torch.nan), drive))
-    wanted_trail = trail.double()
-    fixed = *(None if given[name] is None else given[name].double() for name in names), lengths
-    wanted = portable.forward(wanted_trail, *fixed, update=update, every=True, keep=True)
-    trail, output = guarded(trail), guarded(torch.full(sequence, torch.nan))
-    last = guarded(torch.full(given["state"].shape, torch.nan))
-    fixed_here = *(None if given[name] is None else guarded(given[name]) for name in names), lengths
-    tensors = [trail[1], trail[0], output, last, *fixed_here]
-    call(built(tmp_path, "forward", macros, layout.threads), layout, groups, batch, tensors, [1, *sizes])
-    assert_near(output, wanted[0], "output")
-    assert_near(last, wanted[1], "last")
+    def run(direction, tensors, numbers):
+        library = built(tmp_path, direction, own[direction], layout.threads)
+        call(library, layout, groups, batch, tensors, numbers)
 
-    gradients = portable.backward(
-        grad_output.double(),
-        grad_last.double(),
-        wanted[0],
-        wanted_trail,
-        *fixed,
-        update=update,
-        need_parameters=True,
-        need_timespans=spans,
-    )
-    grad_drive, grad_state = (guarded(torch.full(shape, torch.nan)) for shape in (sequence, last.shape))
-    terms = guarded(torch.full((3, *sequence[1:]), torch.nan)) if for_parameters else None
-    for_spans = guarded(torch.full(sequence, torch.nan)) if for_parameters and spans else None
-    tensors = [guarded(grad_output), guarded(grad_last), trail[1], trail[0], output, *fixed_here]
-    tensors += [grad_drive, grad_state, terms, for_spans]
-    macros["FOR_PARAMETERS"] = int(for_parameters)
-    call(built(tmp_path, "backward", macros, layout.threads), layout, groups, batch, tensors, sizes)
-    assert_near(grad_drive, gradients.drive, "gradient of the drive")
-    assert_near(grad_state, gradients.state, "gradient of the state")
-    if terms is not None:
-        assert_near(terms.sum(-2), gradients.parameters, "gradients of the parameters")
-    if for_spans is not None:
-        assert_near(for_spans.sum(-1), gradients.timespans, "gradients of the timespans")
+    assert_as_portable(update, given, gradients, run, for_parameters)

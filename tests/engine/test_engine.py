@@ -10,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 
 from cornn import engine
+from cornn.engine import cuda
 from cornn.engine.operator import recurrence, recurrence_backward
 from cornn.engine.problem import Problem
 
@@ -312,3 +313,14 @@ def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):
     }
     with pytest.raises(ValueError, match=words):
         engine.run(**given_, update="cornn/explicit/tanh", backend=backend)
+
+
+def test_clusters_serve_steps_whose_bytes_they_can_count(monkeypatch):
+    monkeypatch.setattr(cuda, "_usable_there", lambda *arguments: (True, ""))
+    fits = Problem("cornn/explicit/tanh", torch.device("cuda", 0), torch.float32, 1, 3, 2**22 - 1, 256, False)
+    assert cuda.usable(fits) == (True, "")
+    assert cuda.usable(fits._replace(batch=2**26, hidden=128)) == (True, "")
+    for more in ({"batch": 2**22}, {"groups": 2, "batch": 2**21}):
+        served, reason = cuda.usable(fits._replace(**more))
+        assert not served
+        assert "count the bytes of a step with 32 bits: take smaller batches" in reason

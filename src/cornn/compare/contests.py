@@ -1,10 +1,11 @@
 """What is compared: a task, how long a trial and a final run are, and who takes part."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cornn.compare.entrants import ENTRANTS, space
+from cornn.report.records import changed_options
 from cornn.seeds import generator
 from cornn.tasks import HAR2, Adding, PermutedMNIST
 from cornn.training import Train, task_name, usual
@@ -35,10 +36,10 @@ class Contest:
     @property
     def about(self) -> dict[str, Any]:
         """What has to be the same for outcomes to be comparable."""
-        usual = {field.name: field.default for field in fields(self.task)}
-        changed = {name: value for name, value in asdict(self.task).items() if value != usual[name]}
-        own = {name: getattr(self, name) for name in ("unit", "trial", "final", "hidden_size")}
-        return {"task": {"name": task_name(self.task), **changed}, **own}
+        name = task_name(self.task)
+        changed = changed_options({"task_name": name, "task": asdict(self.task)})
+        own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
+        return {"task": {"name": name, **changed}, **own}
 
     def space(self, entrant: str) -> dict[str, str]:
         """What is tuned, in words."""

@@ -118,7 +118,7 @@ def _final(job: Job, place: Place) -> dict[str, Any]:
     here = job.path(place.folder).with_suffix("")
     began = time.perf_counter()
     try:
-        run = _trained(config, here)
+        run = training.fit_or_resume(config, here)
     except (Diverged, torch.OutOfMemoryError) as error:
         failed = str(error).split(": try ")[0].split(". ")[0]
         steps = [row["step"] for row in Run(here).metrics()]
@@ -128,14 +128,6 @@ def _final(job: Job, place: Place) -> dict[str, Any]:
     same = ("test", "validation", "steps", "epochs", "seconds", "parameters", "metric", "better", "trivial", "solved")
     figures = {name: _finite(result[name]) for name in ("test", "validation")}
     return {**{name: result[name] for name in same}, **figures, "curve": _curve(run)}
-
-
-def _trained(config: Train, here: Path) -> Run:
-    """A run from its start, or from where it was stopped."""
-    if not (here / "config.json").exists():
-        return training.fit(config, here)
-    run = Run(here)
-    return run if run.result is not None else training.resume(here)
 
 
 def _curve(run: Run) -> dict[str, list]:

@@ -1,7 +1,7 @@
 """The paper's tables with our records beside its figures."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from cornn.paper import PUBLISHED, RECIPES, Published
 from cornn.report import records
 from cornn.runs import ran_on
 
-__all__ = ["NAMES", "Reached", "Row", "reached", "rows"]
+__all__ = ["NAMES", "Reached", "Row", "in_words", "reached", "rows"]
 
 NAMES = {
     "cornn": "coRNN",
@@ -79,15 +79,22 @@ class Reached:
     @property
     def case(self) -> str:
         """What is not as usual, in words."""
-        changed = self.options | self.settings
-        return ", ".join(f"{name} {_words(value)}" for name, value in changed.items())
+        return in_words(self.options | self.settings)
+
+    @property
+    def summary(self) -> str:
+        """Mean and deviation, in words."""
+        spread = "" if self.deviation is None else f" ± {self.number(self.deviation)}"
+        return self.number(self.mean) + spread
 
     def number(self, value: float) -> str:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
 
 
-def _words(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def in_words(changed: Mapping[str, object]) -> str:
+    """Settings with their values."""
+    values = {name: ", ".join(map(str, x)) if isinstance(x, list) else x for name, x in changed.items()}
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def reached(results: Path, task: str) -> list[Reached]:

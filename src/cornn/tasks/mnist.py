@@ -108,7 +108,7 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
 def _batch(images: Tensor, target: Tensor) -> Batch:
     pixels = images.t()
     # Turned, made floats and divided in one go.
-    input = torch.div(pixels, 255, out=torch.empty(pixels.shape, device=pixels.device))
+    input = torch.div(pixels, 255, out=torch.empty(pixels.shape, dtype=torch.float32, device=pixels.device))
     return Batch(input.unsqueeze(-1), target)
 
 

@@ -2,7 +2,7 @@
 
 from cornn.training.build import MODELS, build
 from cornn.training.config import Train, as_dictionary, check, from_dictionary, load, task_name, usual
-from cornn.training.fit import Diverged, Validated, connect, evaluate, fit, resume, validate
+from cornn.training.fit import Diverged, Validated, connect, evaluate, fit, fit_or_resume, resume, validate
 from cornn.training.loop import Progress, Watch
 from cornn.training.schedule import Plan, plan
 from cornn.training.seeds import fit_seeds, holds_seeds, resume_seeds
@@ -23,6 +23,7 @@ __all__ = [
     "connect",
     "evaluate",
     "fit",
+    "fit_or_resume",
     "fit_seeds",
     "from_dictionary",
     "holds_seeds",

@@ -29,6 +29,7 @@ __all__ = [
     "connect",
     "evaluate",
     "fit",
+    "fit_or_resume",
     "resume",
     "silent",
     "unseen",
@@ -100,6 +101,14 @@ def resume(path: Path, watch: Watch = silent) -> Run:
         trainee.run = run
     _succeed(train([trainee], fabric, watch, [] if checkpoint is None else [checkpoint]))
     return run
+
+
+def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
+    """The finished run of this configuration in `out`: from its start, from where it was stopped, or as it is."""
+    if not (out / "config.json").exists():
+        return fit(config, out, watch)
+    run = Run(out)
+    return run if run.result is not None else resume(out, watch)
 
 
 class Diverged(RuntimeError):
