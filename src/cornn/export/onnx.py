@@ -17,6 +17,7 @@ from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
 from cornn.export.recurrent import LAYERS, Timing, recurrent
 from cornn.export.trained import Trained, as_trained
 from cornn.layers import CoRNN
+from cornn.models import Head
 
 __all__ = ["Options", "Written", "build", "to_onnx"]
 
@@ -191,6 +192,7 @@ MODULES: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
     nn.Identity: lambda graph, module, value: value,
     nn.Dropout: lambda graph, module, value: value,
     nn.Linear: _linear,
+    Head: _linear,
     nn.Embedding: _embedding,
     nn.ReLU: lambda graph, module, value: graph("Relu", value),
     nn.Tanh: lambda graph, module, value: graph("Tanh", value),
