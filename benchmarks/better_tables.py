@@ -1,30 +1,38 @@
 """The tables of higher figures at the paper's size: aims, what was reached, and how the recipes were chosen."""
 
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from cornn.report import records, tables
 from cornn.report.tables import Reached
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 WINDOWS = {"validation": "random", "test": "windows"}
+AUGMENTED = ("shift", "mirror", "jitter")
+"""Options of tasks that change training sequences alone: a recipe of ours may have them."""
 
 
 class Aim(NamedTuple):
     task: str
     units: int
     figure: float  # the least, or of Lorenz-96 the most
-    windows: bool = False  # dealt out at random, test ones too
+    case: str = ""  # what is not as usual in the task, in words
+    options: Mapping[str, Any] = MappingProxyType({})  # and as its options
 
 
+PERMUTED = ("a permutation a seed", {"permutation": "own"})
 AIMS = (
     Aim("smnist", 256, 99.5),
     Aim("psmnist", 256, 98.0),
+    Aim("psmnist", 256, 98.0, *PERMUTED),
     Aim("psmnist", 128, 97.4),
+    Aim("psmnist", 128, 97.4, *PERMUTED),
     Aim("noisy-cifar10", 128, 62.0),
-    Aim("har2", 64, 97.5, windows=True),
-    Aim("har2", 20, 96.8, windows=True),
+    Aim("har2", 64, 97.5, "windows at random", WINDOWS),
+    Aim("har2", 20, 96.8, "windows at random", WINDOWS),
     Aim("imdb", 128, 88.5),
     Aim("lorenz96", 64, 0.068),
 )
@@ -38,7 +46,21 @@ def _shown(found: list[Reached]) -> str:
     return f"{one.summary} ({len(one.tests)} seed{'s' if len(one.tests) > 1 else ''})"
 
 
-def aims() -> str:
+def _ours(found: list[Reached], aim: Aim) -> list[Reached]:
+    """What our recipes reached, the best by validation first."""
+
+    def is_meant(one: Reached) -> bool:
+        task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
+        return str(one.settings.get("recipe", "")).startswith("better") and task == aim.options
+
+    def validation(one: Reached) -> float:
+        mean = statistics.fmean(record["result"]["validation"] for record in one.records)
+        return mean if one.better == "higher" else -mean
+
+    return sorted(filter(is_meant, found), key=validation, reverse=True)
+
+
+def aims(results: Path = RESULTS) -> str:
     """Each aim beside what our recipe and what the paper's values reach."""
     lines = [
         "| task | neurons | aim | our recipe | first recipe | reached |",
@@ -47,18 +69,17 @@ def aims() -> str:
     for aim in AIMS:
         found = [
             one
-            for one in tables.reached(RESULTS, aim.task)
-            if one.records
-            and (one.model, one.units, one.options) == ("cornn", aim.units, WINDOWS if aim.windows else {})
+            for one in tables.reached(results, aim.task)
+            if one.records and (one.model, one.units) == ("cornn", aim.units)
         ]
-        better = [one for one in found if str(one.settings.get("recipe", "")).startswith("better")]
-        first = [one for one in found if not one.settings]
+        better = _ours(found, aim)
+        first = [one for one in found if not one.settings and one.options == aim.options]
         best = (better or first or [None])[0]
         reached = "not run"
         if best is not None:
             holds = best.mean >= aim.figure if best.better == "higher" else best.mean <= aim.figure
             reached = "yes" if holds else "no"
-        task = f"{aim.task} (windows at random)" if aim.windows else aim.task
+        task = f"{aim.task} ({aim.case})" if aim.case else aim.task
         figure = f"{'below' if aim.task == 'lorenz96' else 'at least'} {aim.figure:g}"
         lines.append(f"| {task} | {aim.units} | {figure} | {_shown(better)} | {_shown(first)} | {reached} |")
     return "\n".join(lines)

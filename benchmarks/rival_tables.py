@@ -75,15 +75,15 @@ def compare(results: Path = RESULTS) -> str:
     for contest in found.values():
         solved = contest.record["solved"] is not None
         head = ["model", "parameters", "trials", "test, mean ± deviation", *(["solved"] if solved else [])]
-        head += ["seconds: trials; a final run", "published, if higher", "chosen"]
+        head += ["seconds: trials; a final run", "published", "chosen"]
         lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
         lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]
         for row in contest.rows:
-            size, higher = row.entry["parameters"], row.published
+            size = row.entry["parameters"]
             cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.reached]
             cells += [row.solved] if solved else []
             cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
-            cells += ["" if higher is None else f"{higher.figure:g} ({higher.units} units)", row.chosen]
+            cells += [row.published, row.chosen]
             lines.append("| " + " | ".join(cells) + " |")
         wanted = CONTESTS[contest.name].entrants if contest.name in CONTESTS else ()
         absent = [compared.title(name) for name in wanted if name not in contest.record["models"]]

@@ -1,12 +1,16 @@
+import importlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import tiny
 
 from cornn import reproduce, training
+from cornn.paper import RECIPES
 from cornn.report import records
 from cornn.reproduce import TARGETS, Planned
-from cornn.tasks import Adding
+from cornn.tasks import Adding, PermutedMNIST
 from cornn.training import usual
 
 SMALL = usual(Adding(10), hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu")
@@ -40,6 +44,33 @@ def test_what_has_a_record_is_not_run_again(tmp_path):
     assert reproduce.seconds_a_run(planned, results) > 0
     # Another setting is another run.
     assert reproduce.missing(Planned(training.usual(Adding(10), hidden_size=4, steps=30), 1), results) == [0]
+
+
+def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_path, monkeypatch):
+    small = replace(RECIPES["psmnist"]["paper-128"], hidden_size=4, batch_size=16, epochs=1, schedule="cosine")
+    monkeypatch.setitem(RECIPES["psmnist"], "better-small", replace(small, drop_after=0))
+    found = [one for one in reproduce.plan(["better"]) if training.task_name(one.config.task) == "psmnist"]
+    assert [one.config.task for one in found] == [PermutedMNIST(), PermutedMNIST("own")]
+    assert {(one.config.recipe, one.seeds) for one in found} == {("better-small", 5)}
+    # Two seeds of it on a few images are one figure of the table.
+    tiny.write_mnist(tmp_path / "data", monkeypatch)
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    own = [replace(one.config.task, validation=8) for one in found]
+    config = replace(found[1].config, task=own[1], device="cpu", data=str(tmp_path / "data"))
+    written = reproduce.complete(Planned(config, 2), results, runs, silent)
+    assert [path.name for path in written] == [
+        f"better-small-permutation-own-validation-8-cornn4-seed{seed}.json" for seed in (0, 1)
+    ]
+    tests = [json.loads(path.read_text())["result"]["test"] for path in written]
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    tables = importlib.import_module("better_tables")
+    aims = [tables.Aim("psmnist", 4, 101.0, "own", {"permutation": "own", "validation": 8})]
+    aims.append(tables.Aim("psmnist", 4, 101.0, "", {"validation": 8}))
+    monkeypatch.setattr(tables, "AIMS", aims)
+    *_, gathered, other = tables.aims(results).splitlines()
+    assert f"| {sum(tests) / 2:.2f} ± " in gathered
+    assert gathered.endswith("(2 seeds) | not run | no |")
+    assert other.endswith("| not run | not run | not run |")
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

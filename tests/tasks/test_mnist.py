@@ -40,6 +40,14 @@ def test_permuted_pixels_are_the_same_pixels(tmp_path, monkeypatch, seed):
     assert torch.equal(permuted.target, plain.target)
 
 
+def test_the_seed_of_a_run_can_draw_the_order(tmp_path, monkeypatch):
+    tiny.write_mnist(tmp_path, monkeypatch)
+    for seed in (0, 5):
+        own, named = (PermutedMNIST(kind, validation=5).load(seed, tmp_path) for kind in ("own", seed))
+        assert torch.equal(whole(own.training).input, whole(named.training).input)
+        assert own.notes == named.notes
+
+
 def test_the_seed_draws_the_validation_part(tmp_path, monkeypatch):
     tiny.write_mnist(tmp_path, monkeypatch)
     first, again, other = (SequentialMNIST(validation=5).load(seed, tmp_path) for seed in (0, 0, 1))

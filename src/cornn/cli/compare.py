@@ -21,18 +21,19 @@ __all__ = ["CompareCommand"]
 class CompareCommand:
     """Compare coRNN with its rivals at the same budget of tuning.
 
-    Contests: all, or any of adding-500, har2, psmnist, adding-2000, adding-5000. Each model has as many random trials,
-    of the same length, judged by validation; the best is trained longer from other seeds and tested once. It can be
-    stopped at any moment: the same command goes on, also on another machine that has the folder."""
+    Contests: all, or any of adding-500, har2, psmnist, noisy-cifar10, psmnist-short, adding-2000, adding-5000. Each
+    model has as many random trials, of the same length, judged by validation; the best is trained longer from other
+    seeds and tested once. It can be stopped at any moment: the same command goes on, also on another machine that has
+    the folder."""
 
     contests: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """What to compare on."""
     models: tuple[str, ...] = ()
     """Who takes part, such as cornn cornn-memory lstm. Default: all that the contest has."""
     trials: int | None = None
-    """Of each model. Default: 12."""
+    """Of each model. Default: the contest's."""
     trial: int | None = None
-    """How long a trial is, in steps for adding, else in epochs. Default: the contest's."""
+    """How long a trial is, in the steps or epochs of the contest. Default: the contest's."""
     final: int | None = None
     """How long the final runs are."""
     seeds: int | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from cornn.compare.entrants import ENTRANTS, space
 from cornn.report.records import changed_options
 from cornn.seeds import generator
-from cornn.tasks import HAR2, Adding, PermutedMNIST
+from cornn.tasks import HAR2, Adding, NoisyCIFAR10, PermutedMNIST
 from cornn.training import Train, task_name, usual
 
 __all__ = ["CONTESTS", "Contest", "between_them"]
@@ -18,12 +18,12 @@ TRIAL_SEED = 0
 
 @dataclass(frozen=True)
 class Contest:
-    """A comparison on one task. Lengths are in steps for adding, in epochs for the others."""
+    """A comparison on one task. Lengths are in steps or in epochs."""
 
     name: str
     task: Any
     recipe: str  # of the task: what all models share
-    memory: str  # the recipe for long memory
+    memory: str | None  # the recipe for long memory; None: the task has none, and no entrant asks for it
     unit: str  # "steps" or "epochs"
     trial: int  # how long one is
     final: int
@@ -32,6 +32,7 @@ class Contest:
     trials: int = 12
     seeds: int = 3  # of the best trial's settings, trained anew: 1, 2, ...
     until: float = 0.0  # a final run stops once its validation is as good
+    batch_size: int | None = None  # of all models; None: the recipe's
 
     @property
     def about(self) -> dict[str, Any]:
@@ -39,6 +40,7 @@ class Contest:
         name = task_name(self.task)
         changed = changed_options({"task_name": name, "task": asdict(self.task)})
         own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
+        own |= {} if self.batch_size is None else {"batch_size": self.batch_size}
         return {"task": {"name": name, **changed}, **own}
 
     def space(self, entrant: str) -> dict[str, str]:
@@ -58,25 +60,29 @@ class Contest:
         who, trial = ENTRANTS[entrant], seed == TRIAL_SEED
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         layer = {name: given.pop(name) for name in who.layer}
-        length = {self.unit: self.trial if trial else self.final}
+        sizes = {self.unit: self.trial if trial else self.final, "hidden_size": self.hidden_size}
+        sizes |= {} if self.batch_size is None else {"batch_size": self.batch_size}
         return usual(
             self.task,
             self.memory if who.memory else self.recipe,
             model=who.model,
             layer=layer or None,
-            hidden_size=self.hidden_size,
             schedule="cosine",
             drop_after=0,
             keep="best",
             until=0.0 if trial else self.until,
             seed=seed,
-            **length,
+            **sizes,
             **given,
         )
 
 
 _ADDING = ("cornn", "cornn-memory", "lstm", "gru", "rnn", "fastrnn", "antisymmetric", "exprnn", "lem")
-_PSMNIST = (*_ADDING, "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv")
+# LEM, which is slow, comes last, so that it keeps no other waiting.
+_PSMNIST = (*_ADDING[:-1], "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv", "lem")
+# The rows of the paper's table, but for the incremental network, which is slow.
+_NOISY_CIFAR10 = ("cornn", "lstm", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz")
+_SLOW = ("cornn", "cornn-memory", "lstm", "skip-lstm", "skip-gru", "incremental", "unitary")
 
 
 def _adding(length: int, trial: int, final: int) -> Contest:
@@ -88,6 +94,13 @@ CONTESTS = {
     "adding-500": _adding(500, 1000, 3000),
     "har2": Contest("har2", HAR2(), "paper", "memory", "epochs", 25, 100, 64, tuple(ENTRANTS)),
     "psmnist": Contest("psmnist", PermutedMNIST(), "paper-128", "memory", "epochs", 2, 20, 128, _PSMNIST),
+    "noisy-cifar10": Contest(
+        "noisy-cifar10", NoisyCIFAR10(), "paper", None, "epochs", 2, 10, 128, _NOISY_CIFAR10, trials=8
+    ),
+    # Half an epoch and two. A network that is walked step by step takes about as long for 500 sequences as for 120.
+    "psmnist-short": Contest(
+        "psmnist-short", PermutedMNIST(), "paper-128", "memory", "steps", 57, 228, 128, _SLOW, trials=6, batch_size=500
+    ),
     "adding-2000": _adding(2000, 600, 2000),
     "adding-5000": _adding(5000, 400, 1500),
 }

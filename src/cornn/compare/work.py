@@ -79,8 +79,8 @@ def _took(job: Job, place: Place) -> bool:
         write_json(path, {"trial": job.trial, "seed": job.seed, **outcome, **about}, indent=None)
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
     # What a job leaves on a GPU goes before the next one comes.
-    gc.collect()
     if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
     return True
 

@@ -3,8 +3,21 @@
 The paper: T. K. Rusch and S. Mishra, Coupled Oscillatory Recurrent Neural Network (coRNN), ICLR 2021.
 """
 
-from cornn.paper.published import PUBLISHED, Published
+from cornn.paper.published import ELSEWHERE, PUBLISHED, Elsewhere, Published
 from cornn.paper.recipes import BETAS, RANGES, RECIPES, SOURCES, Recipe
 from cornn.paper.rivals import RIVALS, Rival, for_model
 
-__all__ = ["BETAS", "PUBLISHED", "RANGES", "RECIPES", "RIVALS", "SOURCES", "Published", "Recipe", "Rival", "for_model"]
+__all__ = [
+    "BETAS",
+    "ELSEWHERE",
+    "PUBLISHED",
+    "RANGES",
+    "RECIPES",
+    "RIVALS",
+    "SOURCES",
+    "Elsewhere",
+    "Published",
+    "Recipe",
+    "Rival",
+    "for_model",
+]

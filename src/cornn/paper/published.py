@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["PUBLISHED", "Published"]
+__all__ = ["ELSEWHERE", "PUBLISHED", "Elsewhere", "Published"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,15 @@ class Published:
     case: str = ""  # of the task, where there are several
     mean: float | None = None  # of ten runs, from tab:distr_results
     deviation: float | None = None
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An accuracy in percent that a later paper has of its own model."""
+
+    model: str
+    figure: float
+    source: str
 
 
 PUBLISHED = {
@@ -75,3 +84,12 @@ PUBLISHED = {
     ),
 }
 """Task -> the figures of the paper's tables."""
+
+ELSEWHERE = {
+    "psmnist": (Elsewhere("LEM", 96.6, "Rusch et al. 2022"),),
+    "noisy-cifar10": (
+        Elsewhere("Lipschitz RNN", 59.0, "Erichson et al. 2021"),
+        Elsewhere("LEM", 60.5, "Rusch et al. 2022"),
+    ),
+}
+"""Task -> figures that the paper's tables do not have."""

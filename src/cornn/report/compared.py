@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cornn.paper import PUBLISHED, Published
+from cornn.paper import ELSEWHERE, PUBLISHED
 from cornn.report.tables import NAMES
 from cornn.runs import ran_on, read_json
 
@@ -87,14 +87,13 @@ class Standing:
         return statistics.fmean(one["seconds"] for one in self.entry["finals"])
 
     @property
-    def published(self) -> Published | None:
-        """The best that the paper's table has of this model, whatever its size, if it is better than ours."""
-        task = self.contest["contest"]
-        same = [one for one in PUBLISHED.get(task, ()) if one.model == NAMES.get(self.name)]
-        best = max(same, key=lambda one: one.figure, default=None)
-        if best is None or (self.tests and statistics.fmean(self.tests) >= best.figure):
-            return None
-        return best
+    def published(self) -> str:
+        """The best accuracy that was published of this model, whatever its size and its training; empty if none is
+        known."""
+        task, model = self.contest["task"]["name"], NAMES.get(self.name)
+        known = [(one.figure, f"{one.units} units") for one in PUBLISHED.get(task, ()) if one.model == model]
+        known += [(one.figure, one.source) for one in ELSEWHERE.get(task, ()) if one.model == model]
+        return "{:g} ({})".format(*max(known)) if known else ""
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,11 @@ class Compared:
         most = f"{record['final']:,} {unit}" + (" at the most" if unit == "steps" else "")
         where = {ran_on(one) for one in record["machines"]}
         workers = sorted({one["workers"] for one in record["machines"]})
-        together = " or ".join(map(str, workers)) + " at once" if workers != [1] else "one after another"
+        span = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
+        together = "one after another" if workers == [1] else f"{span} at once"
+        batches = f", batches of {record['batch_size']}" if "batch_size" in record else ""
         return (
-            f"{record['hidden_size']} units; trials of {record['trial']:,} {unit}, final runs of {most}; "
+            f"{record['hidden_size']} units{batches}; trials of {record['trial']:,} {unit}, final runs of {most}; "
             f"on {' and '.join(sorted(where))}, {together}"
         )
 

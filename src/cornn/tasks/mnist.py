@@ -8,6 +8,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -43,8 +44,8 @@ class SequentialMNIST:
 class PermutedMNIST:
     """Digits of MNIST, one pixel a step, in an order that is random but the same for all."""
 
-    permutation: int = 12008
-    """Seed of the order; 12008 is the authors'."""
+    permutation: int | Literal["own"] = 12008
+    """Seed of the order; 12008 is the authors'. own: the seed of the run, so that each has an order of its own."""
     validation: int = 3000
     """Training images held out for validation; the seed draws them."""
     shift: int = 0
@@ -52,9 +53,10 @@ class PermutedMNIST:
     0 shows them as they are."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        whose = "the authors' permutation" if self.permutation == 12008 else "a permutation of its own"
-        note = f"{whose}, torch.randperm({PIXELS}) from seed {self.permutation}"
-        order = permutation(self.permutation)
+        drawn = seed if self.permutation == "own" else self.permutation
+        whose = "the authors' permutation" if drawn == 12008 else "a permutation of its own"
+        note = f"{whose}, torch.randperm({PIXELS}) from seed {drawn}"
+        order = permutation(drawn)
         return _load("psmnist", order, self.validation, self.shift, seed, folder(data), (note,))
 
 
