@@ -114,10 +114,11 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const long long first_drive = first_row * DRIVES * hidden + place.neuron;
     const float *next_drive = drive + first_drive, *next_span = timespans + first_row;
     const float* next_input = input + (group * batch + first) * FEATURES + threadIdx.x;
-    const bool fetches = first + threadIdx.x / FETCHED < batch;
+    const int until = (int)settled((unsigned)(first + threadIdx.x / FETCHED < batch ? end : 0));
+    const long long each_input = settled(rows * FEATURES), each = settled(stride);
     float *to_kept = drive + first_drive, *to_z = trail_z + first_own, *to_y = output + first_own;
     if (PAIR && place.part == 0) to_y = to_z;
-    bool stores_y[OWN], stores_z[OWN], stores_kept[OWN];
+    unsigned stores_y = 0, stores_z = 0, stores_kept = 0;  // a bit for each own sequence
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         const bool inside = first + place.sequence(i) < batch;
@@ -132,15 +133,16 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             published[1].y[r][place.neuron] = update.earlier(y[i], z[i]);
         }
         if (writes_z) published[0].z[r][place.neuron] = z[i];
-        stores_y[i] = valid[i] && output && writes_y;
-        stores_z[i] = valid[i] && trail_z && writes_z;
-        stores_kept[i] = valid[i] && keep_trail && writes_z;
-        if (PAIR && place.part == 0) stores_y[i] = stores_z[i];
+        stores_y |= (valid[i] && output && writes_y) << i;
+        stores_z |= (valid[i] && trail_z && writes_z) << i;
+        stores_kept |= (valid[i] && keep_trail && writes_z) << i;
     }
+    if (PAIR && place.part == 0) stores_y = stores_z;
+    stores_y = settled(stores_y), stores_z = settled(stores_z), stores_kept = settled(stores_kept);
     const Update::Step fixed = update.at(1.f);
 
     auto ask = [&](int slot, int n) {
-        if (FEATURES) features.ask(slot, next_input, n < end && fetches);
+        if (FEATURES) features.ask(slot, next_input, n < until);
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
 #pragma unroll
@@ -149,8 +151,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             if (SPANS) inputs.ask(slot, SPAN, i, next_span + i, n < end && valid[i]);
         }
         inputs.asked();
-        next_input += rows * FEATURES;
-        next_drive += DRIVES * stride;
+        if (FEATURES) next_input += each_input;
+        else next_drive += DRIVES * each;
         next_span += rows;
     };
 #pragma unroll
@@ -171,7 +173,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             if (n >= end) break;
             const Published& before = published[k % 2];
             Published& after = published[(k + 1) % 2];
-            if (LATER) ask((k + AHEAD - 1) % AHEAD, n + AHEAD - 1);
+            if (LATER && ROWS > 1) ask((k + AHEAD - 1) % AHEAD, n + AHEAD - 1);
             float now[OWN][DRIVES];
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
@@ -199,6 +201,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
                 if (EARLY) product(sums, w_y, before.y, place);
                 if (PRODUCTS == 2) product(sums, w_y, before.z, place), reduce(first_pre, sums), clear(sums);
             }
+            // Here, where the tanh is waited for: at the beginning of a step the state's loads would come later for it.
+            if (LATER && ROWS == 1) ask((k + AHEAD - 1) % AHEAD, n + AHEAD - 1);
 #pragma unroll
             for (int i = 0; i < OWN; ++i) {
                 float next_y = y[i], next_z = z[i];
@@ -212,20 +216,20 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
                 if (PAIR) {
                     const float written = place.part == 1 ? y[i] : z[i];
                     (place.part == 1 ? after.y : after.z)[r][place.neuron] = written;
-                    if (stores_y[i]) to_y[i * hidden] = written;
+                    if (stores_y >> i & 1) to_y[i * hidden] = written;
                 } else {
                     if (STATES == 2) after.y[r][place.neuron] = y[i];
                     after.z[r][place.neuron] = z[i];
-                    if (stores_y[i]) to_y[i * hidden] = STATES == 2 ? y[i] : z[i];
-                    if (stores_z[i]) to_z[i * hidden] = z[i];
+                    if (stores_y >> i & 1) to_y[i * hidden] = STATES == 2 ? y[i] : z[i];
+                    if (stores_z >> i & 1) to_z[i * hidden] = z[i];
                 }
 #pragma unroll
                 for (int d = 0; d < DRIVES; ++d)
-                    if (stores_kept[i]) to_kept[(i * DRIVES + d) * hidden] = kept[d];
+                    if (stores_kept >> i & 1) to_kept[(i * DRIVES + d) * hidden] = kept[d];
             }
-            to_y += stride;
-            to_z += stride;
-            to_kept += DRIVES * stride;
+            to_y += each;
+            to_z += each;
+            to_kept += DRIVES * each;
             if (!LATER) ask(k, n + AHEAD);
             inputs.wait<LATER>();
             __syncthreads();
