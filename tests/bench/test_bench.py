@@ -98,17 +98,17 @@ def tiny_sweep():
 
 
 def test_a_sweep_follows_everybody_up_to_the_end():
-    points, floor = bench.follow(tiny_sweep(), "cpu", 1)
+    points, floor = bench.follow(tiny_sweep(), "cpu", 1, 25.0)
     assert [point.value for point in floor] == [2, 4, 8]
     assert [point.value for point in points if point.contender == "plain loop"] == [2, 4, 8]
     assert all(point.seconds > 0 for point in (*points, *floor))
 
 
-@pytest.mark.parametrize("limit", ["LONGEST", "MOST_MEMORY"])
-def test_a_sweep_lets_go_of_what_would_take_too_long_or_too_much(limit, monkeypatch):
-    monkeypatch.setattr(sweep, limit, 0.0)
+@pytest.mark.parametrize(("longest", "most_memory"), [(1e-9, 0.4), (25.0, 0.0)])
+def test_a_sweep_lets_go_of_what_would_take_too_long_or_too_much(longest, most_memory, monkeypatch):
+    monkeypatch.setattr(sweep, "MOST_MEMORY", most_memory)
     monkeypatch.setattr(sweep, "peak_memory", lambda call, device: (call(), 1000)[1])
-    points, _ = bench.follow(tiny_sweep(), "cpu", 1)
+    points, _ = bench.follow(tiny_sweep(), "cpu", 1, longest)
     assert {point.value for point in points} == {2}
 
 
@@ -154,6 +154,7 @@ def test_colours_and_markers_tell_everybody_apart():
     [
         ({"cases": ("none",)}, "unknown case 'none': choose any of psmnist-128"),
         ({"threads": (0,)}, "must be above 0"),
+        ({"longest": 0.0}, "must be above 0"),
         ({"against": "batch", "threads": (1, 2)}, "one number of --threads"),
     ],
 )

@@ -14,10 +14,8 @@ from cornn.precision import exact
 __all__ = ["SWEEPS", "Point", "Sweep", "follow"]
 
 LARGE_PRODUCT = 2048
-LONGEST = 25.0
-"""Seconds of one forward and backward pass beyond which a contender is not followed."""
 MOST_MEMORY = 0.4
-"""Nor beyond this share of the memory that is free."""
+"""A contender is not followed beyond this share of the memory that is free."""
 MEMORY_OF_LOOP = 40
 """Values that the least economical contender keeps of a step, a sequence and a neuron, where memory is not measured."""
 
@@ -79,9 +77,10 @@ def _multiply_adds_a_second(device: str) -> float:
 
 
 def follow(
-    sweep: Sweep, device: str, repeats: int, say: Callable[[str], None] = lambda text: None
+    sweep: Sweep, device: str, repeats: int, longest: float, say: Callable[[str], None] = lambda text: None
 ) -> tuple[list[Point], list[Point]]:
-    """The points of every contender as far as time and memory allow, and those of the floor."""
+    """The points of every contender as far as memory allows and a pass takes no more than `longest` seconds, and those
+    of the floor."""
     points: list[Point] = []
     last: dict[str, tuple[Case, Point]] = {}
     dropped: set[str] = set()
@@ -90,7 +89,7 @@ def follow(
         floor = [Point("floor", value, case.steps, _products(case) / rate, None) for value, case in sweep.cases()]
         for value, case in sweep.cases():
             for name, layer in contenders(case, device)[0].items():
-                if name in dropped or (name in last and _too_much(*last[name], case, device)):
+                if name in dropped or (name in last and _too_much(*last[name], case, device, longest)):
                     dropped.add(name)
                     continue
                 say(f"{name}, {value:,} {sweep.label}")
@@ -104,10 +103,10 @@ def follow(
     return points, floor
 
 
-def _too_much(before: Case, point: Point, case: Case, device: str) -> bool:
+def _too_much(before: Case, point: Point, case: Case, device: str, longest: float) -> bool:
     """Whether a contender that took this much at the size before is too long or too large at the next."""
     growth = _products(case) / _products(before)
     values = case.steps * case.batch * case.hidden
     larger = values / (before.steps * before.batch * before.hidden)
     memory = MEMORY_OF_LOOP * 4.0 * values if point.memory is None else point.memory * larger
-    return point.seconds * growth > LONGEST or memory > MOST_MEMORY * _free(device)
+    return point.seconds * growth > longest or memory > MOST_MEMORY * _free(device)

@@ -39,6 +39,8 @@ class BenchCommand:
     """Three small cases in three turns, or every other point of --against: half a minute or so."""
     against: Literal["length", "batch", "size"] | None = None
     """Forward and backward against the number of steps (one sequence), of sequences, or of neurons, as a plot."""
+    longest: float = 25.0
+    """With --against: seconds of one pass beyond which a contender is not followed."""
     plot: Path | None = None
     """Where the plot goes, less the endings .svg and .png. Default: bench-AGAINST-DEVICE."""
     json: Path | None = None
@@ -52,8 +54,8 @@ class BenchCommand:
             raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(bench.CASES)}")
         if self.json is not None and not self.json.parent.is_dir():
             raise ValueError(f"--json: there is no folder {self.json.parent}")
-        if min(self.threads, default=1) < 1 or self.repeats < 1:
-            raise ValueError("--threads and --repeats must be above 0")
+        if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:
+            raise ValueError("--threads, --repeats and --longest must be above 0")
         if self.against is not None:
             check_plotting()
             if len(self.threads) > 1:
@@ -102,8 +104,9 @@ class BenchCommand:
         threads = self._threads()[0]
         torch.set_num_threads(threads)
         with _progress(console) as say:
+            repeats = 3 if self.quick else self.repeats
             points, floor = bench.follow(
-                sweep, self.device, 3 if self.quick else self.repeats, lambda text: say(f"against {against}", text)
+                sweep, self.device, repeats, self.longest, lambda text: say(f"against {against}", text)
             )
         table = Table(f"µs a step, by {sweep.label}", box=None, header_style="bold")
         for value in sweep.values:
