@@ -21,8 +21,8 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from cornn import engine
-from cornn.engine import cuda, operator
-from cornn.engine.problem import InputMap
+from cornn.engine import cuda
+from cornn.engine.problem import After, Given
 
 UPDATE = "cornn/explicit/tanh"
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -157,22 +157,20 @@ def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callab
     given, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
     trail = torch.randn(2, steps, *place, batch, hidden, device="cuda")
-    state, parameters = (given[k].movedim(0, 1).contiguous() if groups else given[k] for k in ("state", "parameters"))
-    fixed = (state, given["weight"], parameters, None, None)
+    moved = ("input", "state", "parameters") if groups else ()
+    of = Given(**given | {name: given[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
+    if not cuda.makes_drive(UPDATE, hidden, features):
+        of = of._replace(input=trail[-1], input_weight=None, bias=None)
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
-    input = given["input"].movedim(0, 1).contiguous() if groups else given["input"]
-    made = cuda.makes_drive(UPDATE, hidden, features)
-    input_map = InputMap(input, given["input_weight"], given["bias"]) if made else None
 
     def forward():
-        return cuda.forward(trail, *fixed, update=UPDATE, every=True, keep=True, input_map=input_map)
+        return cuda.forward(of, trail, update=UPDATE, every=True, keep=True)
 
     output, last = forward()
+    after = After(gradient, last, output, trail)
 
     def backward():
-        return cuda.backward(
-            gradient, last, output, trail, *fixed, update=UPDATE, need_parameters=False, need_timespans=False
-        )
+        return cuda.backward(of, after, update=UPDATE, need_parameters=False, need_timespans=False)
 
     return forward, backward
 
@@ -271,11 +269,6 @@ def asked(description: str | None) -> argparse.Namespace:
 
 def main() -> None:
     options = asked(__doc__)
-    if "cuda" not in operator.BACKENDS:
-        others = dict(operator.BACKENDS)
-        operator.BACKENDS.clear()
-        operator.BACKENDS.update({"cuda": cuda, **others})
-
     found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     checked = [] if options.only == "time" else check()
     found["checks"] = checked

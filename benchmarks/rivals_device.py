@@ -21,7 +21,7 @@ from torch import Tensor
 from cornn import CoRNN, baselines, engine
 from cornn.baselines.shared import Cell
 from cornn.engine import cuda
-from cornn.engine.problem import Problem
+from cornn.engine.problem import After, Given, Problem
 from cornn.runs import commit, machine
 from cornn.seeds import generator
 
@@ -45,7 +45,7 @@ CHECKS = [
 OUTPUTS, GRADIENTS = 1e-5, 5e-5
 
 
-class Given(NamedTuple):
+class Model(NamedTuple):
     """A layer's weights as the engine takes them, on the GPU."""
 
     update: str
@@ -59,13 +59,13 @@ class Given(NamedTuple):
 NAMES = ("input_weight", "bias", "weight", "parameters")
 
 
-def given(name: str, features: int, hidden: int) -> Given:
+def given(name: str, features: int, hidden: int) -> Model:
     layer = LAYERS[name](features, hidden, device="cuda")
     layer.reset_parameters(generator(hidden, name))
     cell = layer.cell()
     arguments = dict(zip(NAMES, cell.arguments(), strict=True))
     trained = tuple(key for key, value in arguments.items() if value is not None and value.requires_grad)
-    return Given(cell.update, *(None if x is None else x.detach() for x in arguments.values()), trained)  # pyright: ignore
+    return Model(cell.update, *(None if x is None else x.detach() for x in arguments.values()), trained)  # pyright: ignore
 
 
 def served(update: str, hidden: int) -> tuple[bool, str]:
@@ -74,7 +74,7 @@ def served(update: str, hidden: int) -> tuple[bool, str]:
 
 
 def results(
-    what: Given, input: Tensor, state: Tensor, lengths: Tensor | None, dtype: torch.dtype, backend: str, every: bool
+    what: Model, input: Tensor, state: Tensor, lengths: Tensor | None, dtype: torch.dtype, backend: str, every: bool
 ) -> dict[str, Tensor]:
     """Output, last state and gradients: of what a layer trains, or of `every` argument."""
     leaves = {"input": input, "state": state, **{key: getattr(what, key) for key in NAMES}}
@@ -137,27 +137,28 @@ def check() -> list[dict]:
     return rows
 
 
-def kernels(what: Given) -> tuple[Callable, Callable]:
+def kernels(what: Model) -> tuple[Callable, Callable]:
     """One forward and one backward pass of the kernels alone, with the gradients that a layer asks for."""
     rule = engine.UPDATES[what.update]
     drive = torch.randn(rule.trail, STEPS, BATCH, rule.drives * HIDDEN, device="cuda")
     trail, state = drive.clone(), torch.zeros(rule.states, BATCH, HIDDEN, device="cuda")
-    fixed = (state, what.weight, what.parameters, None, None)
+    of = Given(drive[-1], state, None, None, what.weight, what.parameters, None, None)
     gradient = torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
 
     def forward():
-        return cuda.forward(trail, *fixed, update=what.update, every=True, keep=True)
+        return cuda.forward(of, trail, update=what.update, every=True, keep=True)
 
     output, last = forward()
+    after = After(gradient, last, output, trail)
     needs = {"need_parameters": "parameters" in what.trained, "need_timespans": False}
 
     def backward():
-        return cuda.backward(gradient, last, output, trail, *fixed, update=what.update, **needs)
+        return cuda.backward(of, after, update=what.update, **needs)
 
     return forward, backward
 
 
-def whole(what: Given) -> Callable:
+def whole(what: Model) -> Callable:
     """Forward and backward through the operator, with a gradient at every step and those of the layer's weights."""
     leaves = {key: x if x is None else x.clone() for key, x in zip(NAMES, what[1:5], strict=True)}
     for key in what.trained:
@@ -185,12 +186,12 @@ def apart(name: str) -> Callable:
     return call
 
 
-def cornn() -> Given:
+def cornn() -> Model:
     """coRNN as its layer has it, with the constants of psMNIST."""
     layer = CoRNN(1, HIDDEN, dt=0.083, gamma=0.13, epsilon=4.1, device="cuda")
     V, W, W_z, b = (x.detach() for x in layer.matrices())
     constants = torch.tensor([[0.083], [0.13], [4.1]], device="cuda").expand(3, HIDDEN).contiguous()
-    return Given("cornn/explicit/tanh", V, b, torch.cat((W, W_z), -1), constants, NAMES[:3])
+    return Model("cornn/explicit/tanh", V, b, torch.cat((W, W_z), -1), constants, NAMES[:3])
 
 
 def measure(repeats: int) -> list[dict]:

@@ -46,8 +46,9 @@ def _live(lengths: Tensor | None, n: int, like: Tensor) -> Tensor:
     return (n < lengths.to(like.device)).unsqueeze(-1)
 
 
-def forward(drive, state, weight, parameters, timespans, lengths, *, update, precision):
-    """(output, last, trail), the trail being z and what is kept of the activation."""
+def forward(given, *, update, precision):
+    """(output, last, trail), the trail being z and what is kept of the activation; the input is the drive."""
+    drive, state, _, _, weight, parameters, timespans, lengths = given
     rounded, early, activation = ROUND[precision], timespans is None, KEPT[UPDATES[update].activation]
     w_y, w_z = _matrices(weight, parameters, early, precision)
     y, z = state.double()
@@ -67,10 +68,10 @@ def forward(drive, state, weight, parameters, timespans, lengths, *, update, pre
     return torch.stack(output), torch.stack((y, z)), torch.stack((torch.stack(trail_z), torch.stack(trail_kept)))
 
 
-def backward(
-    grad_output, grad_last, output, trail, state, weight, parameters, timespans, lengths, *, update, precision
-):  # fmt: skip
+def backward(given, after, *, update, precision):
     """Gradients for drive, state, parameters and timespans, the last None without them."""
+    _, state, _, _, weight, parameters, timespans, lengths = given
+    grad_output, grad_last, output, trail = after
     rule, rounded, early = UPDATES[update], ROUND[precision], timespans is None
     activation = KEPT[rule.activation]
     w_y, w_z = _matrices(weight, parameters, early, precision)

@@ -4,22 +4,16 @@ What it can find is what test_tensor_emulated.py can: wrong neurons or sequences
 there yet, writes past an end.
 """
 
-import ctypes
-import re
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 import torch
-from held_against import assert_as_portable, assert_near
-from test_tensor_emulated import CALLS, COMPILER, ENTRY, HEADERS, call, guarded, pytestmark  # noqa: F401
+from held_against import assert_as_portable, assert_near, built
+from test_tensor_emulated import CALLS, ENTRY, call, changed, guarded, pytestmark  # noqa: F401
 
 from cornn import engine
 from cornn.engine import portable
 from cornn.engine.cuda import _macros, _update_macros
 from cornn.engine.layout import BLOCK_SIZES, Plan
-from cornn.engine.nvrtc import KERNELS
+from cornn.engine.problem import Given
 
 # Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {
@@ -32,29 +26,8 @@ INSTRUCTIONS = {
 }
 
 
-# What a forward kernel that makes the drive is given besides: input, input_weight and bias.
-INPUT_MAP = "".join(f", (const float*)pointers[{i}]" for i in range(9, 12))
-
-
-def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDLL:
-    """The kernel's own source, with the emulation in place of the instructions of a GPU."""
-    for name in ("emulated.h", "emulated_bits.h", "emulated_block.h"):
-        shutil.copy(Path(__file__).with_name(name), folder)
-    for name in (*HEADERS, "tile.cuh", f"block_{direction}.cu"):
-        text = (KERNELS / name).read_text(encoding="utf8")
-        for pattern, replacement in INSTRUCTIONS.items():
-            text = re.sub(pattern, replacement, text)
-        assert "asm" not in text.replace("assembler", "")
-        (folder / name).write_text(text, encoding="utf8")
-    entry = folder / f"{direction}.cpp"
-    called = CALLS[direction].removesuffix(")") + (INPUT_MAP if "FEATURES" in macros else "") + ")"
-    source = f'#include "emulated_block.h"\n#include "block_{direction}.cu"\n' + ENTRY.format(call=called)
-    entry.write_text(source, encoding="utf8")
-    library = folder / f"{direction}.so"
-    options = [f"-D{name}={value}" for name, value in macros.items()]
-    command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", *options, str(entry), "-o", str(library)]
-    subprocess.run([str(part) for part in command], check=True)
-    return ctypes.CDLL(str(library))
+# A forward kernel that makes the drive is given input, input_weight and bias besides.
+MAKES_DRIVE = CALLS["forward"].removesuffix(")") + "".join(f", (const float*)pointers[{i}]" for i in range(9, 12)) + ")"
 
 
 # update, steps, groups, batch, hidden, sequences a block, ragged, gradients of the parameters
@@ -92,10 +65,11 @@ def test_the_kernels_do_what_the_portable_loop_does(
     grad_output, grad_last = draw(*sequence), draw(*state.shape)
 
     def run(direction, tensors, numbers):
-        call(built(tmp_path, direction, macros), layout, groups, batch, tensors, numbers)
+        entry = ENTRY.format(call=CALLS[direction])
+        library = built(tmp_path, f"block_{direction}", macros, entry, INSTRUCTIONS)
+        call(library, layout, groups, batch, tensors, numbers)
 
-    given = {"drive": drive, "state": state, "weight": weight, "parameters": parameters}
-    given |= {"timespans": None, "lengths": lengths}
+    given = Given(drive, state, None, None, weight, parameters, None, lengths)
     assert_as_portable(update, given, (grad_output, grad_last), run, for_parameters)
 
 
@@ -133,18 +107,17 @@ def test_a_kernel_makes_the_drive_of_the_input(tmp_path, update, steps, groups, 
     wanted_trail[-1] = input.double() @ input_weight.double().mT
     if bias is not None:
         wanted_trail[-1] += bias.unsqueeze(-2)
-    given = state, weight, parameters, timespans
-    doubles = [None if x is None else x.double() for x in given]
-    wanted = portable.forward(wanted_trail, *doubles, lengths, update=update, every=True, keep=True)
+    given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    wanted = portable.forward(changed(given, torch.Tensor.double), wanted_trail, update=update, every=True, keep=True)
 
     trail = guarded(torch.full(wanted_trail.shape, torch.nan)) if keep else None
     output = guarded(torch.full((steps, groups, batch, hidden), torch.nan))
     last = guarded(torch.full(state.shape, torch.nan))
     results = [trail[-1] if keep else None, trail[0] if keep and rule.states == 2 else None, output, last]
-    fixed = [None if x is None else guarded(x) for x in given]
-    made_of = [None if x is None else guarded(x) for x in (input, input_weight, bias)]
-    library = built(tmp_path, "forward", macros)
-    call(library, layout, groups, batch, [*results, *fixed, lengths, *made_of], [keep, steps, groups, batch, hidden])
+    input, state, input_weight, bias, *others = changed(given, guarded)
+    tensors = [*results, state, *others, input, input_weight, bias]
+    library = built(tmp_path, "block_forward", macros, ENTRY.format(call=MAKES_DRIVE), INSTRUCTIONS)
+    call(library, layout, groups, batch, tensors, [keep, steps, groups, batch, hidden])
     assert_near(output, wanted[0], "output")
     assert_near(last, wanted[1], "last")
     if trail is not None:

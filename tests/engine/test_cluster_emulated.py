@@ -5,19 +5,14 @@ phase, buffers that are overwritten while somebody still reads them.
 """
 
 import ctypes
-import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
-from held_against import assert_as_portable
+from held_against import assert_as_portable, built
 from test_block_emulated import INSTRUCTIONS
-from test_tensor_emulated import CALLS, COMPILER, HEADERS, arguments, guarded, pytestmark, untouched  # noqa: F401
+from test_tensor_emulated import CALLS, arguments, pytestmark, untouched  # noqa: F401
 
 from cornn.engine.cuda import _macros, _update_macros
 from cornn.engine.layout import plan
-from cornn.engine.nvrtc import KERNELS
 
 ENTRY = """
 extern "C" void run(int clusters, void** pointers, const long long* numbers) {{
@@ -40,38 +35,6 @@ CLUSTER_INSTRUCTIONS = {
     r'asm volatile\("ld.shared[^;]*;[^;]*;': "std::memcpy(&v, at_address(from), 16);",
     r'asm\("" :[^;]*;': ";",
 }
-
-
-def built(folder: Path, direction: str, macros: dict[str, object], threads: int) -> ctypes.CDLL:
-    """The kernel's own source, with the emulation in place of the instructions of a GPU."""
-    for name in ("emulated.h", "emulated_bits.h", "emulated_cluster.h"):
-        shutil.copy(Path(__file__).with_name(name), folder)
-    for name in (*HEADERS, "tile.cuh", "cluster.cuh", f"cluster_{direction}.cu"):
-        text = (KERNELS / name).read_text(encoding="utf8")
-        for pattern, replacement in CLUSTER_INSTRUCTIONS.items():
-            text = re.sub(pattern, replacement, text)
-        assert "asm" not in text.replace("assembler", "")
-        (folder / name).write_text(text, encoding="utf8")
-    entry = folder / f"{direction}.cpp"
-    source = f'#include "emulated_cluster.h"\n#include "cluster_{direction}.cu"\n'
-    entry.write_text(source + ENTRY.format(call=CALLS[direction]), encoding="utf8")
-    library = folder / f"{direction}.so"
-    options = [f"-D{name}={value}" for name, value in {**macros, "COUNT_OF_THREADS": threads}.items()]
-    command = [
-        COMPILER,
-        "-std=c++17",
-        "-O1",
-        "-w",
-        "-shared",
-        "-fPIC",
-        "-fno-gnu-unique",
-        *options,
-        str(entry),
-        "-o",
-        str(library),
-    ]
-    subprocess.run([str(part) for part in command], check=True)
-    return ctypes.CDLL(str(library))
 
 
 def call(library, layout, groups, batch, tensors, numbers) -> None:
@@ -98,12 +61,14 @@ def test_the_kernels_do_what_the_portable_loop_does(
     tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters
 ):
     layout = plan(hidden, groups, batch, 132)
-    macros = _macros(layout, _update_macros(update, spans))
+    macros = _macros(layout, _update_macros(update, spans)) | {"COUNT_OF_THREADS": layout.threads}
     given, gradients = arguments(steps, groups, batch, hidden, spans, ragged)
     own = {"forward": macros, "backward": macros | {"FOR_PARAMETERS": int(for_parameters)}}
 
     def run(direction, tensors, numbers):
-        library = built(tmp_path, direction, own[direction], layout.threads)
+        entry = ENTRY.format(call=CALLS[direction])
+        options = {"headers": ["cluster.cuh"], "optimisation": "-O1"}
+        library = built(tmp_path, f"cluster_{direction}", own[direction], entry, CLUSTER_INSTRUCTIONS, **options)
         call(library, layout, groups, batch, tensors, numbers)
 
     assert_as_portable(update, given, gradients, run, for_parameters)

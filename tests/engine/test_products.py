@@ -21,15 +21,15 @@ def maker(monkeypatch):
     def makes_drive(update, hidden, features):
         return features <= 2
 
-    def forward(trail, *fixed, keep, input_map=None, **options):
-        seen.append((input_map is not None, len(trail)))
-        if input_map is None:
-            return portable.forward(trail, *fixed, keep=keep, **options)
+    def forward(given, trail, *, keep, **options):
+        seen.append((given.input_weight is not None, len(trail)))
+        if given.input_weight is None:
+            return portable.forward(given, trail, keep=keep, **options)
         room = trail if keep else trail.new_empty(1, *trail.shape[1:])
-        room[-1] = input_map.input @ input_map.weight.mT
-        if input_map.bias is not None:
-            room[-1] += input_map.bias.unsqueeze(-2)
-        return portable.forward(room, *fixed, keep=keep, **options)
+        room[-1] = given.input @ given.input_weight.mT
+        if given.bias is not None:
+            room[-1] += given.bias.unsqueeze(-2)
+        return portable.forward(given, room, keep=keep, **options)
 
     passes = {"usable": portable.usable, "forward": forward, "backward": portable.backward}
     monkeypatch.setitem(engine.BACKENDS, "maker", SimpleNamespace(**passes, makes_drive=makes_drive))

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import torch
 from cornn.engine.cuda import _macros, _update_macros
 from cornn.engine.layout import TENSOR_SIZES, tensor_plans
 from cornn.engine.nvrtc import KERNELS
+from cornn.engine.problem import After, Given
 
 COMPILER = shutil.which("g++")
 pytestmark = pytest.mark.skipif(
@@ -97,14 +99,22 @@ def arguments(steps, groups, batch, hidden, spans, ragged):
         return torch.randn(*shape, generator=random)
 
     dt = torch.rand(1, groups, hidden, generator=random) * 0.3 + 0.1
-    return {
-        "drive": draw(steps, groups, batch, hidden),
-        "state": draw(2, groups, batch, hidden),
-        "weight": draw(groups, hidden, 2 * hidden) / hidden**0.5,
-        "parameters": torch.cat((dt, torch.rand(2, groups, hidden, generator=random) + 0.5)),
-        "timespans": torch.rand(steps, groups, batch, generator=random) + 0.5 if spans else None,
-        "lengths": torch.randint(0, steps, (groups, batch), generator=random) if ragged else None,
-    }, (draw(steps, groups, batch, hidden), draw(2, groups, batch, hidden))
+    given = Given(
+        draw(steps, groups, batch, hidden),
+        draw(2, groups, batch, hidden),
+        input_weight=None,
+        bias=None,
+        weight=draw(groups, hidden, 2 * hidden) / hidden**0.5,
+        parameters=torch.cat((dt, torch.rand(2, groups, hidden, generator=random) + 0.5)),
+        timespans=torch.rand(steps, groups, batch, generator=random) + 0.5 if spans else None,
+        lengths=torch.randint(0, steps, (groups, batch), generator=random) if ragged else None,
+    )
+    return given, (draw(steps, groups, batch, hidden), draw(2, groups, batch, hidden))
+
+
+def changed(given: Given, change: Callable[[torch.Tensor], torch.Tensor]) -> Given:
+    """With its real numbers changed."""
+    return Given._make(change(x) if x is not None and x.is_floating_point() else x for x in given)
 
 
 def assert_near(got: torch.Tensor, want: torch.Tensor, name: str) -> None:
@@ -139,10 +149,10 @@ def test_the_kernels_do_what_the_rounded_recurrence_does(
     options = {"update": update, "precision": precision}
     sizes = [steps, groups, batch, hidden]
 
-    want = rounded.forward(**given, **options)
-    fixed = [None if given[name] is None else guarded(given[name]) for name in ("state", "weight", "parameters")]
-    fixed += [None if given["timespans"] is None else guarded(given["timespans"]), given["lengths"]]
-    trail = guarded(torch.stack((torch.full(shape, torch.nan), given["drive"])))
+    want = rounded.forward(given, **options)
+    _, state, _, _, *others = changed(given, guarded)
+    fixed = [state, *others]
+    trail = guarded(torch.stack((torch.full(shape, torch.nan), given.input)))
     output, last = (
         guarded(torch.full(shape, torch.nan)),
         guarded(torch.full(shape[1:], torch.nan).expand(2, -1, -1, -1)),
@@ -164,11 +174,11 @@ def test_the_kernels_do_what_the_rounded_recurrence_does(
     kept = trail.double()
     live = torch.ones(shape, dtype=torch.bool)
     if ragged:
-        live = (torch.arange(steps).view(-1, 1, 1) < given["lengths"]).unsqueeze(-1).expand(shape)
+        live = (torch.arange(steps).view(-1, 1, 1) < given.lengths).unsqueeze(-1).expand(shape)
     assert_near(kept[1][live], want[2][1][live], "activation")
 
-    wanted = rounded.backward(grad_output, grad_last, output, kept, *(given[k] for k in list(given)[1:]), **options)
-    grad_drive, grad_state = guarded(torch.full(shape, torch.nan)), guarded(torch.full_like(given["state"], torch.nan))
+    wanted = rounded.backward(given, After(grad_output, grad_last, output, kept), **options)
+    grad_drive, grad_state = guarded(torch.full(shape, torch.nan)), guarded(torch.full_like(given.state, torch.nan))
     terms = guarded(torch.full((3, *shape[1:]), torch.nan)) if for_parameters else None
     for_spans = guarded(torch.full(shape, torch.nan)) if for_parameters and spans else None
     results = [grad_drive, grad_state, terms, for_spans]

@@ -6,6 +6,7 @@ import torch
 
 from cornn import CoRNN, engine
 from cornn.engine import cuda
+from cornn.engine.problem import After, Given
 from cornn.engine.updates import UPDATES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -26,18 +27,17 @@ def arguments(steps, batch, hidden, *, groups=1, spans=False, ragged=False, seed
         return torch.randn(*shape, generator=random).cuda()
 
     dt = torch.rand(1, groups, hidden, generator=random) * 0.05 + 0.02
-    fixed = {
-        "state": draw(2, groups, batch, hidden) * 0.3,
-        "weight": draw(groups, hidden, 2 * hidden) / hidden**0.5,
-        "parameters": torch.cat((dt, torch.rand(2, groups, hidden, generator=random) * 2 + 0.5)).cuda(),
-        "timespans": (torch.rand(steps, groups, batch, generator=random) * 2).cuda() if spans else None,
-        "lengths": torch.randint(0, steps + 1, (groups, batch), generator=random) if ragged else None,
-    }
-    return (
-        draw(steps, groups, batch, hidden),
-        fixed,
-        (draw(steps, groups, batch, hidden), draw(2, groups, batch, hidden)),
+    given = Given(
+        state=draw(2, groups, batch, hidden) * 0.3,
+        input_weight=None,
+        bias=None,
+        weight=draw(groups, hidden, 2 * hidden) / hidden**0.5,
+        parameters=torch.cat((dt, torch.rand(2, groups, hidden, generator=random) * 2 + 0.5)).cuda(),
+        timespans=(torch.rand(steps, groups, batch, generator=random) * 2).cuda() if spans else None,
+        lengths=torch.randint(0, steps + 1, (groups, batch), generator=random) if ragged else None,
+        input=draw(steps, groups, batch, hidden),
     )
+    return given, (draw(steps, groups, batch, hidden), draw(2, groups, batch, hidden))
 
 
 def poison():
@@ -52,22 +52,22 @@ def assert_near(got, want, limit, name):
     assert error <= limit, f"{name} is off by {error:.1e}"
 
 
-def both_passes(drive, fixed, grads, update, precision, for_parameters=True):
-    trail = torch.stack((torch.full_like(drive, torch.nan), drive))
+def both_passes(given, grads, update, precision, for_parameters=True):
+    trail = torch.stack((torch.full_like(given.input, torch.nan), given.input))
     poison()
-    output, last = cuda.forward(trail, *fixed.values(), update=update, every=True, keep=True, precision=precision)
-    needs = {"need_parameters": for_parameters, "need_timespans": for_parameters and fixed["timespans"] is not None}
-    gradients = cuda.backward(*grads, output, trail, *fixed.values(), update=update, precision=precision, **needs)
+    output, last = cuda.forward(given, trail, update=update, every=True, keep=True, precision=precision)
+    needs = {"need_parameters": for_parameters, "need_timespans": for_parameters and given.timespans is not None}
+    gradients = cuda.backward(given, After(*grads, output, trail), update=update, precision=precision, **needs)
     return output, last, trail, gradients
 
 
 def check(precision, steps, batch, hidden, *, update=UPDATE, for_parameters=True, **options):
-    drive, fixed, grads = arguments(steps, batch, hidden, **options)
-    output, last, trail, gradients = both_passes(drive, fixed, grads, update, precision, for_parameters)
-    want = rounded.forward(drive, *fixed.values(), update=update, precision=precision)
+    given, grads = arguments(steps, batch, hidden, **options)
+    output, last, trail, gradients = both_passes(given, grads, update, precision, for_parameters)
+    want = rounded.forward(given, update=update, precision=precision)
     assert_near(output, want[0], SAME, "output")
     assert_near(last, want[1], SAME, "last")
-    wanted = rounded.backward(*grads, output, trail, *fixed.values(), update=update, precision=precision)
+    wanted = rounded.backward(given, After(*grads, output, trail), update=update, precision=precision)
     names = ("drive", "state", "parameters", "timespans")
     for name, got, expected in zip(names, gradients, wanted, strict=True):
         if got is not None:
@@ -109,11 +109,11 @@ def test_few_steps(precision, steps):
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_addresses_that_are_not_aligned(precision):
-    drive, fixed, grads = arguments(6, 9, 64)
-    want = both_passes(drive, fixed, grads, UPDATE, precision)
+    given, grads = arguments(6, 9, 64)
+    want = both_passes(given, grads, UPDATE, precision)
     room = torch.empty(grads[0].numel() + 1, device="cuda")
     shifted = room[1:].view_as(grads[0]).copy_(grads[0])
-    got = both_passes(drive, fixed, (shifted, grads[1]), UPDATE, precision)
+    got = both_passes(given, (shifted, grads[1]), UPDATE, precision)
     assert torch.equal(got[3].drive, want[3].drive)
 
 
@@ -136,21 +136,21 @@ def test_it_stays_near_float64(precision, hidden):
 
 def test_repeated_runs_are_equal_to_the_bit():
     for precision in ("tf32", "bf16"):
-        drive, fixed, grads = arguments(100, 600, 128)
-        first = both_passes(drive, fixed, grads, UPDATE, precision)
-        again = both_passes(drive, fixed, grads, UPDATE, precision)
+        given, grads = arguments(100, 600, 128)
+        first = both_passes(given, grads, UPDATE, precision)
+        again = both_passes(given, grads, UPDATE, precision)
         assert torch.equal(first[0], again[0])
         assert torch.equal(first[3].drive, again[3].drive)
 
 
 def test_without_a_trail():
-    drive, fixed, _ = arguments(9, 600, 64)
-    options = {"update": UPDATE, "precision": "bf16"}
-    want, want_last = cuda.forward(torch.stack((drive, drive)), *fixed.values(), every=True, keep=True, **options)
-    output, last = cuda.forward(drive.clone()[None], *fixed.values(), every=True, keep=False, **options)
+    given, _ = arguments(9, 600, 64)
+    drive, options = given.input, {"update": UPDATE, "precision": "bf16"}
+    want, want_last = cuda.forward(given, torch.stack((drive, drive)), every=True, keep=True, **options)
+    output, last = cuda.forward(given, drive.clone()[None], every=True, keep=False, **options)
     assert torch.equal(output, want)
     assert torch.equal(last, want_last)
-    output, last = cuda.forward(drive.clone()[None], *fixed.values(), every=False, keep=False, **options)
+    output, last = cuda.forward(given, drive.clone()[None], every=False, keep=False, **options)
     assert output.numel() == 0
     assert torch.equal(last, want_last)
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
 from cornn.engine.operator import BACKENDS, no_autocast, plain, recur, reference
-from cornn.engine.problem import PRECISIONS, Problem
+from cornn.engine.problem import PRECISIONS, Given, Problem
 from cornn.engine.updates import UPDATES
 
 __all__ = [
@@ -107,7 +108,7 @@ def run(
     """
     if timespans is not None and not UPDATES[update].timed:
         raise ValueError(f"timespans multiply a time step, and the update {update} has none: leave them out")
-    arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     shape, rows = input.shape, weight.shape
     problem = Problem(
         update,
@@ -120,9 +121,9 @@ def run(
         timespans is not None,
         precision,
     )
-    direct = plain(arguments)
+    direct = plain(given)
     name, _ = (_choose_once if direct else choose)(problem, backend)
-    if (not direct or forward_ad._current_level >= 0) and _transformed(arguments):
+    if (not direct or forward_ad._current_level >= 0) and _transformed(given):
         if precision != "exact":
             raise RuntimeError(
                 f"precision={precision!r} has no forward-mode derivatives and no torch.func.grad: use 'exact'"
@@ -140,21 +141,21 @@ def run(
     # autocast is for, and even then the state is not rounded, only what enters a product.
     with no_autocast(problem.device.type):
         if name == "reference":
-            return reference(*arguments, update)
-        return recur(arguments, update, name, every, direct)
+            return reference(given, update)
+        return recur(given, update, name, every, direct)
 
 
 def _autocast_to_bfloat16() -> bool:
     return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 
 
-def _transformed(arguments: Sequence[Tensor | None]) -> bool:
+def _transformed(given: Sequence[Tensor | None]) -> bool:
     """Whether torch.func.grad or forward mode is at work, which PyTorch does not take to a custom operator."""
     if torch.compiler.is_compiling():
         return False
-    kinds = (torch._C._functorch.TransformType.Grad, torch._C._functorch.TransformType.Jvp)
-    if any(level.key() in kinds for level in torch._C._functorch.get_interpreter_stack() or ()):
+    kinds = (TransformType.Grad, TransformType.Jvp)
+    if any(level.key() in kinds for level in get_interpreter_stack() or ()):
         return True
     if forward_ad._current_level < 0:
         return False
-    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in arguments)
+    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in given)

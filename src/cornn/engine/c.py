@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cornn.engine import products
 from cornn.engine.memory import reusable
-from cornn.engine.problem import Problem, about_this_machine
+from cornn.engine.problem import After, Given, Problem, about_this_machine
 from cornn.engine.updates import UPDATES
 
 __all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
@@ -149,13 +149,13 @@ def _contiguous(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return _empty(tensor.shape, dtype).copy_(tensor)
 
 
-def _call(kept: list[Tensor], input: Tensor, weight: Tensor, lengths: Tensor | None, **tensors: Tensor | None) -> Call:
+def _call(kept: list[Tensor], given: Given, **others: Tensor | None) -> Call:
     """A call with its sizes, and pointers to its tensors. What it points to is added to `kept`, to outlive it."""
-    shape, rows, dtype = input.shape, weight.shape, input.dtype
+    shape, rows, dtype = given.input.shape, given.weight.shape, given.input.dtype
     groups = rows[0] if len(rows) == 3 else 1
-    hidden = tensors["state"].shape[-1]  # pyright: ignore[reportOptionalMemberAccess]
-    call = Call(groups, shape[0], shape[-2], hidden, shape[-1], torch.get_num_threads())
-    tensors["input"], tensors["weight"] = input, weight
+    call = Call(groups, shape[0], shape[-2], given.state.shape[-1], shape[-1], torch.get_num_threads())
+    tensors = given._asdict() | others
+    lengths = tensors.pop("lengths")
     for name, tensor in tensors.items():
         if tensor is not None:
             tensor = _contiguous(tensor, dtype)
@@ -182,120 +182,61 @@ def _drives(input: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
     return drive if bias is None else drive.add_(bias.unsqueeze(-2))
 
 
-def whole_forward(
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    every: bool,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    kernel, dtype, kept = _find(input.dtype, update), input.dtype, []
-    rule, hidden = UPDATES[update], state.shape[-1]
-    if rule.products < rule.drives and input_weight is not None:
-        input, input_weight, bias = _drives(input, input_weight, bias), None, None
-    output = _empty((*input.shape[:-1], hidden) if keep or every else (0,), dtype)
-    trail = reusable((rule.trail, *input.shape[:-1], rule.drives * hidden), dtype) if keep else None
-    last = torch.empty(state.shape, dtype=dtype)
-    call = _call(
-        kept,
-        input,
-        weight,
-        lengths,
-        state=state,
-        input_weight=input_weight,
-        bias=bias,
-        parameters=parameters,
-        timespans=timespans,
-        trail=trail,
-        last=last,
-    )
+def whole_forward(given: Given, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    rule, dtype, kept = UPDATES[update], given.input.dtype, []
+    kernel, shape, hidden = _find(dtype, update), given.input.shape[:-1], given.state.shape[-1]
+    if rule.products < rule.drives and given.input_weight is not None:
+        drives = _drives(given.input, given.input_weight, given.bias)
+        given = given._replace(input=drives, input_weight=None, bias=None)
+    output = _empty((*shape, hidden) if keep or every else (0,), dtype)
+    trail = reusable((rule.trail, *shape, rule.drives * hidden), dtype) if keep else None
+    last = torch.empty(given.state.shape, dtype=dtype)
+    call = _call(kept, given, trail=trail, last=last)
     if keep or every:
         call.output = output.data_ptr()
     kernel.forward(_with_workspace(call, kernel, kept))
     return output, last, trail
 
 
-def whole_backward(
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor,
-    trail: Tensor,
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    needs: Sequence[bool],
-) -> tuple[Tensor | None, ...]:
+def whole_backward(given: Given, after: After, *, update: str, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
     need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
-    rule = UPDATES[update]
-    if rule.products < rule.drives and input_weight is not None:
+    rule, dtype, kept = UPDATES[update], given.input.dtype, []
+    if rule.products < rule.drives and given.input_weight is not None:
         # The drives as they were are not needed, only their shape.
-        sequences = (grad_output, grad_last, output, trail, trail[-1])
-        rest = (state, None, None, weight, parameters, timespans, lengths)
+        driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
         asked = (True, need_state, False, False, need_weight, need_parameters, need_timespans)
-        drive, *others = whole_backward(*sequences, *rest, update=update, needs=asked)
+        drive, *others = whole_backward(driven, after, update=update, needs=asked)
         assert drive is not None
-        for_map = products.for_input_map(drive, input, input_weight, need_input_weight, need_bias)
-        return drive @ input_weight if need_input else None, others[0], *for_map, *others[3:]
-    kernel, dtype, kept = _find(input.dtype, update), input.dtype, []
+        for_map = products.for_input_map(drive, given, need_input_weight, need_bias)
+        return drive @ given.input_weight if need_input else None, others[0], *for_map, *others[3:]
+    kernel = _find(dtype, update)
 
     def fresh(like: Tensor | None, needed: bool) -> Tensor | None:
         return _empty(like.shape, dtype) if needed and like is not None else None
 
-    handed_out = need_input and input_weight is None
-    grad_drive = (_empty if handed_out else reusable)(trail.shape[1:], dtype)
-    grad_state = torch.empty(state.shape, dtype=dtype)
-    grad_input = fresh(input, need_input and input_weight is not None)
-    grad_input_weight, grad_bias = fresh(input_weight, need_input_weight), fresh(bias, need_bias)
-    grad_weight, grad_timespans = fresh(weight, need_weight), fresh(timespans, need_timespans)
+    handed_out = need_input and given.input_weight is None
+    found = {
+        "grad_drive": (_empty if handed_out else reusable)(after.trail.shape[1:], dtype),
+        "grad_state": torch.empty(given.state.shape, dtype=dtype),
+        "grad_input": fresh(given.input, need_input and not handed_out),
+        "grad_input_weight": fresh(given.input_weight, need_input_weight),
+        "grad_bias": fresh(given.bias, need_bias),
+        "grad_weight": fresh(given.weight, need_weight),
+        "grad_timespans": fresh(given.timespans, need_timespans),
+    }
     sums = None
     if need_parameters or need_timespans:
-        sums = torch.zeros(kernel.coefficients, *state.shape[1:], dtype=dtype)
-    call = _call(
-        kept,
-        input,
-        weight,
-        lengths,
-        state=state,
-        input_weight=input_weight,
-        bias=bias,
-        parameters=parameters,
-        timespans=timespans,
-        output=output,
-        trail=trail,
-        grad_output=grad_output,
-        grad_last=grad_last,
-        grad_drive=grad_drive,
-        grad_state=grad_state,
-        grad_timespans=grad_timespans,
-        grad_input=grad_input,
-        grad_weight=grad_weight,
-        grad_input_weight=grad_input_weight,
-        grad_bias=grad_bias,
-        sums=sums,
-    )
+        sums = torch.zeros(kernel.coefficients, *given.state.shape[1:], dtype=dtype)
+    call = _call(kept, given, **after._asdict(), **found, sums=sums)
     _with_workspace(call, kernel, kept)
     kernel.backward(call)
     kernel.weight_gradients(call)
     return (
-        grad_drive if handed_out else grad_input,
-        grad_state if need_state else None,
-        grad_input_weight,
-        grad_bias,
-        grad_weight,
+        found["grad_drive" if handed_out else "grad_input"],
+        found["grad_state"] if need_state else None,
+        found["grad_input_weight"],
+        found["grad_bias"],
+        found["grad_weight"],
         sums[: kernel.parameters].sum(-2) if sums is not None and need_parameters else None,
-        grad_timespans,
+        found["grad_timespans"],
     )

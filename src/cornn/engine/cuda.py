@@ -13,7 +13,7 @@ summed in an order that may change.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -33,7 +33,7 @@ from cornn.engine.layout import (
     plan,
     tensor_plan,
 )
-from cornn.engine.problem import Gradients, InputMap, Problem, about_this_machine
+from cornn.engine.problem import After, Given, Gradients, Problem, about_this_machine
 from cornn.engine.updates import UPDATES, Oscillator
 
 __all__ = ["backward", "forward", "makes_drive", "reduced", "usable"]
@@ -130,106 +130,76 @@ def _prepared(
 
 def _run(
     direction: str,
+    given: Given,
+    first: Sequence[Tensor | None],
+    then: Sequence[Tensor | int | None],
+    *,
     update: str,
-    spans: bool,
-    for_parameters: bool,
     precision: str,
-    state: Tensor,
-    steps: int,
-    arguments: list[Tensor | int | None],
-    input_map: InputMap | None = None,
+    for_parameters: bool = False,
 ) -> None:
-    """Run a kernel on the current stream of the device of `state`, which is (states, [group,] batch, hidden)."""
+    """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has."""
+    state, spans = given.state, given.timespans is not None
     size = state.shape[1] if state.dim() == 4 else 1, state.shape[-2], state.shape[-1]
+    fixed = (_read(x) for x in (state, given.weight, given.parameters, given.timespans))
+    lengths = None if given.lengths is None else given.lengths.to(state.device, torch.int64).contiguous()
+    arguments = [*first, *fixed, lengths, *then]
     if size[-1] > TENSOR_SIZES[-1]:
         precision = "exact"
     # Tensor core kernels move two neurons at a time where they may.
     wide = precision != "exact" and size[-1] % 2 == 0
     wide = wide and all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
-    features = 0 if input_map is None else input_map.input.shape[-1]
+    made = direction == "forward" and given.input_weight is not None
+    input_map = (given.input, given.input_weight, given.bias) if made else ()
+    features = given.input.shape[-1] if made else 0
     kind = direction, update, spans, for_parameters, precision, wide, state.device.index
     prepared = _prepared(*kind, *size, features)
     if prepared is not None:
-        launch(prepared, [*arguments, steps, *size, *map(_given, input_map or ())])
+        launch(prepared, [*arguments, given.input.shape[0], *size, *map(_read, input_map)])
 
 
-def _given(tensor: Tensor | None) -> Tensor | None:
+def _read(tensor: Tensor | None) -> Tensor | None:
     """As the kernels read it."""
     return None if tensor is None else tensor.float().contiguous()
 
 
-def _there(lengths: Tensor | None, device: torch.device) -> Tensor | None:
-    return None if lengths is None else lengths.to(device, torch.int64).contiguous()
-
-
 def forward(
-    trail: Tensor,
-    state: Tensor,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    every: bool,
-    keep: bool,
-    precision: str = "exact",
-    input_map: InputMap | None = None,
+    given: Given, trail: Tensor, *, update: str, every: bool, keep: bool, precision: str = "exact"
 ) -> tuple[Tensor, Tensor]:
     if not trail.is_contiguous():
         raise ValueError("the trail has to be contiguous: what is kept is written into it")
+    state = given.state
     output = trail.new_empty((*trail.shape[1:-1], state.shape[-1]) if keep or every else 0)
     last = torch.empty_like(state, memory_format=torch.contiguous_format)
-    arguments = [
+    results = [
         trail[-1] if len(trail) else None,
         trail[0] if keep and len(state) == 2 else None,
         output if keep or every else None,
         last,
-        *(_given(x) for x in (state, weight, parameters, timespans)),
-        _there(lengths, trail.device),
-        keep,
     ]
-    _run("forward", update, timespans is not None, False, precision, last, trail.shape[1], arguments, input_map)
+    _run("forward", given, results, [keep], update=update, precision=precision)
     return output, last
 
 
 def backward(
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor,
-    trail: Tensor,
-    state: Tensor,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
+    given: Given,
+    after: After,
     *,
     update: str,
     need_parameters: bool,
     need_timespans: bool,
     precision: str = "exact",
 ) -> Gradients:
-    trail, output = trail.contiguous(), output.contiguous()
+    trail, output, state = after.trail.contiguous(), after.output.contiguous(), given.state
     need = need_parameters or need_timespans
     grad_drive = torch.empty_like(trail[-1])
     grad_state = torch.empty_like(state, memory_format=torch.contiguous_format)
     # For each neuron of each sequence, summed below in a fixed order.
-    terms = state.new_empty(len(parameters), *state.shape[1:]) if need else None
+    terms = state.new_empty(len(given.parameters), *state.shape[1:]) if need else None
     for_spans = torch.empty_like(output) if need_timespans else None
-    arguments = [
-        _given(grad_output),
-        _given(grad_last),
-        trail[-1],
-        trail[0],
-        output,
-        *(_given(x) for x in (state, weight, parameters, timespans)),
-        _there(lengths, output.device),
-        grad_drive,
-        grad_state,
-        terms,
-        for_spans,
-    ]
-    _run("backward", update, timespans is not None, need, precision, grad_state, len(output), arguments)
+    read = [_read(after.grad_output), _read(after.grad_last), trail[-1], trail[0], output]
+    results = [grad_drive, grad_state, terms, for_spans]
+    _run("backward", given, read, results, update=update, precision=precision, for_parameters=need)
     return Gradients(
         drive=grad_drive,
         state=grad_state,
@@ -248,4 +218,4 @@ class Passes(NamedTuple):
 @functools.cache
 def reduced(precision: str) -> Passes:
     """The passes with products in "tf32" or "bf16"."""
-    return Passes(*(functools.partial(run, precision=precision) for run in (forward, backward)))
+    return Passes(functools.partial(forward, precision=precision), functools.partial(backward, precision=precision))

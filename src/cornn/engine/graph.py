@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import portable
-from cornn.engine.problem import Gradients, Problem, active, live_spans
+from cornn.engine.problem import After, Given, Gradients, Problem, active, live_spans
 
 __all__ = ["backward", "forward", "usable"]
 
@@ -33,8 +33,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
 class _Captured:
     """A function of tensors whose work was recorded once, for tensors of these shapes."""
 
-    def __init__(self, function: Callable[..., Any], inputs: dict[str, Tensor | None]) -> None:
-        self.inputs = {name: None if x is None else x.clone() for name, x in inputs.items()}
+    def __init__(self, function: Callable[..., Any], inputs: dict[str, Tensor]) -> None:
+        self.inputs = {name: x.clone() for name, x in inputs.items()}
         here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
@@ -44,12 +44,11 @@ class _Captured:
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.results = function(**self.inputs)
 
-    def set(self, **inputs: Tensor | None) -> None:
+    def set(self, **inputs: Tensor) -> None:
         for name, value in inputs.items():
-            if value is not None:
-                self.inputs[name].copy_(value)  # pyright: ignore[reportOptionalMemberAccess]
+            self.inputs[name].copy_(value)
 
-    def __call__(self, **inputs: Tensor | None) -> Any:
+    def __call__(self, **inputs: Tensor) -> Any:
         """The results, which the next call overwrites."""
         self.set(**inputs)
         self.graph.replay()
@@ -60,12 +59,11 @@ _captured: OrderedDict[tuple, _Captured] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Tensor | None]) -> _Captured:
+def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Tensor]) -> _Captured:
     """The graph of a function for inputs like these, on this stream: two streams must not share its buffers."""
-    like = inputs["weight"]
-    assert like is not None
-    shapes = tuple(None if x is None else (x.shape, x.dtype) for x in inputs.values())
-    key = function, options, like.device, torch.cuda.current_stream(like.device).cuda_stream, shapes
+    device = inputs["weight"].device
+    shapes = tuple((name, x.shape, x.dtype) for name, x in inputs.items())
+    key = function, options, device, torch.cuda.current_stream(device).cuda_stream, shapes
     with _lock:
         if key not in _captured:
             _captured[key] = _Captured(lambda **given: function(*options, **given), inputs)
@@ -75,122 +73,95 @@ def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Ten
         return _captured[key]
 
 
-def _forward(update: str, every: bool, keep: bool, *, trail, state, weight, parameters, spans):
-    return portable.forward(trail, state, weight, parameters, spans, None, update=update, every=every, keep=keep)
+def _present(**tensors: Tensor | None) -> dict[str, Tensor]:
+    return {name: x for name, x in tensors.items() if x is not None}
 
 
-def forward(
-    trail: Tensor,
-    state: Tensor,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    every: bool,
-    keep: bool,
-) -> tuple[Tensor, Tensor]:
-    drive = trail[-1]
-    steps = drive.shape[0]
-    spans = live_spans(timespans, lengths, drive)
-    options = update, every, keep
+def _forward(update: str, every: bool, keep: bool, *, trail, state, weight, parameters, spans=None):
+    given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
+    return portable.forward(given, trail, update=update, every=every, keep=keep)
+
+
+def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor]:
+    drive, steps, options = trail[-1], trail.shape[1], (update, every, keep)
     if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
-        return _forward(*options, trail=trail, state=state, weight=weight, parameters=parameters, spans=spans)
+        return portable.forward(given, trail, update=update, every=every, keep=keep)
+    state, spans = given.state, live_spans(given)
     output = drive.new_empty((*drive.shape[:-1], state.shape[-1]) if keep or every else 0)
+    fixed = {"weight": given.weight, "parameters": given.parameters}
+
+    def chunk(start: int) -> dict[str, Tensor]:
+        """What the forward pass of the chunk from `start` needs."""
+        part = slice(start, start + CHUNK)
+        return _present(trail=trail[:, part], state=state, spans=None if spans is None else spans[part])
 
     with torch.cuda.device(drive.device):
-        first = {"trail": trail[:, :CHUNK], "state": state, "spans": None if spans is None else spans[:CHUNK]}
-        run = _capture(_forward, options, {**first, "weight": weight, "parameters": parameters})
-        run.set(weight=weight, parameters=parameters)
+        run = _capture(_forward, options, {**chunk(0), **fixed})
+        run.set(**fixed)
         for start in range(0, steps, CHUNK):
             part = slice(start, start + CHUNK)
-            given = {"trail": trail[:, part], "state": state, "spans": None if spans is None else spans[part]}
             if start + CHUNK <= steps:
-                found, state = run(**given)
+                found, state = run(**chunk(start))
                 if keep:
-                    trail[:, part].copy_(run.inputs["trail"])  # pyright: ignore[reportArgumentType]
+                    trail[:, part].copy_(run.inputs["trail"])
             else:
                 # The product of a part of the trail is written into it.
-                found, state = _forward(*options, **given, weight=weight, parameters=parameters)
+                found, state = _forward(*options, **chunk(start), **fixed)
             if keep or every:
                 output[part].copy_(found)
         return output, state.clone()
 
 
 def _backward(
-    update: str, need_parameters: bool, need_timespans: bool, *, grad_output, grad_last, output, trail, state, weight,
-    parameters, spans
+    update: str, need_parameters: bool, need_timespans: bool, *, output, trail, state, weight, parameters, spans=None,
+    grad_output=None, grad_last=None
 ) -> Gradients:  # fmt: skip
-    return portable.backward(
-        grad_output,
-        grad_last,
-        output,
-        trail,
-        state,
-        weight,
-        parameters,
-        spans,
-        None,
-        update=update,
-        need_parameters=need_parameters,
-        need_timespans=need_timespans,
-    )
+    given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
+    after = After(grad_output, grad_last, output, trail)
+    needs = {"need_parameters": need_parameters, "need_timespans": need_timespans}
+    return portable.backward(given, after, update=update, **needs)
 
 
-def backward(
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor,
-    trail: Tensor,
-    state: Tensor,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    need_parameters: bool,
-    need_timespans: bool,
-) -> Gradients:
-    steps = output.shape[0]
-    spans = live_spans(timespans, lengths, output)
+def backward(given: Given, after: After, *, update: str, need_parameters: bool, need_timespans: bool) -> Gradients:
+    grad_output, grad_last, output, trail = after
+    steps, state, spans = output.shape[0], given.state, live_spans(given)
     options = update, need_parameters, need_timespans
     grad_state = torch.zeros_like(state) if grad_last is None else grad_last
+    fixed = {"weight": given.weight, "parameters": given.parameters}
 
-    def given(start: int) -> dict[str, Tensor | None]:
+    def chunk(start: int) -> dict[str, Tensor]:
         """What the backward pass of the chunk from `start` needs."""
         part = slice(start, min(start + CHUNK, steps))
         before = state if start == 0 else torch.stack((output[start - 1], *trail[: len(state) - 1, start - 1]))
-        return {
-            "grad_output": None if grad_output is None else grad_output[part],
-            "grad_last": grad_state,
-            "output": output[part],
-            "trail": trail[:, part],
-            "state": before,
-            "spans": None if spans is None else spans[part],
-        }
+        return _present(
+            grad_output=None if grad_output is None else grad_output[part],
+            grad_last=grad_state,
+            output=output[part],
+            trail=trail[:, part],
+            state=before,
+            spans=None if spans is None else spans[part],
+        )
 
     with torch.cuda.device(output.device):
         run = None
         if steps >= CHUNK and not torch.cuda.is_current_stream_capturing():
-            run = _capture(_backward, options, {**given(0), "weight": weight, "parameters": parameters})
-            run.set(weight=weight, parameters=parameters)
+            run = _capture(_backward, options, {**chunk(0), **fixed})
+            run.set(**fixed)
         drive = torch.empty_like(trail[-1])
-        for_parameters = torch.zeros_like(parameters) if need_parameters else None
+        for_parameters = torch.zeros_like(given.parameters) if need_parameters else None
         for_spans = output.new_empty(output.shape[:-1]) if need_timespans else None
         for start in reversed(range(0, steps, CHUNK)):
             if run is not None and start + CHUNK <= steps:
-                found = run(**given(start))
+                found: Gradients = run(**chunk(start))
             else:
-                found = _backward(*options, **given(start), weight=weight, parameters=parameters)
+                found = _backward(*options, **chunk(start), **fixed)
             part = slice(start, start + CHUNK)
             drive[part].copy_(found.drive)
             grad_state = found.state
-            if for_parameters is not None:
+            if for_parameters is not None and found.parameters is not None:
                 for_parameters += found.parameters
-            if for_spans is not None:
+            if for_spans is not None and found.timespans is not None:
                 for_spans[part].copy_(found.timespans)
-        if for_spans is not None and lengths is not None:
-            for_spans *= active(lengths, output)
+        if for_spans is not None and given.lengths is not None:
+            for_spans *= active(given.lengths, output)
         return Gradients(drive=drive, state=grad_state.clone(), parameters=for_parameters, timespans=for_spans)

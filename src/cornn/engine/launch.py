@@ -27,8 +27,8 @@ def prepare(
 
     shared: bytes of dynamic shared memory.
     """
-    from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
-    from cuda.core import LaunchConfig, ObjectCode  # pyright: ignore[reportMissingImports]
+    from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+    from cuda.core import LaunchConfig, ObjectCode  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     with torch.cuda.device(device):
         _bind(device)
@@ -44,7 +44,7 @@ def prepare(
 
 def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
     """Run it on the current stream of its device. A tensor is handed over as its address, None as 0."""
-    from cuda.core import launch  # pyright: ignore[reportMissingImports]
+    from cuda.core import launch  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     values = [x.data_ptr() if isinstance(x, Tensor) else int(x or 0) for x in arguments]
     with torch.cuda.device(what.device):
@@ -61,7 +61,7 @@ def _bind(device: int) -> None:
     bound = _threads.__dict__.setdefault("bound", set())
     if device in bound:
         return
-    from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
+    from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     error, context = driver.cuDevicePrimaryCtxRetain(driver.CUdevice(device))
     if error == driver.CUresult.CUDA_SUCCESS:
@@ -75,7 +75,7 @@ def _stream(device: int) -> Any:
     """PyTorch's current stream of a device, in cuda-core's words."""
     key = device, torch.cuda.current_stream(device).cuda_stream
     if key not in _streams:
-        from cuda.core import Stream  # pyright: ignore[reportMissingImports]
+        from cuda.core import Stream  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
         _streams[key] = Stream.from_handle(key[1])
     return _streams[key]

@@ -55,7 +55,8 @@ def reusable(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     lease = (ctypes.c_char * len(block)).from_buffer(block)
     weakref.finalize(lease, _give_back, block).atexit = False
     tensor = torch.frombuffer(lease, dtype=dtype, count=count).view(shape)
-    if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue]
+    if filled and torch.are_deterministic_algorithms_enabled():
         tensor.fill_(torch.nan)
     return tensor
 

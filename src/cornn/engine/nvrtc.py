@@ -44,7 +44,7 @@ def folder() -> Path:
 
 
 def _key(name: str, macros: Mapping[str, object], arch: str) -> str:
-    from cuda.bindings import nvrtc  # pyright: ignore[reportMissingImports]
+    from cuda.bindings import nvrtc  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     _, major, minor = nvrtc.nvrtcVersion()
     parts = [name, arch, f"NVRTC {major}.{minor}", *(f"{macro}={value}" for macro, value in sorted(macros.items()))]
@@ -79,7 +79,7 @@ def _write(path: Path, cubin: bytes) -> None:
 
 def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
     """The cubin of the file `name` of the kernels folder, for `arch` ("sm_90"). Needs no GPU."""
-    from cuda.core import Program, ProgramOptions  # pyright: ignore[reportMissingImports]
+    from cuda.core import Program, ProgramOptions  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     path = folder() / f"{_key(name, macros, arch)}.cubin"
     cubin = _read(path)

@@ -10,13 +10,14 @@ sequence does.
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
 
 from cornn.engine import c, cuda, graph, portable, products
-from cornn.engine.problem import active, check, live_spans
+from cornn.engine.problem import After, Given, active, check, live_spans
 from cornn.engine.updates import UPDATES, OneState
 from cornn.functional import unroll, unroll_one
 
@@ -25,8 +26,8 @@ __all__ = ["BACKENDS", "no_autocast", "plain", "recur", "recurrence", "recurrenc
 BACKENDS = {"cuda": cuda, "c": c, "graph": graph, "portable": portable}
 """Name -> module, the most preferred first."""
 
-ARGUMENTS = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
-
+ARGUMENTS = Given._fields[:-1]
+"""What there may be a gradient for: all but the lengths."""
 
 _AS_IT_IS = contextlib.nullcontext()
 
@@ -43,103 +44,86 @@ def _served_by(backend: str) -> Any:
     return BACKENDS[name].reduced(precision) if precision else BACKENDS[name]
 
 
-def _forward(backend: str, *arguments, update: str, **options) -> tuple[Tensor, Tensor, Tensor | None]:
+def _forward(backend: str, given: Given, *, update: str, **options) -> tuple[Tensor, Tensor, Tensor | None]:
     """(output, last, trail) by a backend that does it all, or by one that leaves the products to PyTorch."""
-    rule, module = UPDATES[update], _served_by(backend)
-    check(rule, *arguments)
+    module = _served_by(backend)
+    check(UPDATES[update], given)
     if whole := getattr(module, "whole_forward", None):
-        return whole(*arguments, update=update, **options)
-    return products.forward(module, *arguments, update=update, **options)
+        return whole(given, update=update, **options)
+    return products.forward(module, given, update=update, **options)
 
 
-def _backward(backend: str, *arguments, **options) -> Sequence[Tensor | None]:
+def _backward(backend: str, given: Given, after: After, **options) -> Sequence[Tensor | None]:
     """Gradients for `ARGUMENTS`, in their order; None where `needs` says that none is wanted."""
     module = _served_by(backend)
     if whole := getattr(module, "whole_backward", None):
-        return whole(*arguments, **options)
-    with no_autocast(arguments[2].device.type):
-        return products.backward(module, *arguments, **options)
+        return whole(given, after, **options)
+    with no_autocast(after.output.device.type):
+        return products.backward(module, given, after, **options)
 
 
-def _wants_gradient(arguments: Sequence[Tensor | None]) -> bool:
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
+def _wants_gradient(given: Sequence[Tensor | None]) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
+
+
+def _forward_operator(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    *tensors, update, backend, every, keep = inputs
+    given = Given(*tensors)
+    output, last, trail = _forward(backend, given, update=update, every=every, keep=keep)
+    return output, last, given.input.new_empty(0) if trail is None else trail
+
+
+def _forward_fake(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    *tensors, update, _, every, keep = inputs
+    given, rule = Given(*tensors), UPDATES[update]
+    (*shape, _), hidden = given.input.shape, given.state.shape[-1]
+    output = given.input.new_empty((*shape, hidden) if keep or every else 0)
+    trail = given.input.new_empty((rule.trail, *shape, rule.drives * hidden) if keep else 0)
+    return output, torch.empty_like(given.state, memory_format=torch.contiguous_format), trail
+
+
+def _backward_operator(*inputs) -> tuple[Tensor, ...]:
+    """Gradients for `ARGUMENTS`, in their order; an empty tensor where `needs` says that none is wanted."""
+    *tensors, update, backend, needs = inputs
+    after, given = After(*tensors[:4]), Given(*tensors[4:])
+    gradients = _backward(backend, given, after, update=update, needs=needs)
+    return tuple(given.input.new_empty(0) if gradient is None else gradient for gradient in gradients)
+
+
+def _backward_fake(*inputs) -> tuple[Tensor, ...]:
+    *tensors, _, _, needs = inputs
+    input, *_ = arguments = tensors[4:-1]
+    return tuple(
+        input.new_empty(argument.shape if need else 0) for argument, need in zip(arguments, needs, strict=True)
+    )
 
 
 # torch.library.custom_op would add checks to every call that take longer than the call.
 _LIBRARY = torch.library.Library("cornn", "FRAGMENT")
 
 
-def _forward_operator(
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    update: str,
-    backend: str,
-    every: bool,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(output, last, trail) of the recurrence; `problem.py` says what they are."""
-    arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
-    output, last, trail = _forward(backend, *arguments, update=update, every=every, keep=keep)
-    return output, last, input.new_empty(0) if trail is None else trail
-
-
-def _forward_fake(
-    input, state, input_weight, bias, weight, parameters, timespans, lengths, update, backend, every, keep
-):  # fmt: skip
-    rule, hidden = UPDATES[update], state.shape[-1]
-    output = input.new_empty((*input.shape[:-1], hidden) if keep or every else 0)
-    trail = input.new_empty((rule.trail, *input.shape[:-1], rule.drives * hidden) if keep else 0)
-    return output, torch.empty_like(state, memory_format=torch.contiguous_format), trail
-
-
-def _backward_operator(
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor,
-    trail: Tensor,
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    update: str,
-    backend: str,
-    needs: Sequence[bool],
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients for `ARGUMENTS`, in their order; an empty tensor where `needs` says that none is wanted."""
-    arguments = (input, state, input_weight, bias, weight, parameters, timespans, lengths)
-    gradients = _backward(backend, grad_output, grad_last, output, trail, *arguments, update=update, needs=needs)
-    return tuple(input.new_empty(0) if gradient is None else gradient for gradient in gradients)  # pyright: ignore
-
-
-def _backward_fake(
-    grad_output, grad_last, output, trail, input, state, input_weight, bias, weight, parameters, timespans, lengths,
-    update, backend, needs
-):  # fmt: skip
-    arguments = (input, state, input_weight, bias, weight, parameters, timespans)
-    return tuple(
-        input.new_empty(argument.shape if need else 0) for argument, need in zip(arguments, needs, strict=True)
-    )
-
-
-def _registered(name: str, function, fake) -> torch._ops.OpOverload:
-    _LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()), tags=(torch.Tag.pt2_compliant_tag,))
+def _registered(name: str, tensors: dict[str, object], options: str, results: int, function, fake):
+    """An operator of tensors, each with its type, and of options."""
+    takes = ", ".join(f"Tensor{'' if kind is Tensor else '?'} {tensor}" for tensor, kind in tensors.items())
+    schema = f"{name}({takes}, {options}) -> ({', '.join(['Tensor'] * results)})"
+    _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
     torch.library.register_fake(f"cornn::{name}", fake, lib=_LIBRARY)
     return getattr(torch.ops.cornn, name).default
 
 
-recurrence = _registered("recurrence", _forward_operator, _forward_fake)
-recurrence_backward = _registered("recurrence_backward", _backward_operator, _backward_fake)
+_GIVEN, _AFTER = get_type_hints(Given), get_type_hints(After)
+recurrence = _registered(
+    "recurrence", _GIVEN, "str update, str backend, bool every, bool keep", 3, _forward_operator, _forward_fake
+)
+recurrence_backward = _registered(
+    "recurrence_backward",
+    _AFTER | _GIVEN,
+    "str update, str backend, bool[] needs",
+    len(ARGUMENTS),
+    _backward_operator,
+    _backward_fake,
+)
 
 
 def _setup(ctx, inputs, output) -> None:
@@ -148,17 +132,18 @@ def _setup(ctx, inputs, output) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx, grad_output, grad_last, grad_trail=None) -> tuple[Tensor | None, ...]:
+def _gradients(ctx, *grads) -> tuple[Tensor | None, ...]:
     """For what both doors were given: eight tensors and four options."""
-    *tensors, lengths, output, trail = ctx.saved_tensors
+    *tensors, output, trail = ctx.saved_tensors
+    grad_output, grad_last = grads[:2]
     if grad_output is None and grad_last is None:
         return (None,) * 12
     needs = ctx.needs_input_grad[: len(ARGUMENTS)]
-    arguments = (grad_output, grad_last, output, trail, *tensors, lengths)
-    if not torch.is_grad_enabled() and plain(arguments):
-        gradients = _backward(ctx.backend, *arguments, update=ctx.update, needs=needs)
+    given, after = Given(*tensors), After(grad_output, grad_last, output, trail)
+    if not torch.is_grad_enabled() and plain(after + given):
+        gradients = _backward(ctx.backend, given, after, update=ctx.update, needs=needs)
         return *gradients, None, None, None, None, None
-    gradients = recurrence_backward(*arguments, ctx.update, ctx.backend, needs)
+    gradients = recurrence_backward(*after, *given, ctx.update, ctx.backend, needs)
     wanted = [gradient if need else None for gradient, need in zip(gradients, needs, strict=True)]
     return *wanted, None, None, None, None, None
 
@@ -172,7 +157,7 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *inputs):
         *tensors, update, backend, every, keep = inputs
-        output, last, trail = _forward(backend, *tensors, update=update, every=every, keep=keep)
+        output, last, trail = _forward(backend, Given(*tensors), update=update, every=every, keep=keep)
         _setup(ctx, inputs, (output, last, trail))
         return output, last
 
@@ -180,7 +165,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 # Function's own `apply` looks for function transforms first, which `plain` has ruled out.
-_apply = super(torch.autograd.Function, _Recurrence).apply
+_apply = super(torch.autograd.Function, _Recurrence).apply  # pyright: ignore[reportAttributeAccessIssue]
 
 _PLAIN = (Tensor, nn.Parameter)
 
@@ -189,7 +174,7 @@ def plain(tensors: Sequence[Tensor | None]) -> bool:
     """Whether nobody looks on: no compiler, tracer or function transform, and no tensor that only stands for others."""
     if (
         torch.compiler.is_compiling()
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        or peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack()
         or torch._C._get_tracing_state() is not None
     ):
@@ -197,30 +182,19 @@ def plain(tensors: Sequence[Tensor | None]) -> bool:
     return all(x is None or type(x) in _PLAIN for x in tensors)
 
 
-def recur(
-    arguments: tuple[Tensor | None, ...], update: str, backend: str, every: bool, direct: bool
-) -> tuple[Tensor, Tensor]:
-    """(output, last) for `ARGUMENTS` and lengths; past the dispatcher if `direct`, which asks for `plain` tensors."""
-    keep = _wants_gradient(arguments)
+def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:
+    """(output, last); past the dispatcher if `direct`, which asks for `plain` tensors."""
+    keep = _wants_gradient(given)
     if not direct:
-        return recurrence(*arguments, update, backend, every, keep)[:2]
+        return recurrence(*given, update, backend, every, keep)[:2]
     if keep:
-        return _apply(*arguments, update, backend, every, keep)
-    return _forward(backend, *arguments, update=update, every=every, keep=keep)[:2]
+        return _apply(*given, update, backend, every, keep)
+    return _forward(backend, given, update=update, every=every, keep=keep)[:2]
 
 
-def reference(
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    update: str,
-) -> tuple[Tensor, Tensor]:
+def reference(given: Given, update: str) -> tuple[Tensor, Tensor]:
     """(output, last) by the plain equations, differentiable any number of times."""
+    input, state, input_weight, bias, weight, parameters, _, lengths = given
     rule = UPDATES[update]
     drive = input if input_weight is None else input @ input_weight.mT
     if bias is not None:
@@ -230,14 +204,17 @@ def reference(
         parts = parameters.unsqueeze(-2).unbind(0)
         output, h = unroll_one(drive, state[0], weight, parts, pointwise=rule.pointwise, active=lives)
         return output, h.unsqueeze(0)
-    hidden = weight.shape[-2]
+    hidden, (y, z), (dt, gamma, epsilon) = weight.shape[-2], state, parameters.unsqueeze(-2)
     output, last = unroll(
         drive,
-        *state,
+        y,
+        z,
         weight[..., :hidden],
         weight[..., hidden:],
-        *parameters.unsqueeze(-2),
-        timespans=live_spans(timespans, lengths, drive),
+        dt,
+        gamma,
+        epsilon,
+        timespans=live_spans(given),
         damping=rule.damping,
         activation=rule.activation,
     )
@@ -257,10 +234,9 @@ def _second_gradients(ctx, *grads):
         return (None,) * 15
     with torch.enable_grad():
         variables = [None if x is None else x.detach().requires_grad_() for x in (grad_output, grad_last, *arguments)]
-        given, arguments = variables[:2], variables[2:]
-        pairs = [
-            (y, g) for y, g in zip(reference(*arguments, lengths, ctx.update), given, strict=True) if g is not None
-        ]
+        grads_given, arguments = variables[:2], variables[2:]
+        results = reference(Given._make([*arguments, lengths]), ctx.update)
+        pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
         asked = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
         outputs, weights = zip(*pairs, strict=True)
         inputs, seconds = zip(*asked, strict=True)

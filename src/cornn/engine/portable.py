@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import one_state
-from cornn.engine.problem import Gradients, Problem, active, live_spans
+from cornn.engine.problem import After, Given, Gradients, Problem, active, live_spans
 from cornn.engine.updates import KEPT, UPDATES, Coefficients, OneState
 
 __all__ = ["backward", "forward", "usable"]
@@ -23,35 +23,23 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return total.addmm_(left, right) if total.dim() == 2 else total.baddbmm_(left, right)
 
 
-def _spans(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> list[Tensor | None]:
+def _spans(given: Given) -> list[Tensor | None]:
     """One span a step, or None."""
-    spans = live_spans(timespans, lengths, like)
-    return [None] * like.shape[0] if spans is None else list(spans.unsqueeze(-1).unbind(0))
+    spans = live_spans(given)
+    return [None] * given.input.shape[0] if spans is None else list(spans.unsqueeze(-1).unbind(0))
 
 
-def forward(
-    trail: Tensor,
-    state: Tensor,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    every: bool,
-    keep: bool,
-) -> tuple[Tensor, Tensor]:
+def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor]:
     rule = UPDATES[update]
     if isinstance(rule, OneState):
-        lives = live_spans(timespans, lengths, trail[-1])
-        return one_state.forward(rule, trail, state, weight, parameters, lives, every=every, keep=keep)
+        return one_state.forward(rule, given, trail, every=every, keep=keep)
     kept = KEPT[rule.activation]
     drive = trail[-1]
     steps, hidden = drive.shape[0], drive.shape[-1]
-    W, W_z = weight[..., :hidden].mT, weight[..., hidden:].mT
-    parameters = parameters.unsqueeze(-2)
+    W, W_z = given.weight[..., :hidden].mT, given.weight[..., hidden:].mT
+    parameters = given.parameters.unsqueeze(-2)
     fixed = rule.coefficients(parameters, None)
-    y, z = state.unbind(0)
+    y, z = given.state.unbind(0)
 
     # Where a sequence need not be written down, two buffers take turns.
     turns = steps // 2 + 1
@@ -59,7 +47,7 @@ def forward(
     ys = output.unbind(0) if keep or every else (torch.empty_like(y), torch.empty_like(y)) * turns
     zs = trail[0].unbind(0) if keep else (torch.empty_like(z), torch.empty_like(z)) * turns
 
-    for pre, span, y_n, z_n in zip(drive.unbind(0), _spans(timespans, lengths, drive), ys, zs, strict=False):
+    for pre, span, y_n, z_n in zip(drive.unbind(0), _spans(given), ys, zs, strict=False):
         a, c, g, h = fixed if span is None else rule.coefficients(parameters, span)
         _add_product_(pre, y, W)
         activation = kept.keep_(_add_product_(pre, z, W_z))
@@ -69,33 +57,18 @@ def forward(
     return output, torch.stack((y, z))
 
 
-def backward(
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor,
-    trail: Tensor,
-    state: Tensor,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    need_parameters: bool,
-    need_timespans: bool,
-) -> Gradients:
+def backward(given: Given, after: After, *, update: str, need_parameters: bool, need_timespans: bool) -> Gradients:
     rule = UPDATES[update]
     if isinstance(rule, OneState):
-        sequences = grad_output, grad_last, output, trail
-        tensors = state, weight, parameters, live_spans(timespans, lengths, output)
-        return one_state.backward(rule, *sequences, *tensors, need_parameters=need_parameters)
+        return one_state.backward(rule, given, after, need_parameters=need_parameters)
+    grad_output, grad_last, output, trail = after
+    state, parameters = given.state, given.parameters.unsqueeze(-2)
     kept = KEPT[rule.activation]
     steps, hidden = output.shape[0], output.shape[-1]
-    parameters = parameters.unsqueeze(-2)
     fixed = rule.coefficients(parameters, None)
     ys = (state[0], *output.unbind(0))
     zs = (state[1], *trail[0].unbind(0))
-    spans = _spans(timespans, lengths, output)
+    spans = _spans(given)
     grad_ys = [None] * steps if grad_output is None else grad_output.unbind(0)
 
     # The adjoints of y and z side by side, so that one product serves both.
@@ -111,8 +84,8 @@ def backward(
     for n in reversed(range(steps)):
         span = spans[n]
         a, c, g, h = fixed if span is None else rule.coefficients(parameters, span)
-        if grad_ys[n] is not None:
-            grad_y += grad_ys[n]
+        if (own := grad_ys[n]) is not None:
+            grad_y += own
         if sums is not None:
             value = kept.value(trail[1, n])
             for_h = grad_y * zs[n + 1]
@@ -134,13 +107,13 @@ def backward(
         kept.slope_(scaled, trail[1, n], grad_drive[n])
         grad_y.addcmul_(grad_z, g, value=-1)
         grad_z *= a
-        _add_product_(adjoint, grad_drive[n], weight)
+        _add_product_(adjoint, grad_drive[n], given.weight)
 
     if sums is not None and spans[0] is None:
         totals = list(rule.parameter_gradients(parameters, None, sums)[:-1])
     for_timespans = torch.stack(grad_spans[::-1]) if need_timespans else None
-    if for_timespans is not None and lengths is not None:
-        for_timespans *= active(lengths, output)
+    if for_timespans is not None and given.lengths is not None:
+        for_timespans *= active(given.lengths, output)
     return Gradients(
         drive=grad_drive,
         state=torch.stack((grad_y, grad_z)),

@@ -3,44 +3,25 @@
 A backend is a module with three functions
 
     usable(problem) -> (bool, reason)
-    forward(trail, state, weight, parameters, timespans, lengths, *, update, every, keep) -> (output, last)
-    backward(grad_output, grad_last, output, trail, state, weight, parameters, timespans, lengths, *, update,
-             need_parameters, need_timespans) -> Gradients
+    forward(given, trail, *, update, every, keep) -> (output, last)
+    backward(given, after, *, update, need_parameters, need_timespans) -> Gradients
 
-and `products.py` makes the input map and the gradients of input and weights around them. A backend whose `forward` can
-make the input map as it goes says for which sizes, by one function more; for these it is given no drive, but the map
+and `products.py` makes the input map and the gradients of input and weights around them: the input is the drive then,
+and `forward` finds it in the last block of the trail, which it overwrites. A backend whose `forward` can make the drive
+as it goes says for which sizes, by one function more; for these it has the input map still, and a trail without values
 
     makes_drive(update, hidden, features) -> bool
-    forward(..., input_map=InputMap(input, input_weight, bias))
 
 A backend that makes all of it itself has in place of `forward` and `backward`
 
-    whole_forward(input, state, input_weight, bias, weight, parameters, timespans, lengths, *, update, every, keep)
-        -> (output, last, trail), the trail None without `keep`
-    whole_backward(grad_output, grad_last, output, trail, input, state, input_weight, bias, weight, parameters,
-                   timespans, lengths, *, update, needs)
-        -> gradients for input, state, input_weight, bias, weight, parameters and timespans, or None, as `needs` says
+    whole_forward(given, *, update, every, keep) -> (output, last, trail), the trail None without `keep`
+    whole_backward(given, after, *, update, needs) -> gradients for all of `Given` but the lengths, or None, as `needs`
+                                                      says of each
 
 Whether it can serve a problem does not change while a program runs: the answer is asked for once.
 
 Everything is time-major. One model has the shapes below; a group of models, each with its own weights and its own
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).
-
-    trail       (blocks, time, batch, drives)  what the backward pass needs besides the output. On entry of `forward`
-                                               its last block holds the drive V u + b, which is overwritten; with
-                                               an `input_map` it holds nothing yet. Without `keep` there is that
-                                               block only, and with an `input_map` no block at all
-    state       (states, batch, hidden)        coRNN: y and z
-    weight      (products, states * hidden)    R. coRNN: W and W_z side by side
-    parameters  (parameters, hidden)           coRNN: dt, gamma, epsilon
-    timespans   (time, batch) or None          a factor on dt
-    lengths     (batch) integers or None       steps of each sequence; past its end a state stays as it is
-    output      (time, batch, hidden)          y of every step; empty if neither `keep` nor `every`
-    last        (states, batch, hidden)
-
-    input       (time, batch, features)        with input_weight (drives, features) and bias (drives), either of them
-                                               may be None; without input_weight the input is the drive
-
 `drives` is the hidden size times the update's number of drives, `products` times that of its products: both are the
 hidden size itself for all but two updates. What is one block of the trail with several drives is so for one state only.
 """
@@ -53,7 +34,17 @@ from torch import Tensor
 
 from cornn.engine.updates import OneState, Oscillator
 
-__all__ = ["PRECISIONS", "Gradients", "InputMap", "Problem", "about_this_machine", "active", "check", "live_spans"]
+__all__ = [
+    "PRECISIONS",
+    "After",
+    "Given",
+    "Gradients",
+    "Problem",
+    "about_this_machine",
+    "active",
+    "check",
+    "live_spans",
+]
 
 PRECISIONS = ("exact", "tf32", "bf16")
 """In what the products of the steps are made; "exact" is the type of the input."""
@@ -76,16 +67,33 @@ class Problem(NamedTuple):
     precision: str = "exact"
 
 
-class InputMap(NamedTuple):
-    """A drive that is not made yet: V u + b."""
+class Given(NamedTuple):
+    """The tensors of a recurrence."""
 
-    input: Tensor
-    weight: Tensor
-    bias: Tensor | None
+    input: Tensor  # (time, batch, features); without input_weight it is the drive, (time, batch, drives)
+    state: Tensor  # (states, batch, hidden), before the first step. coRNN: y and z
+    input_weight: Tensor | None  # V (drives, features)
+    bias: Tensor | None  # b (drives)
+    weight: Tensor  # R (products, states * hidden). coRNN: W and W_z side by side
+    parameters: Tensor  # (parameters, hidden). coRNN: dt, gamma, epsilon
+    timespans: Tensor | None  # (time, batch), a factor on dt
+    lengths: Tensor | None  # (batch) integers, steps of each sequence; past its end a state stays as it is
+
+
+class After(NamedTuple):
+    """What there is after a forward pass: gradients of its results, either may be None, and what it left with `keep`.
+
+    The other result is last, (states, batch, hidden): the state after each sequence's last step.
+    """
+
+    grad_output: Tensor | None
+    grad_last: Tensor | None
+    output: Tensor  # (time, batch, hidden), y of every step; empty if neither `keep` nor `every`
+    trail: Tensor  # (blocks, time, batch, drives), what else backward needs; without `keep` the drive's block or none
 
 
 class Gradients(NamedTuple):
-    """The last two are None unless they were asked for."""
+    """Each of the shape of what it is the gradient of. The last two are None unless they were asked for."""
 
     drive: Tensor
     state: Tensor
@@ -99,25 +107,16 @@ def active(lengths: Tensor, like: Tensor) -> Tensor:
     return (clock < lengths.to(like.device)).to(like.dtype)
 
 
-def live_spans(timespans: Tensor | None, lengths: Tensor | None, like: Tensor) -> Tensor | None:
+def live_spans(given: Given) -> Tensor | None:
     """The factor on every step of every sequence, (time, batch): 0 past its end, which leaves a state as it is."""
-    if lengths is None:
-        return timespans
-    return active(lengths, like) * (1 if timespans is None else timespans)
+    if given.lengths is None:
+        return given.timespans
+    return active(given.lengths, given.input) * (1 if given.timespans is None else given.timespans)
 
 
-def check(
-    rule: Oscillator | OneState,
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-) -> None:
+def check(rule: Oscillator | OneState, given: Given) -> None:
     """Raises unless shapes and devices are those above. Kernels get addresses, and would read whatever is there."""
+    input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     group, hidden = weight.shape[:-2], weight.shape[-2] // rule.products
     steps, *batch, features = input.shape
     drives = rule.drives * hidden

@@ -7,7 +7,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from cornn.engine.problem import Gradients, InputMap
+from cornn.engine.problem import After, Given, Gradients
 from cornn.engine.updates import UPDATES
 
 __all__ = ["backward", "for_input_map", "forward"]
@@ -26,8 +26,9 @@ def _bias_is_a_feature(input: Tensor, input_weight: Tensor | None) -> bool:
     return input.is_cuda and input_weight is not None and input_weight.dim() == 2 and input.shape[-1] <= FEW_FEATURES
 
 
-def _drive_(out: Tensor, input: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> None:
+def _drive_(out: Tensor, given: Given) -> None:
     """out = V u + b for every step, as one product."""
+    input, input_weight, bias = given.input, given.input_weight, given.bias
     if input_weight is None:
         out.copy_(input)
     elif input_weight.dim() == 2:
@@ -80,36 +81,23 @@ def _by_sequence(left: Tensor, right: Tensor) -> Tensor:
 
 
 def forward(
-    module: ModuleType,
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    every: bool,
-    keep: bool,
+    module: ModuleType, given: Given, *, update: str, every: bool, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """(output, last, trail); without `keep` there is no trail."""
-    rule, hidden = UPDATES[update], state.shape[-1]
-    makes_drive, options = getattr(module, "makes_drive", None), {}
-    if makes_drive is not None and input_weight is not None and makes_drive(update, hidden, input.shape[-1]):
-        options["input_map"] = InputMap(input, input_weight, bias)
-    blocks = rule.trail if keep else int(not options)
-    trail = input.new_empty(blocks, *input.shape[:-1], rule.drives * hidden)
-    if not options:
-        _drive_(trail[-1], input, input_weight, bias)
-    output, last = module.forward(
-        trail, state, weight, parameters, timespans, lengths, update=update, every=every, keep=keep, **options
-    )
+    rule, (*shape, features), hidden = UPDATES[update], given.input.shape, given.state.shape[-1]
+    makes_drive = getattr(module, "makes_drive", None)
+    made = given.input_weight is None or makes_drive is None or not makes_drive(update, hidden, features)
+    trail = given.input.new_empty(rule.trail if keep else int(made), *shape, rule.drives * hidden)
+    if made:
+        drive = trail[-1]
+        _drive_(drive, given)
+        given = given._replace(input=drive, input_weight=None, bias=None)
+    output, last = module.forward(given, trail, update=update, every=every, keep=keep)
     return output, last, trail if keep else None
 
 
-def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, rows: int) -> Tensor:
+def _for_weight(drive: Tensor, given: Given, after: After) -> Tensor:
+    state, rows = given.state, given.weight.shape[-2]
     if drive.shape[-1] != rows:
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
@@ -123,7 +111,7 @@ def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, row
         blocks = gradient.unflatten(-1, (count, hidden)).transpose(0, 1)
         torch.bmm(drive[0].mT.expand(count, -1, -1), state, out=blocks)
     for i, columns in enumerate(gradient.split(hidden, -1)):
-        before = (trail[i - 1] if i else output)[:-1]
+        before = (after.trail[i - 1] if i else after.output)[:-1]
         if drive.dim() == 3:
             columns.addmm_(_flat(later).mT, _flat(before))
         else:
@@ -132,14 +120,15 @@ def _for_weight(drive: Tensor, output: Tensor, trail: Tensor, state: Tensor, row
 
 
 def for_input_map(
-    drive: Tensor, input: Tensor, input_weight: Tensor | None, need_weight: bool, need_bias: bool
+    drive: Tensor, given: Given, need_weight: bool, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of V and b."""
+    """Gradients of V and b, from that of the drive."""
+    input = given.input
     if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
         gradient = _over_steps(drive, _with_one(input))
         return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
     flat, source = _flat(drive), _flat(input)
-    if need_weight and need_bias and _bias_is_a_feature(input, input_weight):
+    if need_weight and need_bias and _bias_is_a_feature(input, given.input_weight):
         gradient = _with_one(source).mT @ flat
         return gradient[:-1].mT.contiguous(), gradient[-1]
     if need_bias and flat.is_cuda:
@@ -157,47 +146,21 @@ def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
 
 
 def backward(
-    module: ModuleType,
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor,
-    trail: Tensor,
-    input: Tensor,
-    state: Tensor,
-    input_weight: Tensor | None,
-    bias: Tensor | None,
-    weight: Tensor,
-    parameters: Tensor,
-    timespans: Tensor | None,
-    lengths: Tensor | None,
-    *,
-    update: str,
-    needs: Sequence[bool],
+    module: ModuleType, given: Given, after: After, *, update: str, needs: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
-    """Gradients for input, state, input_weight, bias, weight, parameters and timespans; None where none is needed."""
+    """Gradients for all of `Given` but the lengths; None where none is needed."""
     need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
     gradients: Gradients = module.backward(
-        grad_output,
-        grad_last,
-        output,
-        trail,
-        state,
-        weight,
-        parameters,
-        timespans,
-        lengths,
-        update=update,
-        need_parameters=need_parameters,
-        need_timespans=need_timespans,
+        given, after, update=update, need_parameters=need_parameters, need_timespans=need_timespans
     )
     drive = gradients.drive
-    for_input_weight, for_bias = for_input_map(drive, input, input_weight, need_input_weight, need_bias)
+    for_input_weight, for_bias = for_input_map(drive, given, need_input_weight, need_bias)
     return (
-        (drive if input_weight is None else drive @ input_weight) if need_input else None,
+        (drive if given.input_weight is None else drive @ given.input_weight) if need_input else None,
         gradients.state if need_state else None,
         for_input_weight,
         for_bias,
-        _for_weight(drive, output, trail, state, weight.shape[-2]) if need_weight else None,
+        _for_weight(drive, given, after) if need_weight else None,
         gradients.parameters,
         gradients.timespans,
     )
