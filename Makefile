@@ -4,7 +4,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check
 CPU_WHEELS = https://download.pytorch.org/whl/cpu
 HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
 
-.PHONY: demo test check clean
+.PHONY: demo test types clean
 
 demo: .venv/ready
 	.venv/bin/cornn train adding
@@ -12,6 +12,9 @@ demo: .venv/ready
 test: .venv/ready
 	.venv/bin/python -m ruff check . && .venv/bin/python -m ruff format --check .
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --dist worksteal
+
+types: .venv/ready
+	.venv/bin/pyright
 
 # PyTorch goes first and alone: without a GPU it is the CPU build that is wanted, which has an index of its own, and not
 # the gigabytes of CUDA libraries that the plain name brings along.

@@ -1,5 +1,6 @@
 """Shapes and types are checked at run time in the modules that are annotated for it, where beartype is installed."""
 
+import gc
 import importlib.util
 import os
 import sys
@@ -9,6 +10,13 @@ from jaxtyping import install_import_hook
 
 if importlib.util.find_spec("beartype") and not os.environ.get("CORNN_NO_SHAPES"):
     install_import_hook(["cornn.functional", "cornn.layers"], "beartype.beartype")
+
+
+def pytest_collection_finish():
+    """What the tests imported stays. The garbage collector passes it by, and looks at all of the rest seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], 100)
 
 
 @pytest.fixture
@@ -30,3 +38,12 @@ def cornn(monkeypatch, capsys, tmp_path):
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def plain_figures(monkeypatch):
+    """The report without the figures of the theory, which take long and have tests of their own: empty ones instead."""
+    from cornn.report import page
+    from cornn.report.figures.style import canvas
+
+    monkeypatch.setattr(page, "FIGURES", dict.fromkeys(page.FIGURES, lambda: canvas(size=(4, 3))[0]))

@@ -44,7 +44,7 @@ def waves(count=60, steps=20, classes=2, seed=0):
         (CoRNNClassifier(hidden_size=8, epochs=15, batch_size=64, learning_rate=0.03, random_state=0), {}),
         (
             CoRNNRegressor(
-                hidden_size=32, epochs=20, batch_size=16, learning_rate=0.05, random_state=0, validation_share=0
+                hidden_size=32, epochs=20, batch_size=32, learning_rate=0.1, random_state=0, validation_share=0
             ),
             {},
         ),

@@ -181,21 +181,19 @@ def test_float32_agrees_with_float64(damping, activation):
     torch.testing.assert_close(found, list(gradients(want, list(layer.parameters()))), **FLOAT32)
 
 
-@pytest.mark.parametrize("init", INITS)
 @pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
 @pytest.mark.parametrize("per_neuron", [False, True], ids=["shared", "per-neuron"])
 @pytest.mark.parametrize("trainable", [(), CONSTANTS], ids=["fixed", "trainable"])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("damping", DAMPINGS)
-def test_cell_step_by_step_ends_where_the_layer_does(damping, activation, trainable, per_neuron, bias, uneven, init):
+def test_cell_step_by_step_ends_where_the_layer_does(damping, activation, trainable, per_neuron, bias, uneven):
     options = {
         "damping": damping,
         "activation": activation,
         "trainable": trainable,
         "per_neuron": per_neuron,
         "bias": bias,
-        "init": init,
     }
     layer = make(**options)
     cell = CoRNNCell(FEATURES, HIDDEN, dtype=DOUBLE, **options)
@@ -207,6 +205,15 @@ def test_cell_step_by_step_ends_where_the_layer_does(damping, activation, traina
         ys.append(state[0])
     output, last = layer(input, timespans=timespans)
     assert_same((torch.stack(ys), state), (output.reshape(5, BATCH, HIDDEN), tuple(part[0] for part in last)))
+
+
+@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
+def test_cell_starts_as_the_layer_does(init, bias):
+    layer, cell = make(init=init, bias=bias), CoRNNCell(FEATURES, HIDDEN, bias, init=init, dtype=DOUBLE)
+    for one in (layer, cell):
+        one.reset_parameters(torch.Generator().manual_seed(0))
+    torch.testing.assert_close(cell.state_dict(), layer.cell().state_dict(), rtol=0, atol=0)
 
 
 def test_cell_takes_a_single_sequence_and_a_number_for_a_span():

@@ -150,9 +150,9 @@ class CoRNNCell(nn.Module):
         """Shift the bias by -V mean, so that an input acts as its deviation from `mean`, the average of your data."""
         if mean.shape != (self.input_size,):
             raise ValueError(f"mean has shape {tuple(mean.shape)}, expected one value a feature: ({self.input_size},)")
-        if self.bias is None:
-            raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
         V, _, _, b = self.matrices()
+        if b is None:
+            raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
         b -= V @ mean.to(V)
 
     def oscillators(self) -> Oscillators:

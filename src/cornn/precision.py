@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -11,7 +12,7 @@ __all__ = ["exact"]
 @contextmanager
 def exact() -> Iterator[None]:
     """Inside it, a GPU multiplies in float32 and not in tf32, whatever PyTorch was told before."""
-    flags = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    flags: tuple[Any, Any] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [flag.allow_tf32 for flag in flags]
     for flag in flags:
         flag.allow_tf32 = False

@@ -10,9 +10,11 @@ has `initial_state() -> (states, hidden)` besides.
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor, maybe_current_level
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
@@ -80,7 +82,7 @@ def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> T
 
 def checked_timespans(timespans: Tensor) -> Tensor:
     # Looking at the values would make a GPU wait, and cannot be done under a compiler or vmap.
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(timespans)
+    wrapped = is_functorch_wrapped_tensor(timespans)
     if timespans.device.type == "cpu" and not torch.compiler.is_compiling() and not wrapped:
         good = (timespans >= 0) & timespans.isfinite()
         if not good.all():
@@ -145,13 +147,13 @@ class Stack(nn.Module):
         self.backend = backend
         self.precision = precision
         directions = 2 if bidirectional else 1
-        self.cells = nn.ModuleDict()
+        self.cells: Any = nn.ModuleDict()  # their type is what the top of this file says
         for layer in range(num_layers):
             features = input_size if layer == 0 else hidden_size * directions
             for reverse in range(directions):
                 self.cells[_name(layer, bool(reverse))] = cell(features)
 
-    def cell(self, layer: int = 0, reverse: bool = False) -> nn.Module:
+    def cell(self, layer: int = 0, reverse: bool = False) -> Any:
         """The cell of one layer and direction; its parameters are this layer's own."""
         name = _name(layer, reverse)
         if name not in self.cells:
@@ -198,11 +200,9 @@ class Stack(nn.Module):
         return self._run(input, state, timespans, every=False, lengths=lengths)[1]
 
     def _run(self, input, state, timespans, every: bool, lengths: Tensor | None = None):
-        packed = input if isinstance(input, PackedSequence) else None
-        batch_first, order, back = self.batch_first, None, None
-        unbatched = packed is None and input.dim() == 2
-        if packed is not None:
-            order, back = packed.sorted_indices, packed.unsorted_indices
+        packed, unbatched, batch_first, order, back = None, False, self.batch_first, None, None
+        if isinstance(input, PackedSequence):
+            packed, order, back = input, input.sorted_indices, input.unsorted_indices
             input, ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
             lengths = ends.to(input.device)
             if isinstance(timespans, PackedSequence):
@@ -213,8 +213,8 @@ class Stack(nn.Module):
                 timespans, batch_first = pad_packed_sequence(timespans)[0], False
         elif isinstance(timespans, PackedSequence):
             raise ValueError("timespans are packed and the input is not: pack both, or neither")
-        elif unbatched:
-            input, batch_first = input.unsqueeze(1), False
+        elif input.dim() == 2:
+            input, unbatched, batch_first = input.unsqueeze(1), True, False
         elif batch_first and input.dim() == 3:
             input = input.transpose(0, 1)
         weight = next(iter(self.cells.values())).weight_ih
@@ -285,7 +285,7 @@ class Stack(nn.Module):
         if size is None or input.shape[0] <= size:
             return sequence(input, state, timespans=timespans, lengths=lengths, **options)
         # PyTorch's own checkpoint fails there too, later, and speaks of something else.
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and torch._C._functorch.maybe_current_level():
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and maybe_current_level():
             raise NotImplementedError(
                 "checkpoint_every does not work with gradients under torch.vmap and torch.func: "
                 "set the layer's checkpoint_every to None"

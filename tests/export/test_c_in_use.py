@@ -1,8 +1,7 @@
 """Exported C where it is used: the program's commands, the example, and emulated microcontrollers."""
 
-import os
 import re
-import subprocess
+import runpy
 import sys
 
 import numpy as np
@@ -60,16 +59,16 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
 
 
 @needs_gcc
-def test_the_example(tmp_path):
-    example = ROOT / "examples" / "microcontroller" / "run.py"
-    command = [sys.executable, str(example), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
-    accuracy = float(re.search(r"accuracy on new windows: ([\d.]+)", done.stdout)[1])
+def test_the_example(tmp_path, monkeypatch, capfd):
+    example = str(ROOT / "examples" / "microcontroller" / "run.py")
+    monkeypatch.setattr(sys, "argv", [example, str(tmp_path)])
+    runpy.run_path(example, run_name="__main__")
+    out = capfd.readouterr().out
+    accuracy = float(re.search(r"accuracy on new windows: ([\d.]+)", out)[1])
     assert accuracy > 95
-    assert done.stdout.count("compiled without warnings") == 2
-    assert "after 64 samples: push" in done.stdout
-    assert done.stdout.count("20 of 20 answers as PyTorch's") == (0 if cortex.missing() else 2)
+    assert out.count("compiled without warnings") == 2
+    assert "after 64 samples: push" in out
+    assert out.count("20 of 20 answers as PyTorch's") == (0 if cortex.missing() else 2)
 
 
 @needs_gcc

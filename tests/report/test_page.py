@@ -11,6 +11,7 @@ from cornn.report import page, records, tables
 from cornn.tasks import Adding, SequentialMNIST
 from cornn.training import as_dictionary, usual
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
 SMALL = usual(Adding(10), hidden_size=4, device="cpu", until=0, steps=20, evaluate_every=10)
 VOID = {"meta", "link", "img", "br"}
 
@@ -38,22 +39,27 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.fixture
-def report(tmp_path, monkeypatch):
-    """A page of three small runs, one of them with another setting; the figures of the theory take long."""
-    monkeypatch.setattr(page, "FIGURES", dict.fromkeys(page.FIGURES, page.FIGURES["statements"]))
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder of three small runs, one of them with another setting, and of their records. It stays as it is."""
+    folder = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
-        run = training.fit(replace(SMALL, seed=seed), tmp_path / f"run{seed}")
+        run = training.fit(replace(SMALL, seed=seed), folder / f"run{seed}")
         content = records.record(run)
         content["config"]["settings"] |= {"steps": 600, "until": 0.008}  # as the recipe has it
-        records.write(content, tmp_path / "results")
+        records.write(content, folder / "results")
     changed = replace(SMALL, settings=replace(SMALL.settings, damping="implicit"))
-    records.write(records.record(training.fit(changed, tmp_path / "changed")), tmp_path / "results")
-    return page.page(tmp_path / "results")
+    records.write(records.record(training.fit(changed, folder / "changed")), folder / "results")
+    return folder
 
 
-def test_what_was_reached_stands_beside_what_was_published(tmp_path, report):
-    found = tables.reached(tmp_path / "results", "adding")
+@pytest.fixture
+def report(runs):
+    return page.page(runs / "results")
+
+
+def test_what_was_reached_stands_beside_what_was_published(runs, report):
+    found = tables.reached(runs / "results", "adding")
     usual_runs, changed = sorted(found, key=lambda one: len(one.settings))
     assert (len(usual_runs.tests), changed.failed) == (2, 0)
     assert changed.settings["damping"] == "implicit"
@@ -116,7 +122,8 @@ def test_in_a_browser(tmp_path, report):
     assert dom.stdout.count("<table") == Reader(report).tables
 
 
-def test_the_command(cornn, tmp_path, report):
+def test_the_command(cornn, tmp_path, runs):
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
     code, out, _ = cornn("report", "results", "--out", "here.html")
     assert code == 0
     assert out.strip().endswith("here.html")

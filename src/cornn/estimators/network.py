@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,13 +96,13 @@ def wanted(
     """
     step = None if dt is None else float(torch.as_tensor(dt, dtype=torch.float64).mean())
     length = max(2, length)
-    lives = {"shortest": length / 100, "longest": 2.0 * length}
-    found = suggest(length, hidden_size, dt=step, damping=damping, **lives)
+    suggested = partial(suggest, length, hidden_size, shortest=length / 100, longest=2.0 * length)
+    found = suggested(dt=step, damping=damping)
     if step is None and damping == "implicit":
         # A force moves a slow neuron by dt / epsilon: as far as with explicit damping, for which the start is made.
-        usual = suggest(length, hidden_size, **lives)
+        usual = suggested()
         step = (found.dt * found.epsilon * usual.dt / usual.epsilon) ** 0.5
-        found = suggest(length, hidden_size, dt=step, damping=damping, **lives)
+        found = suggested(dt=step, damping=damping)
     values = {
         "dt": found.dt if dt is None else dt,
         "gamma": found.gamma if gamma is None else gamma,
