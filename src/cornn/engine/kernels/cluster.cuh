@@ -22,9 +22,9 @@ extern __shared__ __align__(128) unsigned char memory[];
 
 // A tile of W or of U, or of a transpose. Above 256 neurons the first HELD quads of columns are in registers and the
 // others in shared memory, each thread's own: each of the two products then keeps both the multipliers and shared
-// memory busy, which a product of stored weights alone does not, nor one of held weights.
+// memory busy, which a product of stored weights alone does not, nor one of held weights. Each kernel holds as many as
+// it has registers for, half of all at least.
 constexpr bool STORED = SIZE > 256;
-constexpr int HELD_OF_FIRST = STORED ? QUADS / 2 : QUADS, HELD_OF_SECOND = STORED ? QUADS - QUADS / 2 : QUADS;
 constexpr unsigned QUAD_BYTES = TILE * THREADS * sizeof(float4);
 constexpr unsigned STORED_BYTES = STORED * QUADS * QUAD_BYTES;
 template <int HELD>
@@ -165,18 +165,23 @@ struct Messenger {
 
 // Where a lane finds its values in a buffer.
 struct Reader {
-    unsigned lane[ROWS];
+    // The places of a quad's sequences differ in bits of their own, so that one place stands for all: an instruction
+    // more for each load, and registers fewer.
+    static constexpr bool FROM_ONE = STORED && !SPANS;
+    static constexpr int KEPT = FROM_ONE ? 1 : ROWS;
+    unsigned lane[KEPT];
 
     __device__ explicit Reader(const Place& place) {
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
+        for (int r = 0; r < KEPT; ++r) {
             lane[r] = (place.quad(0) * ROWS + place.sequence(r)) * sizeof(float4);
             keep(lane[r]);
         }
     }
     // `buffer` is an address, the same for all lanes: the sum is then part of the instruction.
     __device__ __forceinline__ float4 operator()(unsigned buffer, int q, int r) const {
-        const unsigned from = buffer + lane[r] + q * LANES * ROWS * sizeof(float4);
+        const unsigned own = FROM_ONE ? lane[0] ^ r * (unsigned)sizeof(float4) : lane[r % KEPT];
+        const unsigned from = buffer + own + q * LANES * ROWS * sizeof(float4);
         float4 v;
         asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));

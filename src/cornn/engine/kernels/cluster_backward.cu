@@ -6,6 +6,8 @@
 // is enough for all else, but for the gradients of the parameters.
 #include "cluster.cuh"
 
+constexpr int HELD_OF_FIRST = STORED ? QUADS / 2 : QUADS, HELD_OF_SECOND = STORED ? QUADS - QUADS / 2 : QUADS;
+
 // What comes in for the next step may find a thread still at work with this one's delta.
 constexpr int BUFFERS = 3;
 constexpr bool SCARCE = SPANS || FOR_PARAMETERS;  // registers

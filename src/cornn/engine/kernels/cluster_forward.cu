@@ -9,6 +9,10 @@
 // measured, and where the rest goes, is in docs/speed.md.
 #include "cluster.cuh"
 
+// What waits for the message is the second product, of which more is held where spans take no registers.
+constexpr int HELD_OF_FIRST = STORED ? QUADS / 2 : QUADS;
+constexpr int HELD_OF_SECOND = STORED ? QUADS - QUADS / (SPANS ? 2 : 4) : QUADS;
+
 // What comes in goes where no thread of the cluster can still be reading: none has sent without having read.
 constexpr int Z_BUFFERS = 2, Y_BUFFERS = EARLY ? 3 : 2;
 
@@ -85,7 +89,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     }
     const Update::Step fixed = update.at(1.f);
 
-    const Steps<false> at{first_own, (unsigned)(stride * sizeof(float))};
+    const Steps<true> at{first_own, (unsigned)(stride * sizeof(float))};
     auto ask = [&](int n) {
         const int slot = n % Inputs::AHEAD;
         const float* from = at(drive, n);
