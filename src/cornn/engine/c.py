@@ -30,7 +30,7 @@ INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 LARGE_PAGES = 1 << 23
 """Bytes from which fresh memory is asked for in large pages: a smaller block lies on few of them, or none."""
 
-INTERFACE = 3
+INTERFACE = 4
 LIBRARY = Path(__file__).with_name("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
 NUMBERS = ("groups", "steps", "batch", "hidden", "features", "threads")
 POINTERS = (
@@ -79,16 +79,18 @@ def _library() -> ctypes.CDLL:
     library.cornn_kernel.restype = ctypes.POINTER(Kernel)
     team = _team()
     if team is not None:
-        library.cornn_use_team(team)
+        library.cornn_use_team(*team)
         # OpenMP's threads do not survive a fork; a child makes its own.
-        os.register_at_fork(after_in_child=lambda: library.cornn_use_team(None))
+        os.register_at_fork(after_in_child=lambda: library.cornn_use_team(None, None))
     return library
 
 
-def _team() -> Callable | None:
-    """What PyTorch itself starts its threads with, where that is an OpenMP runtime that speaks GNU's dialect."""
+def _team() -> tuple[Callable, Callable] | None:
+    """What PyTorch itself starts its threads with, where that is an OpenMP runtime that speaks GNU's dialect, and what
+    numbers them."""
     try:
-        return ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so")).GOMP_parallel
+        runtime = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
+        return runtime.GOMP_parallel, runtime.omp_get_thread_num
     except (OSError, AttributeError):
         return None
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* To be raised with every change of Call or of the exported functions: a library left over from before is refused. */
-#define CORNN_INTERFACE 3
+#define CORNN_INTERFACE 4
 
 /* Shapes are those of engine/problem.py, everything is contiguous, and what there is none of is NULL. Numbers are float
    or double, as the precision says. */
@@ -42,10 +42,14 @@ typedef struct {
    runtimes. */
 typedef void Team(void (*function)(void *), void *data, unsigned threads, unsigned flags);
 
-/* The threads to use from now on; NULL for threads of our own. */
-void cornn_set_team(Team *team);
+/* Which of them the caller is, from 0: omp_get_thread_num. */
+typedef int Number(void);
 
-/* Calls body(context, unit, worker) for every unit, on at most `threads` threads. Units are handed out in order. */
+/* The threads to use from now on; NULL for threads of our own. */
+void cornn_set_team(Team *team, Number *number);
+
+/* Calls body(context, unit, worker) for every unit, on at most `threads` threads. Each has its share of neighbouring
+   units, the same in every call, and then takes what others have left. */
 void cornn_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t units, int64_t threads);
 
 #endif

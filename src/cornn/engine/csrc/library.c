@@ -68,7 +68,7 @@ EXPORT const Kernel *cornn_kernel(const char *isa, int is_double, const char *up
     return NULL;
 }
 
-EXPORT void cornn_use_team(Team *team) { cornn_set_team(team); }
+EXPORT void cornn_use_team(Team *team, Number *number) { cornn_set_team(team, number); }
 
 /* Asks for large pages under memory that was not touched yet. Only speed depends on the answer. */
 EXPORT void cornn_large_pages(void *start, int64_t bytes)

@@ -22,32 +22,43 @@ typedef void *Answer;
 typedef struct {
     void (*body)(void *, int64_t, int64_t);
     void *context;
-    int64_t units, next_unit, next_worker;
-    fenv_t environment; /* of the caller: whether tiny numbers are flushed to zero holds for all threads */
+    int64_t units, threads;
+    int64_t next_worker;
+    int64_t next_unit[MOST_THREADS]; /* of each worker's own */
+    fenv_t environment;              /* of the caller: whether tiny numbers are flushed to zero holds for all threads */
 } Work;
 
 static Team *team;
+static Number *number;
 
-void cornn_set_team(Team *given) { team = given; }
+void cornn_set_team(Team *given, Number *own_number) { team = given, number = own_number; }
 
-static void serve(void *argument)
+static int64_t first_unit(const Work *work, int64_t worker) { return work->units * worker / work->threads; }
+
+/* A worker takes its own units, the same in every call, so that what it wrote in one pass is in its own cache when it
+   comes to it in the next. Then it helps the others. */
+static void take_units(Work *work, int64_t worker)
 {
-    Work *work = argument;
-    const int64_t worker = __atomic_fetch_add(&work->next_worker, 1, __ATOMIC_RELAXED);
     fenv_t own;
     fegetenv(&own);
     fesetenv(&work->environment);
-    for (;;) {
-        const int64_t unit = __atomic_fetch_add(&work->next_unit, 1, __ATOMIC_RELAXED);
-        if (unit >= work->units) break;
-        work->body(work->context, unit, worker);
+    for (int64_t i = 0; i < work->threads; i++) {
+        const int64_t owner = (worker + i) % work->threads, end = first_unit(work, owner + 1);
+        for (;;) {
+            const int64_t unit = __atomic_fetch_add(&work->next_unit[owner], 1, __ATOMIC_RELAXED);
+            if (unit >= end) break;
+            work->body(work->context, unit, worker);
+        }
     }
     fesetenv(&own);
 }
 
+static void serve(void *argument) { take_units(argument, number()); }
+
 static Answer ENTRY serve_thread(void *argument)
 {
-    serve(argument);
+    Work *work = argument;
+    take_units(work, __atomic_fetch_add(&work->next_worker, 1, __ATOMIC_RELAXED));
     return 0;
 }
 
@@ -73,10 +84,13 @@ static void join(Thread thread)
 
 void cornn_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t units, int64_t threads)
 {
-    Work work = {.body = body, .context = context, .units = units};
-    fegetenv(&work.environment);
     if (threads > units) threads = units;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads < 1) threads = 1;
+    Work work;
+    work.body = body, work.context = context, work.units = units, work.threads = threads, work.next_worker = 1;
+    for (int64_t worker = 0; worker < threads; worker++) work.next_unit[worker] = first_unit(&work, worker);
+    fegetenv(&work.environment);
     if (threads > 1 && team) {
         team(serve, &work, (unsigned)threads, 0);
         return;
@@ -85,6 +99,6 @@ void cornn_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64
     int64_t started = 0;
     /* Where a thread cannot be had, the others take its units. */
     while (started < threads - 1 && start(&others[started], &work)) started++;
-    serve(&work);
+    take_units(&work, 0);
     for (int64_t i = 0; i < started; i++) join(others[i]);
 }
