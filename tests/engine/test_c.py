@@ -192,7 +192,8 @@ def test_equal_to_the_bit_for_any_number_of_threads(hidden):
 
 @pytest.mark.parametrize("groups", [0, 2])
 @pytest.mark.parametrize(
-    ("steps", "batch", "hidden", "features"), [(1, 1, 1, 1), (3, 50, 20, 15), (40, 7, 33, 16), (2, 3, 129, 100)]
+    ("steps", "batch", "hidden", "features"),
+    [(1, 1, 1, 1), (3, 50, 20, 15), (40, 7, 33, 16), (2, 3, 129, 100), (3, 602, 5, 2)],
 )
 @pytest.mark.parametrize("left_out", [(), ("bias",), ("input_weight",), ("bias", "input_weight")])
 def test_input_map(steps, batch, hidden, features, groups, left_out):

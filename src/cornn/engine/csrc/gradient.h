@@ -1,14 +1,18 @@
 /* Part of sequence.h: the gradients of R, V and b, which are the sum over all steps and rows of the drive's gradient (a
    column of it) times the state before, the input, and 1 (a row).
 
-   It is one product of depth time * batch, made in chunks that stay in the cache. A thread has some tiles of it to
-   itself and goes through the chunks in order, so that the sums do not depend on the number of threads.
+   It is one product of depth time * batch, made in chunks that stay in the cache. The sequences of one model are cut
+   into shares, each with sums of its own, which are added up at the end: a thread reads the rows that it has written
+   in the passes before. A thread has some tiles of a share to itself and goes through the chunks in order. How many
+   shares there are depends on the batch alone, so that the sums do not depend on the number of threads.
 
-   The rows of one model lie one after the other, the states before a step with those after it: both sides of the
-   product are read where they are. Only groups of models, drives that share a product, and panels that end within a
-   vector are packed. */
+   The rows of one step lie one after the other, and in all steps alike, the states before a step with those after it:
+   both sides of the product are read where they are. Only groups of models, drives that share a product, and panels
+   that end within a vector are packed. */
 
 #define CHUNK 128
+#define MOST_SHARES 4
+#define LEAST_SHARE 12 /* sequences */
 #define IN_PLACE(call) ((call)->groups == 1 && DRIVES == PRODUCTS)
 #define EACH(call) (round_up((call)->hidden, PANEL) / PANEL) /* panels of one state; none has columns of two */
 #define STATE_PANELS(call) ((call)->grad_weight ? STATES * EACH(call) : 0)
@@ -64,12 +68,6 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
     }
 }
 
-/* The row of a step and a sequence of one group, counted step after step, among the rows of all groups. */
-INLINE ptrdiff_t NAME(row_at)(const Call *call, int64_t group, ptrdiff_t row)
-{
-    return call->groups == 1 ? row : (row / call->batch * call->groups + group) * call->batch + row % call->batch;
-}
-
 /* The panel's columns of the state before a step, for a row among those of all steps. */
 INLINE const real *NAME(states_before)(const Plan *plan, NAME(Panel) panel, ptrdiff_t at)
 {
@@ -80,9 +78,9 @@ INLINE const real *NAME(states_before)(const Plan *plan, NAME(Panel) panel, ptrd
     return sequence + (at - rows) * m + panel.column;
 }
 
-/* These columns for the steps of a chunk. Those of the next chunk are fetched meanwhile. */
-INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right,
-                              Ahead *ahead)
+/* These columns for the rows of a chunk. Those of the next chunk are fetched meanwhile. */
+INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth,
+                              const ptrdiff_t *next, ptrdiff_t next_depth, real *right, Ahead *ahead)
 {
     const ptrdiff_t width = panel.columns > LANES ? 2 : 1;
     for (ptrdiff_t k = 0; k < depth; k++) {
@@ -90,14 +88,15 @@ INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff
         for (ptrdiff_t v = 0; v < width; v++, right += LANES) {
             const ptrdiff_t count = panel.columns - v * LANES < LANES ? panel.columns - v * LANES : LANES;
             store(right, get(from + v * LANES, count));
-            add_lines(ahead, NAME(states_before)(plan, panel, at[CHUNK + k]) + v * LANES, LANES);
         }
     }
+    for (ptrdiff_t k = 0; k < next_depth; k++)
+        add_lines(ahead, NAME(states_before)(plan, panel, next[k]), panel.columns);
 }
 
 /* The panel's columns of the input and of the 1 behind it. */
-INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right,
-                              Ahead *ahead)
+INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth,
+                              const ptrdiff_t *next, ptrdiff_t next_depth, real *right, Ahead *ahead)
 {
     const ptrdiff_t inputs = INPUT_COLUMNS(call) - panel.column, width = panel.columns > LANES ? 2 : 1;
     const real *input = (const real *)call->input + panel.column;
@@ -108,17 +107,17 @@ INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff
             const ptrdiff_t there = inputs - v * LANES, count = there < LANES ? there : LANES;
             const real *from = input + at[k] * call->features + v * LANES;
             store(right, count > 0 ? get(from, count) + one[v] : one[v]);
-            if (count > 0) add_lines(ahead, input + at[CHUNK + k] * call->features + v * LANES, count);
         }
+    for (ptrdiff_t k = 0; k < next_depth && inputs > 0; k++)
+        add_lines(ahead, input + next[k] * call->features, inputs < PANEL ? inputs : PANEL);
 }
 
-/* The rows from `row` to `end` of a panel that is done, to where its columns belong. */
-static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t product, ptrdiff_t row, ptrdiff_t end,
-                               const real *sums)
+/* A panel that is done, to where its columns belong. */
+static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t product, const real *sums)
 {
     const ptrdiff_t m = call->hidden, inputs = INPUT_COLUMNS(call);
     const ptrdiff_t there = inputs - panel.column < panel.columns ? inputs - panel.column : panel.columns;
-    for (; row < end; row++) {
+    for (ptrdiff_t row = 0; row < m; row++) {
         const real *from = sums + row * PANEL;
         const ptrdiff_t to = product * m + row;
         if (panel.state < STATES) {
@@ -131,41 +130,77 @@ static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t prod
     }
 }
 
+static int64_t NAME(shares)(const Call *call)
+{
+    int64_t shares = 1;
+    while (call->groups == 1 && shares < MOST_SHARES && call->batch >= 2 * shares * LEAST_SHARE) shares *= 2;
+    return shares;
+}
+
+/* Some steps of some sequences of a share: all of them, and as many steps as make a chunk, or part of those of a step.
+   The first step is alone, since the states before it are elsewhere. */
+typedef struct {
+    ptrdiff_t step, steps, row, rows;
+} NAME(Chunk);
+
+INLINE NAME(Chunk) NAME(chunk_from)(const Call *call, ptrdiff_t share, ptrdiff_t step, ptrdiff_t row)
+{
+    NAME(Chunk) chunk = {step, 1, row, share - row < CHUNK ? share - row : CHUNK};
+    if (step && share <= CHUNK) chunk.steps = CHUNK / share;
+    if (chunk.steps > call->steps - step) chunk.steps = call->steps - step;
+    return chunk;
+}
+
+INLINE NAME(Chunk) NAME(chunk_after)(const Call *call, ptrdiff_t share, NAME(Chunk) chunk)
+{
+    if (chunk.row + chunk.rows < share) return NAME(chunk_from)(call, share, chunk.step, chunk.row + chunk.rows);
+    return NAME(chunk_from)(call, share, chunk.step + chunk.steps, 0);
+}
+
+/* Where a chunk's rows are among those of all steps and groups; `first` is the share's first sequence. */
+INLINE ptrdiff_t NAME(rows_at)(const Call *call, int64_t group, ptrdiff_t first, NAME(Chunk) chunk, ptrdiff_t *at)
+{
+    ptrdiff_t count = 0;
+    for (ptrdiff_t step = chunk.step; step < chunk.step + chunk.steps; step++)
+        for (ptrdiff_t row = 0; row < chunk.rows; row++)
+            at[count++] = (step * call->groups + group) * call->batch + first + chunk.row + row;
+    return count;
+}
+
 static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
 {
     const Plan *plan = context;
     const Call *call = plan->call;
-    const int64_t group = unit / (plan->units * PRODUCTS), part = unit % plan->units;
-    const int product = unit / plan->units % PRODUCTS;
-    const ptrdiff_t m = call->hidden, rows = call->steps * call->batch, each = ROW_TILES(call);
+    const int64_t shares = NAME(shares)(call), part = unit % plan->units, share = unit / plan->units % shares;
+    const int64_t all = unit / (plan->units * shares), group = all / PRODUCTS, product = all % PRODUCTS;
+    const ptrdiff_t m = call->hidden, each = ROW_TILES(call), next_step = call->groups * call->batch;
     const ptrdiff_t begin = NAME(first_tile)(call, part, plan->units);
     const ptrdiff_t end = NAME(first_tile)(call, part + 1, plan->units);
     const ptrdiff_t first = begin / each, panels = (end + each - 1) / each - first;
+    const ptrdiff_t first_row = call->batch * share / shares, rows = call->batch * (share + 1) / shares - first_row;
     const real *grad_drive = call->grad_drive;
     real *packed_left = plan->scratch + worker * (LEFT_SIZE(call) + CHUNK * PANEL);
     real *packed_right = packed_left + LEFT_SIZE(call);
-    real *sums = (real *)call->workspace + (group * PRODUCTS + product) * GRADIENT_SIZE(call);
+    real *sums = (real *)call->workspace + (all * shares + share) * GRADIENT_SIZE(call);
     if (begin == end) return;
     real *zero = sums + (first * m + begin % each * TILE_ROWS) * PANEL;
     memset(zero, 0, ((end / each * m + end % each * TILE_ROWS) * PANEL - (zero - sums)) * sizeof(real));
-    for (ptrdiff_t start = 0, depth; start < rows; start += depth) {
-        /* The states before the first step are elsewhere. */
-        depth = (start < call->batch ? call->batch : rows) - start;
-        if (depth > CHUNK) depth = CHUNK;
-        ptrdiff_t at[2 * CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
+    ptrdiff_t at[2][CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
+    NAME(Chunk) chunk = NAME(chunk_from)(call, rows, 0, 0), after;
+    for (; chunk.step < call->steps; chunk = after) {
+        const ptrdiff_t depth = NAME(rows_at)(call, group, first_row, chunk, at[0]);
+        after = NAME(chunk_after)(call, rows, chunk);
+        const ptrdiff_t ahead_rows = after.step < call->steps ? NAME(rows_at)(call, group, first_row, after, at[1]) : 0;
         Ahead ahead;
-        for (ptrdiff_t k = 0; k < CHUNK; k++) {
-            at[k] = NAME(row_at)(call, group, start + k < rows ? start + k : rows - 1);
-            at[CHUNK + k] = NAME(row_at)(call, group, start + depth + k < rows ? start + depth + k : rows - 1);
-        }
         const real *left = packed_left;
         ptrdiff_t left_stride = TILE_ROWS, tile_size = depth * TILE_ROWS;
+        Depths depths = {chunk.rows, chunk.steps, chunk.rows * TILE_ROWS, 0};
         if (IN_PLACE(call)) {
-            left = grad_drive + start * DRIVES * m + product * m;
-            left_stride = DRIVES * m, tile_size = TILE_ROWS;
+            left = grad_drive + at[0][0] * DRIVES * m + product * m;
+            left_stride = DRIVES * m, tile_size = TILE_ROWS, depths.left_jump = next_step * DRIVES * m;
         } else {
             for (ptrdiff_t k = 0; k < depth; k++)
-                NAME(pack_row)(plan, product, at[k], packed_left + k * TILE_ROWS, tile_size);
+                NAME(pack_row)(plan, product, at[0][k], packed_left + k * TILE_ROWS, tile_size);
         }
         for (ptrdiff_t i = 0; i < panels; i++) {
             const NAME(Panel) panel = NAME(panel_at)(call, first + i);
@@ -173,46 +208,59 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
             const real *right = packed_right;
             ptrdiff_t right_stride = panel.columns > LANES ? PANEL : LANES;
             real *sum = sums + (first + i) * m * PANEL;
+            depths.right_jump = chunk.rows * right_stride;
             clear(&ahead);
-            for (ptrdiff_t k = CHUNK * i / panels; k < CHUNK * (i + 1) / panels; k++)
-                add_lines(&ahead, grad_drive + at[CHUNK + k] * DRIVES * m, DRIVES * m);
+            for (ptrdiff_t k = ahead_rows * i / panels; k < ahead_rows * (i + 1) / panels; k++)
+                add_lines(&ahead, grad_drive + at[1][k] * DRIVES * m, DRIVES * m);
             if (panel.state == STATES) {
-                NAME(pack_inputs)(call, panel, at, depth, packed_right, &ahead);
+                NAME(pack_inputs)(call, panel, at[0], depth, at[1], ahead_rows, packed_right, &ahead);
             } else if (IN_PLACE(call) && panel.columns % LANES == 0) {
-                right = NAME(states_before)(plan, panel, start);
-                right_stride = m;
-                for (ptrdiff_t k = 0; k < CHUNK; k++)
-                    add_lines(&ahead, NAME(states_before)(plan, panel, at[CHUNK + k]), panel.columns);
+                right = NAME(states_before)(plan, panel, at[0][0]);
+                right_stride = m, depths.right_jump = next_step * m;
+                for (ptrdiff_t k = 0; k < ahead_rows; k++)
+                    add_lines(&ahead, NAME(states_before)(plan, panel, at[1][k]), panel.columns);
             } else {
-                NAME(pack_states)(plan, panel, at, depth, packed_right, &ahead);
+                NAME(pack_states)(plan, panel, at[0], depth, at[1], ahead_rows, packed_right, &ahead);
             }
             for (ptrdiff_t t = i ? 0 : begin % each; t < each && (first + i) * each + t < end; t++) {
                 const ptrdiff_t row = t * TILE_ROWS, height = m - row < TILE_ROWS ? m - row : TILE_ROWS;
-                tiles[height - 1][kind](left + t * tile_size, left_stride, right, right_stride, depth,
+                tiles[height - 1][kind](left + t * tile_size, left_stride, right, right_stride, depths,
                                         sum + row * PANEL, PANEL, 1, &ahead);
             }
         }
     }
-    for (ptrdiff_t number = first; number < first + panels; number++) {
-        const ptrdiff_t from = number == first ? begin % each * TILE_ROWS : 0;
-        const ptrdiff_t to = number == end / each ? end % each * TILE_ROWS : m;
-        NAME(put_gradient)(call, NAME(panel_at)(call, number), group * PRODUCTS + product, from, to,
-                           sums + number * m * PANEL);
-    }
+}
+
+/* Adds up the shares of one panel, and puts it where it belongs. */
+static void NAME(gather_unit)(void *context, int64_t unit, int64_t worker)
+{
+    const Plan *plan = context;
+    const Call *call = plan->call;
+    const int64_t shares = NAME(shares)(call), number = unit % PANELS(call), all = unit / PANELS(call);
+    const ptrdiff_t m = call->hidden, size = GRADIENT_SIZE(call);
+    real *sums = (real *)call->workspace + all * shares * size + number * m * PANEL;
+    (void)worker;
+    for (int64_t share = 1; share < shares; share++)
+        for (ptrdiff_t j = 0; j < m * PANEL; j += LANES)
+            store(sums + j, load(sums + j) + load(sums + share * size + j));
+    NAME(put_gradient)(call, NAME(panel_at)(call, number), all, sums);
 }
 
 static int64_t NAME(gradient_workspace)(const Call *call)
 {
-    return call->groups * PRODUCTS * GRADIENT_SIZE(call) + call->threads * (LEFT_SIZE(call) + CHUNK * PANEL);
+    const int64_t sums = call->groups * PRODUCTS * NAME(shares)(call);
+    return sums * GRADIENT_SIZE(call) + call->threads * (LEFT_SIZE(call) + CHUNK * PANEL);
 }
 
 static void NAME(weight_gradients)(const Call *call)
 {
-    Plan plan = {.call = call, .threads = threads_of(call, WEIGHTS(call))};
-    const int64_t products = call->groups * PRODUCTS, share = (plan.threads + products - 1) / products;
+    Plan plan = {.call = call, .threads = threads_of(call, WEIGHTS(call)), .units = 1};
+    const int64_t products = call->groups * PRODUCTS, shares = products * NAME(shares)(call);
     if (PANELS(call) == 0) return;
-    plan.units = share < PANELS(call) * ROW_TILES(call) ? share : PANELS(call) * ROW_TILES(call);
+    /* As few parts of a share as make as many for each thread. */
+    while (shares * plan.units % plan.threads && plan.units < PANELS(call) * ROW_TILES(call)) plan.units++;
     plan.block = call->steps * call->groups * call->batch * call->hidden;
-    plan.scratch = (real *)call->workspace + products * GRADIENT_SIZE(call);
-    cornn_parallel(NAME(gradient_unit), &plan, products * plan.units, plan.threads);
+    plan.scratch = (real *)call->workspace + shares * GRADIENT_SIZE(call);
+    cornn_parallel(NAME(gradient_unit), &plan, shares * plan.units, plan.threads);
+    cornn_parallel(NAME(gather_unit), &plan, products * PANELS(call), plan.threads);
 }

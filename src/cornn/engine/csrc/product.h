@@ -79,24 +79,36 @@ INLINE void deepen(const int rows, const int panels, const int width, vec sum[TI
     }
 }
 
+/* How the depths of a product lie: `depth` one after the other, and so many times, jumps apart on either side. */
+typedef struct {
+    ptrdiff_t depth, times, left_jump, right_jump;
+} Depths;
+
 /* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. Element (row, k) of `left` is at
    left[row * row_stride + k * depth_stride]; depths of `right` are right_stride apart. */
 INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t row_stride,
-                 ptrdiff_t depth_stride, const real *right, ptrdiff_t right_stride, ptrdiff_t depth, real *out,
+                 ptrdiff_t depth_stride, const real *right, ptrdiff_t right_stride, Depths depths, real *out,
                  ptrdiff_t out_stride, int add, Ahead *ahead)
 {
     const int vectors = panels * width;
-    ptrdiff_t lines = 0;
+    const ptrdiff_t depth = depths.depth;
     vec sum[TILE_ROWS][8];
     UNROLL for (int row = 0; row < rows; row++)
         UNROLL for (int v = 0; v < vectors; v++) sum[row][v] = (vec){0};
-    if (rows > FEW_ROWS && ahead) {
-        const real *const *line = ahead->line + ahead->next;
-        lines = ahead->end - ahead->next < depth ? ahead->end - ahead->next : depth;
-        ahead->next += lines;
-        deepen(rows, panels, width, sum, left, row_stride, depth_stride, right, right_stride, depth, 0, lines, line);
+    for (ptrdiff_t time = 0; time < depths.times; time++) {
+        ptrdiff_t lines = 0;
+        if (rows > FEW_ROWS && ahead) {
+            const real *const *line = ahead->line + ahead->next;
+            lines = ahead->end - ahead->next < depth ? ahead->end - ahead->next : depth;
+            ahead->next += lines;
+            deepen(rows, panels, width, sum, left, row_stride, depth_stride, right, right_stride, depth, 0, lines,
+                   line);
+        }
+        deepen(rows, panels, width, sum, left, row_stride, depth_stride, right, right_stride, depth, lines, depth,
+               NULL);
+        left += depths.left_jump;
+        right += depths.right_jump;
     }
-    deepen(rows, panels, width, sum, left, row_stride, depth_stride, right, right_stride, depth, lines, depth, NULL);
     /* What is added to is larger than the product as a rule, hence rounded but once when it comes last. */
     UNROLL for (int row = 0; row < rows; row++)
         UNROLL for (int v = 0; v < vectors; v++) {
@@ -107,15 +119,15 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
 
 /* Of states, rows are a stride apart and `right` is packed. For gradients rows lie side by side and depths are strides
    apart, on the right too: a product of two sequences as they lie in memory, or of parts of them that were packed. */
-typedef void Tile(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, ptrdiff_t depth,
+typedef void Tile(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, Depths depths,
                   real *out, ptrdiff_t out_stride, int add, Ahead *ahead);
 
 #define TILE(name, rows, panels, width, row_stride, depth_stride, depths_apart)                                       \
-    static void name(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, ptrdiff_t depth,  \
+    static void name(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, Depths depths,    \
                      real *out, ptrdiff_t out_stride, int add, Ahead *ahead)                                          \
     {                                                                                                                 \
         (void)right_stride;                                                                                           \
-        tile(rows, panels, width, left, row_stride, depth_stride, right, depths_apart, depth, out, out_stride, add,   \
+        tile(rows, panels, width, left, row_stride, depth_stride, right, depths_apart, depths, out, out_stride, add,  \
              ahead);                                                                                                  \
     }
 #define TILES(rows)                                                       \
@@ -155,8 +167,8 @@ static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, con
         const int kind = taken == wide ? WIDE : taken == 2 ? PAIR : SINGLE;
         for (ptrdiff_t row = 0; row < rows; row += height) {
             const ptrdiff_t there = rows - row < height ? rows - row : height;
-            tiles[there - 1][kind](left + row * left_stride, left_stride, packed, 0, depth, out + row * out_stride,
-                                   out_stride, add, ahead);
+            tiles[there - 1][kind](left + row * left_stride, left_stride, packed, 0, (Depths){depth, 1, 0, 0},
+                                   out + row * out_stride, out_stride, add, ahead);
         }
         packed += taken * LANES * depth;
         out += taken * LANES;
