@@ -187,7 +187,7 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
     memset(zero, 0, ((end / each * m + end % each * TILE_ROWS) * PANEL - (zero - sums)) * sizeof(real));
     ptrdiff_t at[2][CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
     NAME(Chunk) chunk = NAME(chunk_from)(call, rows, 0, 0), after;
-    for (; chunk.step < call->steps; chunk = after) {
+    for (; rows && chunk.step < call->steps; chunk = after) {
         const ptrdiff_t depth = NAME(rows_at)(call, group, first_row, chunk, at[0]);
         after = NAME(chunk_after)(call, rows, chunk);
         const ptrdiff_t ahead_rows = after.step < call->steps ? NAME(rows_at)(call, group, first_row, after, at[1]) : 0;
