@@ -174,8 +174,8 @@ def kernels() -> str:
     content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
     lines = [
         "| steps, batch, neurons | floor, µs a step | forward: goal, measured | backward: goal, measured "
-        "| both, ms: goal, measured | LSTM ÷ |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| both, ms: goal, measured | and of dt, gamma, epsilon, ms | LSTM ÷ |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in content["times"]:
         if row["goals"][0] is None:
@@ -188,7 +188,7 @@ def kernels() -> str:
         lines.append(
             f"| {row['steps']}, {row['batch']}, {row['hidden']} | {_floor(row['hidden'], row['batch']):.3f} | "
             + " | ".join(cells)
-            + f" | {row['lstm_both'] / row['both_graph']:.1f} |"
+            + f" | {row['both_all_graph']:.3g} | {row['lstm_both'] / row['both_graph']:.1f} |"
         )
     return "\n".join(lines)
 
@@ -197,13 +197,14 @@ def profile() -> str:
     """Where the cycles of the kernels go."""
     content = json.loads((RESULTS / "profile-cuda.json").read_text(encoding="utf8"))
     lines = [
-        "| kernel | neurons | multiply-adds | issue slots | no warp ready | shared memory |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| kernel | neurons | multiply-adds | issue slots | shared memory | held back at dispatch "
+        "| waiting for shared memory |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
+    shares = ("fma", "issue_slots", "l1", "dispatch_stall", "short_scoreboard")
     for row in content["kernels"]:
-        figures = [row[f"{name}_percent"] for name in ("fma", "issue_slots", "no_eligible_warp", "l1")]
-        note = f" ({row['note']})" if "note" in row else ""
-        lines.append(f"| {row['kernel']}{note} | {row['hidden']} | " + " | ".join(f"{x:.0f} %" for x in figures) + " |")
+        figures = (f"{row[f'{name}_percent']:.0f} %" for name in shares)
+        lines.append(f"| {row['kernel']} | {row['hidden']} | " + " | ".join(figures) + " |")
     return "\n".join(lines)
 
 

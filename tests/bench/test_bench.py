@@ -98,7 +98,8 @@ def tiny_sweep():
 
 
 def test_a_sweep_follows_everybody_up_to_the_end():
-    points, floor = bench.follow(tiny_sweep(), "cpu", 1, 25.0)
+    points, floor, failed = bench.follow(tiny_sweep(), "cpu", 1, 25.0)
+    assert not failed
     assert [point.value for point in floor] == [2, 4, 8]
     assert [point.value for point in points if point.contender == "plain loop"] == [2, 4, 8]
     assert all(point.seconds > 0 for point in (*points, *floor))
@@ -108,8 +109,23 @@ def test_a_sweep_follows_everybody_up_to_the_end():
 def test_a_sweep_lets_go_of_what_would_take_too_long_or_too_much(longest, most_memory, monkeypatch):
     monkeypatch.setattr(sweep, "MOST_MEMORY", most_memory)
     monkeypatch.setattr(sweep, "peak_memory", lambda call, device: (call(), 1000)[1])
-    points, _ = bench.follow(tiny_sweep(), "cpu", 1, longest)
+    points, _, _ = bench.follow(tiny_sweep(), "cpu", 1, longest)
     assert {point.value for point in points} == {2}
+
+
+def test_a_contender_that_fails_ends_there_and_the_others_go_on(monkeypatch):
+    def memory(call, device):
+        output = call()
+        if len(output) and sweep_at["now"].startswith("nn.LSTM, 4"):
+            raise RuntimeError("not supported\nmore")
+        return 1000
+
+    sweep_at = {"now": ""}
+    monkeypatch.setattr(sweep, "peak_memory", memory)
+    points, _, failed = bench.follow(tiny_sweep(), "cpu", 1, 25.0, lambda text: sweep_at.update(now=text))
+    assert failed == {"nn.LSTM": "4 steps: not supported"}
+    assert [point.value for point in points if point.contender == "nn.LSTM"] == [2]
+    assert [point.value for point in points if point.contender == "nn.GRU"] == [2, 4, 8]
 
 
 def test_lengths_reach_a_million_steps_within_memory():

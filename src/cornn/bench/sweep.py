@@ -78,12 +78,13 @@ def _multiply_adds_a_second(device: str) -> float:
 
 def follow(
     sweep: Sweep, device: str, repeats: int, longest: float, say: Callable[[str], None] = lambda text: None
-) -> tuple[list[Point], list[Point]]:
+) -> tuple[list[Point], list[Point], dict[str, str]]:
     """The points of every contender as far as memory allows and a pass takes no more than `longest` seconds, and those
-    of the floor."""
+    of the floor; and name -> why, of contenders that failed: cuDNN does not take every length."""
     points: list[Point] = []
     last: dict[str, tuple[Case, Point]] = {}
     dropped: set[str] = set()
+    failed: dict[str, str] = {}
     with exact():
         rate = _multiply_adds_a_second(device)
         floor = [Point("floor", value, case.steps, _products(case) / rate, None) for value, case in sweep.cases()]
@@ -94,13 +95,18 @@ def follow(
                     continue
                 say(f"{name}, {value:,} {sweep.label}")
                 _, both = passes(layer, case, device)
-                memory = peak_memory(both, device)
-                first = seconds(both, device)
+                try:
+                    memory = peak_memory(both, device)
+                    first = seconds(both, device)
+                except RuntimeError as error:
+                    dropped.add(name)
+                    failed[name] = f"{value:,} {sweep.label}: {str(error).splitlines()[0]}"
+                    continue
                 turns = 1 if first > 2 else repeats
                 times = [first] if turns == 1 else [seconds(both, device) for _ in range(turns)]
                 points.append(Point(name, value, case.steps, statistics.median(times), memory))
                 last[name] = (case, points[-1])
-    return points, floor
+    return points, floor, failed
 
 
 def _too_much(before: Case, point: Point, case: Case, device: str, longest: float) -> bool:

@@ -105,7 +105,7 @@ class BenchCommand:
         torch.set_num_threads(threads)
         with _progress(console) as say:
             repeats = 3 if self.quick else self.repeats
-            points, floor = bench.follow(
+            points, floor, failed = bench.follow(
                 sweep, self.device, repeats, self.longest, lambda text: say(f"against {against}", text)
             )
         table = Table(f"µs a step, by {sweep.label}", box=None, header_style="bold")
@@ -115,6 +115,8 @@ class BenchCommand:
             here = {point.value: point for point in (*points, *floor) if point.contender == name}
             table.add_row(name, *(_microseconds(here[value]) if value in here else "-" for value in sweep.values))
         console.print(table)
+        for name, reason in failed.items():
+            console.print(f"{name} ends before {reason}", style="dim", highlight=False)
         held = {"steps": "steps", "batch": "sequences", "hidden": "neurons"}
         others = ", ".join(
             _counted(getattr(sweep.case, field), words.removesuffix("s"))
