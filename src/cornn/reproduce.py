@@ -139,8 +139,9 @@ TARGETS: dict[str, Callable[[], list[Planned]]] = {
     "variants": _variants,
     "distribution": _distribution,
     "ablation": _ablation,
+    "heuristics": list,
 }
-"""Name -> its runs, in the order in which they are worth running."""
+"""Name -> its runs, in the order in which they are worth running. Of the heuristics there is a figure alone."""
 
 
 def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) -> list[Planned]:

@@ -1,5 +1,6 @@
 """cornn reproduce"""
 
+import importlib.util
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,9 @@ class ReproduceCommand:
     Targets: all, or any of har2, adding, smnist, psmnist, noisy-cifar10, imdb, lorenz96; memory (our recipe for long
     memory, beyond the paper), better (higher figures at the same size, beyond it too), weights (the theory's hypotheses
     during training), variants (implicit damping, trained constants), distribution (ten seeds of each), ablation (a grid
-    of gamma and epsilon). First the plan is printed, with times as recorded. It can be stopped at any moment: the same
-    command goes on, also on another machine that has the records."""
+    of gamma and epsilon), heuristics (the figure of single neurons and small networks, which needs no training). First
+    the plan is printed, with times as recorded. It can be stopped at any moment: the same command goes on, also on
+    another machine that has the records."""
 
     targets: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """What to run."""
@@ -52,6 +54,8 @@ class ReproduceCommand:
         _print_plan(console, left, self.results)
         if self.dry_run:
             return
+        if {"heuristics", "all"} & set(self.targets):
+            _draw_heuristics(console, self.folder)
         began = time.monotonic()
         for one, seeds in left:
             if not seeds:
@@ -70,6 +74,16 @@ class ReproduceCommand:
                 result = read_json(path)["result"]
                 said = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
                 console.print(f"  {path}: {said}", highlight=False, soft_wrap=True)
+
+
+def _draw_heuristics(console: Console, folder: Path) -> None:
+    if not importlib.util.find_spec("matplotlib"):
+        console.print('heuristics: no figure without matplotlib, which pip install "cornn[report]" brings', style="dim")
+        return
+    from cornn.report.figures import FIGURES, save
+
+    written = save(FIGURES["illustration"](), folder / "heuristics")
+    console.print(f"heuristics: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
 
 
 def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]], results: Path) -> None:

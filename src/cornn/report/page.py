@@ -23,9 +23,11 @@ DIFFERENCES = {
     "har2": "With the publisher's test part, of nine people who are not in training, coRNN stays below the paper. When "
     "all windows of all people are dealt out at random (test windows), the same settings give the paper's figures: we "
     "take it that its unpublished files were made so.",
-    "psmnist": "With 256 neurons ours is within a deviation of the mean of the paper's ten runs. With 128 the printed "
-    "values are a matter of the seed: some runs take half of the training to get off the ground, others jump back from "
-    "where they were, and the drop of the rate after 100 epochs ends that.",
+    "smnist": "Both sizes end a few tenths of a point below the paper, with 256 neurons by more than the deviation of "
+    "either.",
+    "psmnist": "With 256 neurons ours is below the mean of the paper's ten runs by about their deviation. With 128 the "
+    "printed values are a matter of the seed: some runs take half of the training to get off the ground, others jump "
+    "back from where they were, and the drop of the rate after 100 epochs ends that.",
     "adding": "The paper's values solve the task from some seeds only; from others they stay at chance, or diverge.",
     "lorenz96": "The paper gives neither rate nor length of training. The rate is the best of one grid for each model "
     "and force, by validation; the rest was chosen for coRNN at F = 8.",
