@@ -9,7 +9,8 @@ import pytest
 from cornn.__main__ import main
 from cornn.report.figures import FIGURES, save
 from cornn.report.figures import neurons as drawn
-from cornn.report.figures.assumptions import assumptions
+from cornn.report.figures.ablation import ablation
+from cornn.report.figures.assumptions import assumptions, watched_rows
 from cornn.report.figures.style import canvas, styled
 
 TIMES = np.arange(801) * drawn.DT
@@ -139,3 +140,23 @@ def test_what_cannot_be_drawn_is_said_on_one_line(monkeypatch, capsys, arguments
     said = capsys.readouterr().err
     assert said.startswith(sentence)
     assert said.count("\n") == 1
+
+
+def test_an_ablation_is_a_grid_of_means():
+    figure = ablation({(1.0, 5.0): [50.0, 52.0], (1.0, 8.0): [58.0], (2.0, 5.0): [40.0]})
+    panel = figure.axes[0]
+    assert {text.get_text(): text.get_position() for text in panel.texts} == {
+        "51.0": (0, 0),
+        "58.0": (1, 0),
+        "40.0": (0, 1),
+    }
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["1", "2"]
+
+
+def test_a_record_of_a_watched_training_is_read_row_by_row(tmp_path):
+    content = json.loads(watched(tmp_path / "one.json", "a", 0).read_text(encoding="utf8"))
+    rows = content.pop("rows")
+    content["curve"] = {name: [row[name] for row in rows] for name in rows[0]}
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(content), encoding="utf8")
+    assert watched_rows(path)[1] == rows

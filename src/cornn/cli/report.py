@@ -10,9 +10,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from cornn import reproduce
 from cornn.report import records
 from cornn.report.page import page
 from cornn.runs import open_run
+from cornn.training import task_name
 
 __all__ = ["ReportCommand"]
 
@@ -31,12 +33,19 @@ class ReportCommand:
     def run(self) -> None:
         console = Console()
         with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
-            text = page(_together(self.sources, Path(folder)))
+            results = _together(self.sources, Path(folder))
+            text = page(results, _left(results))
         try:
             self.out.write_text(text, encoding="utf8")
         except OSError as error:
             raise OSError(f"cannot write {self.out} ({error.strerror}): choose another with --out") from error
         console.print(str(self.out), highlight=False)
+
+
+def _left(results: Path) -> list[tuple[str, str, int]]:
+    """The experiments that lack runs, with how many."""
+    missing = [(one, len(reproduce.missing(one, results))) for one in reproduce.plan(["all"])]
+    return [(task_name(one.config.task), one.name, seeds) for one, seeds in missing if seeds]
 
 
 def _together(sources: Sequence[Path], folder: Path) -> Path:

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from cornn import __version__
 from cornn.paper import PUBLISHED
 from cornn.report import compared, tables
 from cornn.report.figures import FIGURES
+from cornn.report.figures.ablation import ablation
+from cornn.report.figures.assumptions import assumptions
 from cornn.report.figures.compared import compared as tuned
 from cornn.report.figures.curves import curves
 from cornn.report.tables import Reached
-from cornn.runs import commit, machine
+from cornn.runs import commit, machine, read_json
 from cornn.tasks import TASKS
 from cornn.theory.register import REGISTER
 
@@ -35,8 +38,11 @@ DIFFERENCES = {
 """Task -> what does not reproduce, and why."""
 
 
-def page(results: Path) -> str:
-    """The report as HTML that needs no network."""
+def page(results: Path, left: Sequence[tuple[str, str, int]] = ()) -> str:
+    """The report as HTML that needs no network.
+
+    left: what has not been run: a task, a run of it, and how many seeds are missing.
+    """
     try:
         import jinja2
     except ImportError:
@@ -53,6 +59,8 @@ def page(results: Path) -> str:
         machine=machine(),
         sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
         contests=[{"contest": one, "curves": _picture(tuned(one))} for one in compared.read(results) if one.rows],
+        watched=_watched(results),
+        left=left,
         speed=_speed(results),
         register=REGISTER,
         names=tables.NAMES,
@@ -67,11 +75,30 @@ def _section(task: str, found: list[Reached]) -> dict[str, Any]:
         "about": TASKS[task].__doc__,
         "rows": tables.rows(task, found),
         "variants": [one for one in found if one.settings],
+        "ablation": _ablation(found),
         "curves": _picture(curves(usual)) if usual else None,
         "difference": DIFFERENCES.get(task),
         "records": [_record(one) for one in found],
         "anchor": _anchor,
     }
+
+
+def _ablation(found: list[Reached]) -> str | None:
+    """The grid of runs that differ in gamma and epsilon alone, if there are several."""
+    tests: dict[tuple[float, float], list[float]] = {}
+    for one in found:
+        if one.records and one.model == "cornn" and not one.options and set(one.settings) <= {"gamma", "epsilon"}:
+            used = one.records[0]["config"]["settings"]
+            tests.setdefault((used["gamma"], used["epsilon"]), []).extend(one.tests)
+    both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
+    return _picture(ablation(tests)) if both else None
+
+
+def _watched(results: Path) -> str | None:
+    """The hypothesis on the weights in trainings that were watched."""
+    paths = [path for task in TASKS for path in sorted((results / task).glob("*theory*.json"))]
+    watched = [path for path in paths if "theory" in (read_json(path).get("curve") or {})]
+    return _picture(assumptions(watched)) if watched else None
 
 
 def _anchor(one: Reached) -> str:

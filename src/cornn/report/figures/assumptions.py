@@ -21,7 +21,7 @@ def watched_rows(path: Path) -> tuple[str, list[dict]]:
         config, rows = run.config, run.metrics()
     else:
         content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
-        config, rows = content["config"], content.get("rows") or content.get("curve") or []
+        config, rows = content["config"], content.get("rows") or _as_rows(content.get("curve") or {})
     rows = [row for row in rows if "theory" in row]
     if not rows:
         raise ValueError(f"{path} holds no numbers of the theory: its training was not watched")
@@ -60,6 +60,11 @@ def assumptions(paths: Sequence[Path]) -> Any:
     right.legend(loc="best")
     note(figure, "Lines: mean over runs; bands: one standard deviation to either side.")
     return figure
+
+
+def _as_rows(curve: Mapping[str, list]) -> list[dict]:
+    """A record's curve, which is a list for each column, row by row."""
+    return [dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)]
 
 
 def _plain(value: float, place: int) -> str:
