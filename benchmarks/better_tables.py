@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -85,13 +86,13 @@ def aims(results: Path = RESULTS) -> str:
     return "\n".join(lines)
 
 
-def har2_search() -> str:
-    """Variants of HAR-2's recipe by their validation, of 100 epochs."""
+def search(task: str, shared: tuple[str, ...]) -> str:
+    """Variants of a task's recipe by their validation; what is `shared` by all is not named."""
     variants: dict[tuple[int, str], list[float]] = {}
-    for record in records.read(RESULTS / "search", "har2"):
+    for record in records.read(RESULTS / "search", task):
         config = record["config"]
         changed = records.changed_settings(config) | records.changed_options(config)
-        words = tables.in_words({name: changed[name] for name in changed if name not in (*WINDOWS, "epochs")})
+        words = tables.in_words({name: changed[name] for name in changed if name not in shared})
         key = config["settings"]["hidden_size"], words or "the paper's"
         variants.setdefault(key, []).append(record["result"]["validation"])
     lines = ["| neurons | changed | validation, mean | each seed |", "| ---: | --- | ---: | ---: |"]
@@ -101,4 +102,8 @@ def har2_search() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"aims": aims, "har2-search": har2_search}
+TABLES = {
+    "aims": aims,
+    "har2-search": partial(search, "har2", (*WINDOWS, "epochs")),
+    "imdb-search": partial(search, "imdb", ("read_at", "lower", "epochs", "schedule", "clip")),
+}
