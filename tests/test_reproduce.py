@@ -1,4 +1,4 @@
-import importlib
+import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -128,3 +128,14 @@ def test_the_heuristics_are_a_figure(cornn, tmp_path):
     assert code == 0
     assert "0 runs to go" in out
     assert (tmp_path / "runs/reproduce/heuristics.svg").stat().st_size > 1000
+    (tmp_path / "runs/reproduce/heuristics.svg").write_text("drawn before", encoding="utf8")
+    assert "heuristics" not in cornn("reproduce", "heuristics")[1]
+    assert (tmp_path / "runs/reproduce/heuristics.svg").read_text(encoding="utf8") == "drawn before"
+
+
+def test_the_heuristics_say_what_their_figure_needs(cornn, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, out, _ = cornn("reproduce", "heuristics")
+    assert code == 0
+    assert 'no figure without matplotlib, which pip install "cornn[report]" brings' in " ".join(out.split())
+    assert not (tmp_path / "runs").exists()

@@ -13,8 +13,8 @@ __all__ = ["Head", "SequenceModel", "count_parameters"]
 class Head(nn.Linear):
     """`nn.Linear` for few outputs: the same numbers to rounding, another product for the gradient of the weights.
 
-    That of `nn.Linear` has a row for each output, for which cuBLAS takes ten times as long as for one with a column for
-    each (results/step-cuda.json). With its weights turned round this product's gradient is the latter.
+    That of `nn.Linear` has a row for each output, which cuBLAS is slow at where it is quick at one with a column for
+    each. With its weights turned round this product's gradient is the latter.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def report(runs):
-    return page.page(runs / "results")
+    return page.page(runs / "results", [])
 
 
 def test_what_was_reached_stands_beside_what_was_published(runs, report):
@@ -102,7 +102,7 @@ def test_every_model_of_the_papers_tables_is_one_that_can_be_trained():
 
 def test_no_records(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no records under .*: name the folder"):
-        page.page(tmp_path / "nothing")
+        page.page(tmp_path / "nothing", [])
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")

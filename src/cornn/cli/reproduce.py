@@ -77,8 +77,11 @@ class ReproduceCommand:
 
 
 def _draw_heuristics(console: Console, folder: Path) -> None:
+    if (folder / "heuristics.svg").exists():
+        return
     if not importlib.util.find_spec("matplotlib"):
-        console.print('heuristics: no figure without matplotlib, which pip install "cornn[report]" brings', style="dim")
+        said = 'heuristics: no figure without matplotlib, which pip install "cornn[report]" brings'
+        console.print(said, style="dim", markup=False)
         return
     from cornn.report.figures import FIGURES, save
 

@@ -38,7 +38,7 @@ DIFFERENCES = {
 """Task -> what does not reproduce, and why."""
 
 
-def page(results: Path, left: Sequence[tuple[str, str, int]] = ()) -> str:
+def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
     """The report as HTML that needs no network.
 
     left: what has not been run: a task, a run of it, and how many seeds are missing.

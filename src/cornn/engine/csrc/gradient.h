@@ -78,9 +78,8 @@ INLINE const real *NAME(states_before)(const Plan *plan, NAME(Panel) panel, ptrd
     return sequence + (at - rows) * m + panel.column;
 }
 
-/* These columns for the rows of a chunk. Those of the next chunk are fetched meanwhile. */
-INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth,
-                              const ptrdiff_t *next, ptrdiff_t next_depth, real *right, Ahead *ahead)
+/* These columns for the rows of a chunk. */
+INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
 {
     const ptrdiff_t width = panel.columns > LANES ? 2 : 1;
     for (ptrdiff_t k = 0; k < depth; k++) {
@@ -90,13 +89,10 @@ INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff
             store(right, get(from + v * LANES, count));
         }
     }
-    for (ptrdiff_t k = 0; k < next_depth; k++)
-        add_lines(ahead, NAME(states_before)(plan, panel, next[k]), panel.columns);
 }
 
 /* The panel's columns of the input and of the 1 behind it. */
-INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth,
-                              const ptrdiff_t *next, ptrdiff_t next_depth, real *right, Ahead *ahead)
+INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
 {
     const ptrdiff_t inputs = INPUT_COLUMNS(call) - panel.column, width = panel.columns > LANES ? 2 : 1;
     const real *input = (const real *)call->input + panel.column;
@@ -108,8 +104,20 @@ INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff
             const real *from = input + at[k] * call->features + v * LANES;
             store(right, count > 0 ? get(from, count) + one[v] : one[v]);
         }
-    for (ptrdiff_t k = 0; k < next_depth && inputs > 0; k++)
-        add_lines(ahead, input + next[k] * call->features, inputs < PANEL ? inputs : PANEL);
+}
+
+/* Has the panel's columns of these rows, the next chunk's, fetched while this one is multiplied. */
+INLINE void NAME(fetch_panel)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, Ahead *ahead)
+{
+    const Call *call = plan->call;
+    const ptrdiff_t inputs = INPUT_COLUMNS(call) - panel.column;
+    for (ptrdiff_t k = 0; k < depth; k++) {
+        if (panel.state < STATES)
+            add_lines(ahead, NAME(states_before)(plan, panel, at[k]), panel.columns);
+        else
+            add_lines(ahead, (const real *)call->input + at[k] * call->features + panel.column,
+                      inputs < PANEL ? inputs : PANEL);
+    }
 }
 
 /* A panel that is done, to where its columns belong. */
@@ -212,15 +220,14 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
             clear(&ahead);
             for (ptrdiff_t k = ahead_rows * i / panels; k < ahead_rows * (i + 1) / panels; k++)
                 add_lines(&ahead, grad_drive + at[1][k] * DRIVES * m, DRIVES * m);
+            NAME(fetch_panel)(plan, panel, at[1], ahead_rows, &ahead);
             if (panel.state == STATES) {
-                NAME(pack_inputs)(call, panel, at[0], depth, at[1], ahead_rows, packed_right, &ahead);
+                NAME(pack_inputs)(call, panel, at[0], depth, packed_right);
             } else if (IN_PLACE(call) && panel.columns % LANES == 0) {
                 right = NAME(states_before)(plan, panel, at[0][0]);
                 right_stride = m, depths.right_jump = next_step * m;
-                for (ptrdiff_t k = 0; k < ahead_rows; k++)
-                    add_lines(&ahead, NAME(states_before)(plan, panel, at[1][k]), panel.columns);
             } else {
-                NAME(pack_states)(plan, panel, at[0], depth, at[1], ahead_rows, packed_right, &ahead);
+                NAME(pack_states)(plan, panel, at[0], depth, packed_right);
             }
             for (ptrdiff_t t = i ? 0 : begin % each; t < each && (first + i) * each + t < end; t++) {
                 const ptrdiff_t row = t * TILE_ROWS, height = m - row < TILE_ROWS ? m - row : TILE_ROWS;

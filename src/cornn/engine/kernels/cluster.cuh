@@ -100,11 +100,10 @@ __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned
         ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
 }
 
-// Keeps a lane's constant in its register: the assembler would make it anew in every step, in ten instructions, where
-// the step is bound by their number. Of what comes from a lane, be it itself, it cannot know how it was made. Where
-// registers are scarce it may make it anew.
+// Keeps a lane's constant in its register: made anew in every step it takes ten instructions, where the step is bound by
+// their number. Where registers are scarce it may be made anew.
 __device__ __forceinline__ void keep(unsigned& value) {
-    if (!STORED) value = __float_as_uint(__shfl_sync(ALL, __uint_as_float(value), threadIdx.x % 32));
+    if (!STORED) value = hidden_origin(value);
 }
 
 // Where a lane's own value of step n lies in a tensor: that of step 0 at `first`, a step having so many bytes, fewer

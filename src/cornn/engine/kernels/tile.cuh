@@ -46,11 +46,13 @@ struct Place {
     __device__ int sequence(int r) const { return ROWS == 1 ? 0 : r ^ (part * OWN); }
 };
 
-// The same number, of which the compiler does not know where it comes from: it would rather find out anew in every step
-// what does not change than keep it in a register. With several sequences no register is left for that.
-__device__ __forceinline__ unsigned settled(unsigned value) {
-    return ROWS > 1 ? value : __float_as_uint(__shfl_xor_sync(ALL, __uint_as_float(value), 0));
+// The same number, of which the assembler does not know where it comes from, a lane, be it the own: it would rather make
+// anew in every step what does not change than keep it in a register.
+__device__ __forceinline__ unsigned hidden_origin(unsigned value) {
+    return __float_as_uint(__shfl_xor_sync(ALL, __uint_as_float(value), 0));
 }
+// With several sequences no register is left to keep it in.
+__device__ __forceinline__ unsigned settled(unsigned value) { return ROWS > 1 ? value : hidden_origin(value); }
 __device__ __forceinline__ long long settled(long long value) {
     const unsigned low = settled((unsigned)value), high = settled((unsigned)(value >> 32));
     return (long long)((unsigned long long)high << 32 | low);
