@@ -90,12 +90,13 @@ class BenchCommand:
                 rows += [row(name, case, threads, figure) for figure in figures]
                 reasons |= left_out
                 console.print(_table(name, case, threads if self.device == "cpu" else None, figures))
+                self._write("forward and backward, all gradients, median", rows)
         console.print(
             "both: forward and backward with the gradients of all weights. ÷: how many times faster it is.", style="dim"
         )
         for name, reason in reasons.items():
             console.print(f"{name} is left out: {reason}", style="dim", highlight=False)
-        self._write(console, "forward and backward, all gradients, median", rows)
+        self._say_where(console)
 
     def _sweep(self, console: Console, against: str) -> None:
         sweep = bench.SWEEPS[against]
@@ -128,11 +129,16 @@ class BenchCommand:
         written = draw(points, floor, sweep.label, f"{others}; {where}", stem)
         console.print(f"plot: {', '.join(map(str, written))}", highlight=False)
         rows = [asdict(point) | {"threads": threads} for point in (*points, *floor)]
-        self._write(console, f"forward and backward against {against}, {others}", rows)
+        self._write(f"forward and backward against {against}, {others}", rows)
+        self._say_where(console)
 
-    def _write(self, console: Console, kind: str, rows: list[dict]) -> None:
+    def _write(self, kind: str, rows: list[dict]) -> None:
+        """After every case, so that what ends the command early loses none that was measured."""
         if self.json is not None:
             self.json.write_text(json.dumps(bench.record(kind, rows), indent=1) + "\n", encoding="utf8")
+
+    def _say_where(self, console: Console) -> None:
+        if self.json is not None:
             console.print(f"record: {self.json}", highlight=False)
 
 
