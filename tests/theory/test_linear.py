@@ -51,3 +51,8 @@ def test_too_short_a_half_life_is_refused_with_the_shortest():
 def test_log_spaced_has_both_ends_and_equal_ratios():
     values = theory.log_spaced(10, 1000, 5)
     torch.testing.assert_close(values, torch.tensor([10, 10**1.5, 100, 10**2.5, 1000], dtype=torch.float64))
+
+
+def test_log_spaced_may_begin_at_the_shortest_half_life_there_is():
+    least = theory.shortest_half_life(0.0341, 1.12)
+    assert theory.stiffness(theory.log_spaced(least, 16 * least, 128), 0.0341, 1.12).isfinite().all()

@@ -27,7 +27,7 @@ from cornn.precision import exact
 from cornn.runs import commit, machine
 from cornn.seeds import generator
 
-__all__ = ["Figure", "Pass", "compare", "passes", "peak_memory", "record", "row", "seconds", "turns"]
+__all__ = ["Figure", "Pass", "captured", "compare", "passes", "peak_memory", "record", "row", "seconds", "turns"]
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 SETTLING_SECONDS = 0.05
@@ -101,6 +101,21 @@ def replayed(call: Pass) -> Pass:
     return replay
 
 
+def captures(name: str) -> bool:
+    """Whether a contender's passes fit a CUDA graph; the others launch a kernel for every step, or are graphs."""
+    return name.startswith(("nn.", "coRNN, cuda"))
+
+
+def captured(name: str, call: Pass) -> Pass:
+    """A contender's pass as a CUDA graph where it fits one, as it is otherwise."""
+    if not captures(name):
+        return call
+    try:
+        return replayed(call)
+    except RuntimeError:
+        return call
+
+
 def _resident(field: str) -> int:
     """Bytes of this process, of /proc/self/status: VmRSS now, VmHWM at the most."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -167,7 +182,7 @@ def compare(
             both[name]()
             memory[name] = peak_memory(both[name], device)
         if device == "cuda":
-            for name in [name for name in layers if name.startswith(("nn.", "coRNN, cuda"))]:
+            for name in filter(captures, layers):
                 graph = f"{name} (replayed)"
                 say(f"{graph}, captured")
                 try:

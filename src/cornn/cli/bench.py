@@ -38,7 +38,8 @@ class BenchCommand:
     quick: bool = False
     """Three small cases in three turns, or every other point of --against: half a minute or so."""
     against: Literal["length", "batch", "size"] | None = None
-    """Forward and backward against the number of steps (one sequence), of sequences, or of neurons, as a plot."""
+    """Forward and backward against the number of steps (one sequence), of sequences, or of neurons, as a plot; on a GPU
+    without the host's time, as CUDA graphs, of those that can be captured."""
     longest: float = 25.0
     """With --against: seconds of one pass beyond which a contender is not followed."""
     plot: Path | None = None
@@ -124,12 +125,12 @@ class BenchCommand:
             for field, words in held.items()
             if field != sweep.field
         )
-        where = machine()["gpu"] if self.device == "cuda" else _counted(threads, "thread")
+        where = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else _counted(threads, "thread")
         stem = self.plot or Path(f"bench-{against}-{self.device}")
         written = draw(points, floor, sweep.label, f"{others}; {where}", stem)
         console.print(f"plot: {', '.join(map(str, written))}", highlight=False)
         rows = [asdict(point) | {"threads": threads} for point in (*points, *floor)]
-        self._write(f"forward and backward against {against}, {others}", rows)
+        self._write(f"forward and backward against {against}, {others}; {where}", rows)
         self._say_where(console)
 
     def _write(self, kind: str, rows: list[dict]) -> None:

@@ -117,4 +117,5 @@ def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "ex
 
 def log_spaced(shortest: float, longest: float, count: int) -> Tensor:
     """`count` values from `shortest` to `longest`, each the same factor longer than the one before."""
-    return torch.exp(torch.linspace(math.log(shortest), math.log(longest), count, dtype=torch.float64))
+    values = torch.exp(torch.linspace(math.log(shortest), math.log(longest), count, dtype=torch.float64))
+    return values.clamp(shortest, longest)  # rounding must not leave the range: the shortest may be the least there is

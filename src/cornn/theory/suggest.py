@@ -88,6 +88,6 @@ def suggest(
     first = max(HALF_LIVES[0] * length if shortest is None else shortest, least)
     last = max(HALF_LIVES[1] * length if longest is None else longest, first)
     half_lives = log_spaced(first, last, hidden_size) if hidden_size > 1 else torch.tensor([last], dtype=torch.float64)
-    gamma = stiffness(torch.clamp(half_lives, min=least), dt, epsilon, damping=damping)
+    gamma = stiffness(half_lives, dt, epsilon, damping=damping)
     exact = half_life(dt, gamma, epsilon, damping=damping)
     return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, exact, "memory", True)
