@@ -119,7 +119,8 @@ def speed_cpu_memory() -> str:
 
 def bench_cuda() -> str:
     """Milliseconds of forward and backward, as PyTorch launches it and replayed as a graph."""
-    return _by_contender("bench-cuda.json", "seconds", 1e3, 2, threads=False)
+    records = ("bench-cuda.json", "bench-cuda-batches.json")
+    return "\n\n".join(_by_contender(record, "seconds", 1e3, 2, threads=False) for record in records)
 
 
 def speed_against() -> str:
@@ -127,10 +128,12 @@ def speed_against() -> str:
     parts = []
     for path in sorted(RESULTS.glob("speed-against-*.json")):
         content = json.loads(path.read_text(encoding="utf8"))
-        rows = content["rows"]
+        rows, title = content["rows"], content["measured"]
+        # Which device it was is in the title of the newer records.
+        title += "" if ";" in title else f"; {rows[0]['threads']} thread of a CPU"
         values = sorted({row["value"] for row in rows})
         lines = [
-            f"| {content['measured']} | " + " | ".join(f"{value:,}" for value in values) + " |",
+            f"| {title} | " + " | ".join(f"{value:,}" for value in values) + " |",
             "| --- |" + " ---: |" * len(values),
         ]
         for name in dict.fromkeys(row["contender"] for row in rows):
@@ -139,7 +142,7 @@ def speed_against() -> str:
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         picture = f"figures/{path.stem}.svg"
         if (ROOT / "docs" / picture).exists():
-            lines += ["", f"![{content['measured']}, microseconds a step]({picture})"]
+            lines += ["", f"![{title}, microseconds a step]({picture})"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) or "There is no record yet."
 
