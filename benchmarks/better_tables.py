@@ -12,7 +12,7 @@ from cornn.report.tables import Reached
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 WINDOWS = {"validation": "random", "test": "windows"}
-AUGMENTED = ("shift", "mirror", "jitter")
+AUGMENTED = ("shift", "mirror", "jitter", "drop_words")
 """Options of tasks that change training sequences alone: a recipe of ours may have them."""
 
 
@@ -22,6 +22,7 @@ class Aim(NamedTuple):
     figure: float  # the least, or of Lorenz-96 the most
     case: str = ""  # what is not as usual in the task, in words
     options: Mapping[str, Any] = MappingProxyType({})  # and as its options
+    ours: Mapping[str, Any] = MappingProxyType({})  # options besides, of our recipe alone
 
 
 PERMUTED = ("a permutation a seed", {"permutation": "own"})
@@ -34,7 +35,7 @@ AIMS = (
     Aim("noisy-cifar10", 128, 62.0),
     Aim("har2", 64, 97.5, "windows at random", WINDOWS),
     Aim("har2", 20, 96.8, "windows at random", WINDOWS),
-    Aim("imdb", 128, 88.5),
+    Aim("imdb", 128, 88.5, ours={"read_at": "end", "lower": True, "validation": 500}),
     Aim("lorenz96", 64, 0.068),
 )
 
@@ -52,7 +53,7 @@ def _ours(found: list[Reached], aim: Aim) -> list[Reached]:
 
     def is_meant(one: Reached) -> bool:
         task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
-        return str(one.settings.get("recipe", "")).startswith("better") and task == aim.options
+        return str(one.settings.get("recipe", "")).startswith("better") and task == {**aim.options, **aim.ours}
 
     def validation(one: Reached) -> float:
         mean = statistics.fmean(record["result"]["validation"] for record in one.records)

@@ -52,6 +52,8 @@ INITS = {
     # Ours for long memory: neurons that see their input clearly, coupled by nothing but a feedback that keeps its sum
     # small. See docs/adding.md.
     "memory": _memory,
+    # Ours for neurons that ring, each at its own pace: they hear their input clearly, and nothing of each other.
+    "uncoupled": lambda d, m: Start(3.0 * (2 / d) ** 0.5, 0.0, 0.0),
 }
 
 
@@ -259,7 +261,8 @@ class CoRNN(Stack):
     per_neuron: whether each neuron has constants of its own (which matters once they are trained).
     init: how the weights start: "paper" (one affine map of input and state), "separate" and "separate-pair" (the
         authors' separate maps), or "memory" (ours, for long memory: large input weights, and a
-        coupling that takes what was summed up of the input off the next one; docs/adding.md).
+        coupling that takes what was summed up of the input off the next one; docs/adding.md), or "uncoupled" (ours,
+        for neurons that ring: large input weights and no coupling; docs/better.md).
     checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
         Training then needs little memory beyond the output itself, for the time of a second forward pass.
     backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.

@@ -56,3 +56,40 @@ def test_log_spaced_has_both_ends_and_equal_ratios():
 def test_log_spaced_may_begin_at_the_shortest_half_life_there_is():
     least = theory.shortest_half_life(0.0341, 1.12)
     assert theory.stiffness(theory.log_spaced(least, 16 * least, 128), 0.0341, 1.12).isfinite().all()
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+def test_a_ringing_neuron_has_the_period_and_the_half_life_that_were_asked_for(damping):
+    dt, epsilon = 0.1, 0.02
+    periods = theory.log_spaced(2.5, 5000, 12)
+    gamma = theory.ringing_stiffness(periods, dt, epsilon, damping=damping)
+    torch.testing.assert_close(theory.period(dt, gamma, epsilon, damping=damping), periods)
+    halves = theory.half_life(dt, gamma, epsilon, damping=damping)
+    torch.testing.assert_close(halves, torch.full_like(halves, theory.shortest_half_life(dt, epsilon, damping=damping)))
+    assert theory.period(dt, 1e-6, epsilon, damping=damping) == torch.inf
+
+
+def test_what_cannot_ring_is_refused():
+    with pytest.raises(ValueError, match=r"a period of 2 steps is too short"):
+        theory.ringing_stiffness(2.0, 0.1, 0.02)
+    with pytest.raises(ValueError, match=r"nothing rings \(lower dt \* epsilon below 1\)"):
+        theory.ringing_stiffness(10.0, 0.5, 2.0)
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+def test_responses_are_those_of_the_recurrence(damping):
+    dt, gamma, epsilon = 0.2, torch.tensor([0.3, 5.0], dtype=torch.float64), 0.7
+    none, start = torch.zeros(2, 2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
+    # The force is the tanh of the drive: of a small one it is the drive, but for the cube of it.
+    drive = torch.zeros(30, 1, 2, dtype=torch.float64)
+    drive[0] = 1e-4
+    ys, _ = unroll(drive, start, start, none, none, dt, gamma, epsilon, damping=damping)
+    left = theory.linear.responses(dt, gamma, epsilon, 30, damping=damping)
+    torch.testing.assert_close(left, 1e4 * ys[:, 0].t(), rtol=1e-7, atol=0)
+
+
+def test_neurons_that_ring_hold_more_numbers_than_neurons_that_creep():
+    creeping = theory.stiffness(theory.log_spaced(50, 5000, 64), 0.3, 2.33)
+    assert theory.numbers_held(0.3, creeping, 2.33, 500) < 5
+    paces = 500 / torch.arange(1, 65, dtype=torch.float64)
+    assert theory.numbers_held(0.1, theory.ringing_stiffness(paces, 0.1, 1e-3), 1e-3, 500) == 64

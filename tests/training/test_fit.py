@@ -27,9 +27,9 @@ def test_usual_is_the_recipe_but_for_the_changes():
 
 
 def test_contradictory_or_senseless_settings(tmp_path):
-    with pytest.raises(ValueError, match="gamma and half_lives both set the stiffness: give one of them"):
+    with pytest.raises(ValueError, match="gamma, half_lives and periods each set the stiffness: give one of them"):
         training.fit(usual(Adding(), gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
-    with pytest.raises(ValueError, match="steps and epochs both set how long to train: give one of them"):
+    with pytest.raises(ValueError, match="steps and epochs each set how long to train: give one of them"):
         training.fit(usual(Adding(), steps=1, epochs=1), tmp_path)
     with pytest.raises(ValueError, match="the schedule drop and drop_after belong together"):
         training.fit(usual(Adding(), drop_after=3), tmp_path)
@@ -44,6 +44,16 @@ def test_the_neurons_memories_span_the_sequence():
     half_lives = theory.half_life(config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon)
     torch.testing.assert_close(half_lives[0].item(), 0.1 * 300, rtol=1e-3, atol=0)
     torch.testing.assert_close(half_lives[-1].item(), 10.0 * 300, rtol=1e-3, atol=0)
+
+
+def test_the_neurons_periods_span_what_is_asked_for():
+    config = usual(Adding(300), periods=(0.02, 2.0), epsilon=0.02, init="uncoupled")
+    layer = training.build(config, config.task.load(0)).layer
+    periods = theory.period(config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon)
+    torch.testing.assert_close(periods[0].item(), 0.02 * 300, rtol=1e-3, atol=0)
+    torch.testing.assert_close(periods[-1].item(), 2.0 * 300, rtol=1e-3, atol=0)
+    assert not layer.matrices().W.any()
+    assert not layer.matrices().W_z.any()
 
 
 def test_a_centred_layer_is_not_driven_by_the_average_input():

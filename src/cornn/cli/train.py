@@ -12,7 +12,7 @@ from rich.console import Console
 from cornn import training
 from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
 from cornn.models import SequenceModel, count_parameters
-from cornn.paper import BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
+from cornn.paper import ALTERNATIVES, BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
 from cornn.report.tables import NAMES
 from cornn.runs import read_json
 from cornn.tasks import TASKS, Task
@@ -100,10 +100,10 @@ def named_option(option: str, arguments: Sequence[str]) -> str | None:
 
 def settled(given: Recipe, base: Recipe) -> Recipe:
     """Of two settings that set the same thing, the one that was given drops the other one of `base`."""
-    for one, other in (("gamma", "half_lives"), ("steps", "epochs")):
-        changed = {name: getattr(given, name) != getattr(base, name) for name in (one, other)}
-        if changed[one] != changed[other] and None not in (getattr(given, one), getattr(given, other)):
-            given = replace(given, **{other if changed[one] else one: None})
+    for names in ALTERNATIVES.values():
+        changed = [name for name in names if getattr(given, name) not in (None, getattr(base, name))]
+        if len(changed) == 1:
+            given = replace(given, **{name: None for name in names if name not in changed})
     if given.optimiser != base.optimiser:
         # Moments that were not named are those which are usual with the optimiser that was.
         usual = dict(zip(("beta1", "beta2"), BETAS[given.optimiser], strict=True))

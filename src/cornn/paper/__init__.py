@@ -4,10 +4,11 @@ The paper: T. K. Rusch and S. Mishra, Coupled Oscillatory Recurrent Neural Netwo
 """
 
 from cornn.paper.published import ELSEWHERE, PUBLISHED, Elsewhere, Published
-from cornn.paper.recipes import BETAS, RANGES, RECIPES, SOURCES, Recipe
+from cornn.paper.recipes import ALTERNATIVES, BETAS, RANGES, RECIPES, SOURCES, Recipe
 from cornn.paper.rivals import RIVALS, Rival, for_model
 
 __all__ = [
+    "ALTERNATIVES",
     "BETAS",
     "ELSEWHERE",
     "PUBLISHED",

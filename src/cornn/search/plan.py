@@ -36,13 +36,13 @@ class Search:
 
 
 def space(task: str, model: str, recipe: Recipe) -> dict[str, tuple[float, float]]:
-    """Setting -> (lowest, highest). Half-lives set gamma, neuron by neuron: it is not searched then."""
+    """Setting -> (lowest, highest). Half-lives or periods set gamma, neuron by neuron: it is not searched then."""
     if model != "cornn":
         return dict(OTHER_MODELS)
     ranges = RANGES.get(task) or OURS.get(task)
     if ranges is None:
         raise ValueError(f"no ranges are known for the task {task}: choose one of {', '.join(RANGES | OURS)}")
-    return {name: ends for name, ends in ranges.items() if not (name == "gamma" and recipe.half_lives is not None)}
+    return {name: ends for name, ends in ranges.items() if name != "gamma" or recipe.gamma is not None}
 
 
 def check(plan: Search) -> None:

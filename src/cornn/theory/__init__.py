@@ -17,7 +17,15 @@ suggest          constants for a sequence length
 """
 
 from cornn.theory import bounds, energy, gradients, hypotheses, linear, measure, memory, paper, register, representation
-from cornn.theory.linear import half_life, log_spaced, shortest_half_life, stiffness
+from cornn.theory.linear import (
+    half_life,
+    log_spaced,
+    numbers_held,
+    period,
+    ringing_stiffness,
+    shortest_half_life,
+    stiffness,
+)
 from cornn.theory.network import Network, network, network_of
 from cornn.theory.suggest import Suggestion, suggest
 from cornn.theory.watch import watch
@@ -36,9 +44,12 @@ __all__ = [
     "memory",
     "network",
     "network_of",
+    "numbers_held",
     "paper",
+    "period",
     "register",
     "representation",
+    "ringing_stiffness",
     "shortest_half_life",
     "stiffness",
     "suggest",

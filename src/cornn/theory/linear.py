@@ -20,6 +20,10 @@ __all__ = [
     "half_life",
     "log_spaced",
     "natural_frequency",
+    "numbers_held",
+    "period",
+    "responses",
+    "ringing_stiffness",
     "shortest_half_life",
     "spectral_radius",
     "stability_limit",
@@ -113,6 +117,59 @@ def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "ex
         )
     lam = 0.5 ** (1 / half_life)
     return (1 - lam) * (lam - kept) / (dt**2 * lam * (1 if damping == "explicit" else kept))
+
+
+def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
+    """Steps after which a free neuron that rings is where it was, but for its loss; infinite if it creeps."""
+    dt, gamma, epsilon = _double(dt, gamma, epsilon)
+    kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
+    half_trace, radius = (1 + kept - dt * pull) / 2, torch.sqrt(torch.clamp(kept, min=0))
+    rings = half_trace.abs() < radius
+    angle = torch.acos(torch.where(rings, half_trace / torch.where(rings, radius, 1.0), 0.0))
+    return torch.where(rings, 2 * math.pi / angle, math.inf)
+
+
+def ringing_stiffness(period: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
+    """The gamma with which a neuron rings with this period (in steps): `period` turned round, exactly.
+
+    What it rings with halves in `shortest_half_life` steps, whatever the period.
+    """
+    kept = _kept(dt, epsilon, damping)
+    period = torch.as_tensor(period, dtype=torch.float64)
+    if kept <= 0:
+        raise ValueError(f"with dt={dt:g}, epsilon={epsilon:g} nothing rings (lower dt * epsilon below 1)")
+    if not (period > 2).all():
+        raise ValueError(f"a period of {period.min().item():.3g} steps is too short: it takes more than 2 to ring")
+    angle = 2 * math.pi / period
+    # 1 + kept - 2 sqrt(kept) cos(angle), without cancelling for long periods.
+    trace = (1 - kept**0.5) ** 2 + 4 * kept**0.5 * torch.sin(angle / 2) ** 2
+    return trace / (dt**2 * (1 if damping == "explicit" else kept))
+
+
+def responses(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
+    """What is left in y of a unit force, 0 to `steps` - 1 steps after its own, uncoupled: (..., steps)."""
+    dt, gamma, epsilon = torch.broadcast_tensors(*_double(dt, gamma, epsilon))
+    push = dt * (1 if damping == "explicit" else _kept(dt, epsilon, damping))
+    free, state = step_matrix(dt, gamma, epsilon, damping=damping), torch.stack((dt * push, push), -1).unsqueeze(-1)
+    left = []
+    for _ in range(steps):
+        left.append(state[..., 0, 0])
+        state = free @ state
+    return torch.stack(left, -1)
+
+
+def numbers_held(
+    dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit", noise: float = 0.01
+) -> int:
+    """How many numbers about the last `steps` inputs uncoupled neurons hold together.
+
+    Each neuron's y is a weighted sum of the inputs, with its `responses` for weights. Neurons that creep have sums that
+    resemble each other, however many there are; those of neurons that ring at different paces do not. It is the number
+    of singular values of all weights, those of a neuron scaled to norm 1, above `noise` times the largest.
+    """
+    weights = torch.nn.functional.normalize(responses(dt, gamma, epsilon, steps, damping=damping), dim=-1)
+    values = torch.linalg.svdvals(weights)
+    return int((values > noise * values.max()).sum())
 
 
 def log_spaced(shortest: float, longest: float, count: int) -> Tensor:

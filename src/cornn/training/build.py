@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cornn import theory
 from cornn.baselines import LAYERS
@@ -19,19 +19,12 @@ __all__ = ["MODELS", "build"]
 
 
 def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
-    if recipe.half_lives is None:
-        gamma = recipe.gamma
-    else:
-        least = theory.shortest_half_life(recipe.dt, recipe.epsilon, damping=recipe.damping)
-        shortest, longest = (max(share * task.length, least) for share in recipe.half_lives)
-        steps = theory.log_spaced(shortest, longest, recipe.hidden_size)
-        gamma = theory.stiffness(steps, recipe.dt, recipe.epsilon, damping=recipe.damping)
     return CoRNN(
         task.inputs,
         recipe.hidden_size,
         recipe.num_layers,
         dt=recipe.dt,
-        gamma=gamma,  # pyright: ignore[reportArgumentType] - one of the two is given
+        gamma=_gamma(task, recipe),
         epsilon=recipe.epsilon,
         damping=recipe.damping,
         trainable=recipe.trainable,
@@ -39,6 +32,20 @@ def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
         init=recipe.init,
         backend=backend,
     )
+
+
+def _gamma(task: Task, recipe: Recipe) -> float | Tensor:
+    """One for all neurons, or one a neuron from the half-lives or the periods that are asked for."""
+    dt, epsilon, damping = recipe.dt, recipe.epsilon, recipe.damping
+    if recipe.half_lives is not None:
+        least = theory.shortest_half_life(dt, epsilon, damping=damping)
+        ends = (max(share * task.length, least) for share in recipe.half_lives)
+        return theory.stiffness(theory.log_spaced(*ends, recipe.hidden_size), dt, epsilon, damping=damping)
+    if recipe.periods is not None:
+        ends = (share * task.length for share in recipe.periods)
+        return theory.ringing_stiffness(theory.log_spaced(*ends, recipe.hidden_size), dt, epsilon, damping=damping)
+    assert recipe.gamma is not None
+    return recipe.gamma
 
 
 def _rival(name: str) -> Callable[..., Stack]:

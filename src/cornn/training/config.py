@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cornn.paper import BETAS, RECIPES, RIVALS, Recipe, for_model
+from cornn.paper import ALTERNATIVES, BETAS, RECIPES, RIVALS, Recipe, for_model
 from cornn.tasks import TASKS, Task
 
 __all__ = ["Train", "as_dictionary", "check", "differences", "from_dictionary", "load", "task_name", "usual"]
@@ -64,9 +64,9 @@ def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
     if recipe not in recipes:
         raise ValueError(f"{task_name(task)} has no recipe {recipe!r}: choose one of {', '.join(recipes)}")
     base = for_model(recipes[recipe], changes.get("model", "cornn"))
-    for pair in (("gamma", "half_lives"), ("steps", "epochs")):
-        if any(changes.get(name) is not None for name in pair):
-            base = replace(base, **dict.fromkeys(pair))
+    for names in ALTERNATIVES.values():
+        if any(changes.get(name) is not None for name in names):
+            base = replace(base, **dict.fromkeys(names))
     if changes.get("optimiser", base.optimiser) != base.optimiser:
         base = replace(base, **dict(zip(("beta1", "beta2"), BETAS[changes["optimiser"]], strict=True)))
     settings = {field.name for field in fields(Recipe)}
@@ -83,10 +83,10 @@ def check(config: Train) -> None:
     recipe = config.settings
     if config.theory and config.model != "cornn":
         raise ValueError(f"the theory is coRNN's, the model is {config.model}: use --no-theory")
-    if (recipe.gamma is None) == (recipe.half_lives is None):
-        raise ValueError("gamma and half_lives both set the stiffness: give one of them, not both and not none")
-    if (recipe.steps is None) == (recipe.epochs is None):
-        raise ValueError("steps and epochs both set how long to train: give one of them, not both and not none")
+    for what, names in ALTERNATIVES.items():
+        if sum(getattr(recipe, name) is not None for name in names) != 1:
+            every = f"{', '.join(names[:-1])} and {names[-1]}"
+            raise ValueError(f"{every} each set {what}: give one of them, not several and not none")
     positive: dict[str, float] = {"devices": config.devices}
     positive |= {name: getattr(recipe, name) for name in ("hidden_size", "num_layers", "batch_size", "learning_rate")}
     positive |= {"steps": recipe.steps} if recipe.steps is not None else {"epochs": recipe.epochs}  # pyright: ignore
