@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+import torch
+
 from cornn import theory
+from cornn.paper import RECIPES
 from cornn.theory.linear import stability_limit
 
 LENGTHS, HIDDEN = (50, 100, 500, 1000, 5000), 64
@@ -24,4 +27,17 @@ def suggested() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"suggested": suggested}
+def held() -> str:
+    """Numbers that 128 neurons hold about sequences, by their kind."""
+    paper = RECIPES["psmnist"]["paper-128"]
+    lines = ["| steps | the paper's of psMNIST-128 | `suggest` | `suggest`, ringing |", "| ---: | ---: | ---: | ---: |"]
+    for length in (100, 784, 5000):
+        kinds = [(paper.dt, torch.full((128,), paper.gamma), paper.epsilon)]
+        for ringing in (False, True):
+            found = theory.suggest(length, 128, ringing=ringing)
+            kinds.append((found.dt, found.gamma, found.epsilon))
+        lines.append(f"| {length:,} | " + " | ".join(str(theory.numbers_held(*kind, length)) for kind in kinds) + " |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {"suggested": suggested, "held": held}

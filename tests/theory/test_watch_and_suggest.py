@@ -158,3 +158,15 @@ def _unknown():
     from cornn.theory import network
 
     return network(torch.eye(2), torch.eye(2), 0.1, 1.0, 1.0, damping="none")
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+@pytest.mark.parametrize("length", [10, 784])
+def test_neurons_that_ring_are_suggested_with_their_periods(length, damping):
+    found = suggest(length, 32, ringing=True, damping=damping)
+    assert found.periods[0].item() == pytest.approx(max(0.01 * length, 4.0))
+    assert found.periods[-1].item() == pytest.approx(length)
+    assert found.half_lives.tolist() == pytest.approx([1.25 * length] * 32)
+    assert "rings at its own pace" in found.explained
+    assert not found.layer(1).matrices().W.any()
+    assert suggest(length, 4, ringing=True, shortest=5, longest=8).periods[[0, -1]].tolist() == pytest.approx([5, 8])

@@ -1,16 +1,27 @@
 """Constants and a start for a sequence length, from the linear picture.
 
-What is known: the values below, with the start that goes with them, solve the adding problem at 500 to 20,000 steps
-from every seed tried (docs/adding.md has the records).
+What is known: the values for neurons that hold, with the start that goes with them, solve the adding problem at 500 to
+20,000 steps from every seed tried (docs/adding.md has the records). Neurons that ring tell more of the shape of a whole
+sequence (docs/better.md has those of permuted MNIST).
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from cornn.layers import CoRNN
-from cornn.theory.linear import half_life, log_spaced, shortest_half_life, stability_limit, stiffness
+from cornn.theory.linear import (
+    half_life,
+    log_spaced,
+    numbers_held,
+    period,
+    ringing_stiffness,
+    shortest_half_life,
+    stability_limit,
+    stiffness,
+)
 
 __all__ = ["Suggestion", "suggest"]
 
@@ -18,6 +29,11 @@ STEP = 0.3  # dt
 LOST = 0.7  # epsilon dt: the share of its velocity that a neuron loses in a step
 HALF_LIVES = (0.1, 10.0)  # as shares of the sequence
 SOLVED = 20_000  # steps; the longest at which the adding problem was solved with values like these
+
+RINGING_STEP = 0.1  # dt
+PERIODS = (0.01, 1.0)  # as shares of the sequence
+SHORTEST_PERIOD = 4.0  # steps
+RINGS = 1.25  # the half-life of what rings, as a share of the sequence
 
 
 @dataclass(frozen=True)
@@ -31,14 +47,23 @@ class Suggestion:
     epsilon: float
     damping: str
     half_lives: Tensor  # (hidden), in steps
+    periods: Tensor  # (hidden), in steps; infinite for neurons that hold
     init: str
     centre: bool  # whether to call `layer.centre_` with the mean of the data
 
     @property
     def explained(self) -> str:
         """Why these values, and how far they are known to carry."""
-        first, last = self.half_lives[0].item(), self.half_lives[-1].item()
         limit = stability_limit(self.gamma, self.epsilon, damping=self.damping).min().item()
+        held = numbers_held(self.dt, self.gamma, self.epsilon, self.length, damping=self.damping)
+        kind = self._ringing() if self.periods.isfinite().all() else self._holding()
+        return (
+            f"{self.length:,} steps, {self.hidden_size} neurons: dt = {self.dt:.3g}, epsilon = {self.epsilon:.3g}, "
+            f"gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, one a neuron. dt is stable up "
+            f"to {limit:.3g}. Uncoupled they hold {held} number{'s' if held > 1 else ''} about the sequence. {kind}"
+        )
+
+    def _holding(self) -> str:
         known = (
             "The adding problem was solved at this length or a longer one with values like these (docs/adding.md)."
             if self.length <= SOLVED
@@ -46,14 +71,20 @@ class Suggestion:
             "(docs/adding.md): take these as a start, not as an answer."
         )
         return (
-            f"{self.length:,} steps, {self.hidden_size} neurons: dt = {self.dt:.3g}, epsilon = {self.epsilon:.3g}, "
-            f"gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, one a neuron, so that what "
-            f"one holds halves in {first:.0f} to {last:.0f} steps. dt is stable up to {limit:.3g}. All neurons are "
+            f"What one holds halves in {self.half_lives[0]:.0f} to {self.half_lives[-1]:.0f} steps. All neurons are "
             f"overdamped: they hold, they do not ring. Start with init={self.init!r}, which takes what was summed up "
-            "of the input off the next one, so that the noise of a long input does not pile up"
-            + (", and call layer.centre_ with the mean of your data: " if self.centre else "; ")
-            + "slow neurons add up what drives them, and only a drive without a mean keeps them from filling up. "
-            + known
+            "of the input off the next one, so that the noise of a long input does not pile up, and call layer.centre_ "
+            "with the mean of your data: slow neurons add up what drives them, and only a drive without a mean keeps "
+            f"them from filling up. {known}"
+        )
+
+    def _ringing(self) -> str:
+        return (
+            f"Every neuron rings at its own pace, with {self.periods.min():.3g} to {self.periods.max():.3g} steps to a "
+            f"period, and halves in {self.half_lives.max():.0f} steps: together they are a spectrum of the sequence. "
+            f"Start with init={self.init!r}, call layer.centre_ with the mean of your data, clip gradients to a norm of "
+            "0.1, and train the coupling (weight_hh) at a quarter of the rate of the rest: it acts on a state that "
+            "rings through the whole sequence (docs/better.md)."
         )
 
     def layer(self, input_size: int, **options) -> CoRNN:
@@ -70,18 +101,25 @@ def suggest(
     longest: float | None = None,
     dt: float | None = None,
     damping: str = "explicit",
+    ringing: bool = False,
 ) -> Suggestion:
     """dt, gamma and epsilon for sequences of `length` steps.
 
     shortest, longest: half-lives in steps, if you know how far your data asks to be remembered; else a tenth of the
-        sequence and ten times its length.
-    dt: the step; else 0.3. With epsilon dt fixed, one unit of force moves a slow neuron by dt / epsilon.
+        sequence and ten times its length. With `ringing`, periods in steps; else a hundredth of the sequence and all
+        of it.
+    dt: the step; else 0.3, or 0.1 with `ringing`. With epsilon dt fixed, one unit of force moves a slow neuron by
+        dt / epsilon.
+    ringing: neurons that hold (the default) keep few values over any time, which is what a sum or a marked value asks
+        for. Neurons that ring tell many things about a sequence as a whole, for about its length.
     """
     if length < 2 or hidden_size < 1:
         raise ValueError(f"length must be 2 or more and hidden_size 1 or more, got {length} and {hidden_size}")
-    dt = STEP if dt is None else dt
+    dt = (RINGING_STEP if ringing else STEP) if dt is None else dt
     if not 0 < dt < 1:
         raise ValueError(f"dt must lie between 0 and 1, got {dt}")
+    if ringing:
+        return _ringing(length, hidden_size, shortest, longest, dt, damping)
     # The same share of the velocity is lost with either damping: 1 - dt epsilon = 1 / (1 + dt epsilon').
     epsilon = LOST / dt if damping == "explicit" else LOST / (1 - LOST) / dt
     least = shortest_half_life(dt, epsilon, damping=damping)
@@ -90,4 +128,18 @@ def suggest(
     half_lives = log_spaced(first, last, hidden_size) if hidden_size > 1 else torch.tensor([last], dtype=torch.float64)
     gamma = stiffness(half_lives, dt, epsilon, damping=damping)
     exact = half_life(dt, gamma, epsilon, damping=damping)
-    return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, exact, "memory", True)
+    creeping = torch.full_like(exact, math.inf)
+    return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, exact, creeping, "memory", True)
+
+
+def _ringing(
+    length: int, hidden_size: int, shortest: float | None, longest: float | None, dt: float, damping: str
+) -> Suggestion:
+    kept = 0.5 ** (2 / (RINGS * length))
+    epsilon = (1 - kept) / dt if damping == "explicit" else (1 / kept - 1) / dt
+    first = max(PERIODS[0] * length, SHORTEST_PERIOD) if shortest is None else shortest
+    last = max(PERIODS[1] * length if longest is None else longest, first)
+    gamma = ringing_stiffness(log_spaced(first, last, hidden_size), dt, epsilon, damping=damping)
+    halves = half_life(dt, gamma, epsilon, damping=damping)
+    periods = period(dt, gamma, epsilon, damping=damping)
+    return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, halves, periods, "uncoupled", True)
