@@ -2,7 +2,7 @@
 
 import pytest
 
-from cornn.paper import PUBLISHED, RECIPES, SOURCES
+from cornn.paper import ALTERNATIVES, PUBLISHED, RECIPES, SOURCES
 from cornn.tasks import TASKS
 
 SIZES = {
@@ -21,8 +21,8 @@ def test_every_task_has_a_recipe_and_every_recipe_a_source():
     for task, recipes in RECIPES.items():
         assert recipes.keys() == SOURCES[task].keys()
         for recipe in recipes.values():
-            assert (recipe.gamma is None) != (recipe.half_lives is None)
-            assert (recipe.steps is None) != (recipe.epochs is None)
+            for names in ALTERNATIVES.values():
+                assert sum(getattr(recipe, name) is not None for name in names) == 1
 
 
 def test_the_papers_values_are_entered_once_and_right():

@@ -68,7 +68,7 @@ def test_the_ranges_are_the_papers():
 def test_every_task_and_model_has_a_space():
     for task in (*RANGES, "lorenz96"):
         for recipe in RECIPES[task].values():
-            assert ("gamma" in search.space(task, "cornn", recipe)) == (recipe.half_lives is None)
+            assert ("gamma" in search.space(task, "cornn", recipe)) == (recipe.gamma is not None)
             assert search.space(task, "lstm", recipe) == {"learning_rate": (1e-4, 1e-1)}
 
 

@@ -114,6 +114,23 @@ HAR2 = Recipe(hidden_size=64, batch_size=64, learning_rate=1.7e-2, dt=0.1, gamma
 SMNIST_128 = replace(SMNIST, hidden_size=128, learning_rate=3.5e-3, dt=0.053, gamma=1.7, epsilon=4.0)
 PSMNIST_128 = replace(PSMNIST, hidden_size=128, learning_rate=3.7e-3, dt=0.083, gamma=0.13, epsilon=4.1)
 
+PSMNIST_RINGING = replace(
+    PSMNIST_128,
+    learning_rate=4e-3,
+    recurrent_rate=0.2,
+    dt=0.1,
+    gamma=None,
+    periods=(0.01, 1.0),
+    epsilon=0.014,
+    init="uncoupled",
+    centre=True,
+    epochs=60,
+    schedule="cosine",
+    drop_after=0,
+    warm_up=100,
+    clip=0.1,
+)
+
 IMDB = Recipe(
     hidden_size=128,
     batch_size=64,
@@ -167,6 +184,7 @@ RECIPES = {
         "paper": PSMNIST,
         "paper-128": PSMNIST_128,
         "memory": _with_memory(PSMNIST_128),
+        "better-128": PSMNIST_RINGING,
     },
     "noisy-cifar10": {
         "paper": Recipe(
@@ -225,6 +243,7 @@ SOURCES = {
         "paper": "256 neurons, tab:hyperparameters_rounded of the paper",
         "paper-128": "128 neurons, tab:hyperparameters_rounded of the paper",
         "memory": _MEMORY,
+        "better-128": "ours: 128 neurons that ring, each at its own pace (docs/better.md)",
     },
     "noisy-cifar10": {"paper": "tab:hyperparameters_rounded of the paper, weights started as in its code"},
     "har2": {
