@@ -17,7 +17,7 @@ from cornn.compare.work import work
 from cornn.report import compared, page
 from cornn.tasks import Adding, NoisyCIFAR10, PermutedMNIST
 
-TINY = Contest("adding-20", Adding(20), "paper", "ours", "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
+TINY = Contest("adding-20", Adding(20), "paper", {"memory": "ours"}, "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
 
 
 def finished(folder, contest=TINY):
@@ -27,7 +27,7 @@ def finished(folder, contest=TINY):
 def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
     for contest in CONTESTS.values():
         for entrant in contest.entrants:
-            assert contest.memory is not None or not ENTRANTS[entrant].memory
+            assert ENTRANTS[entrant].start in ("usual", *contest.starts)
             values = [contest.values(entrant, trial) for trial in range(4)]
             assert len({str(one) for one in values}) == 4
             assert values == [contest.values(entrant, trial) for trial in range(4)]
@@ -239,7 +239,7 @@ def test_the_command(cornn, tmp_path, monkeypatch):
     assert os.path.join("results", "compare", "adding-20.json") in out
     for words, said in (
         (("mnist",), "unknown contest 'mnist': choose from all, adding-20"),
-        (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, lstm"),
+        (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, cornn-ringing, lstm"),
         (("all", "--trials", "0"), "trials must be above 0, got 0"),
         (("all", "--workers", "0"), "workers must be above 0, got 0"),
         (("all", "--workers", "0"), "workers must be above 0, got 0"),

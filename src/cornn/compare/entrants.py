@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -70,8 +70,8 @@ class Entrant:
     """What is tuned besides: of the recipe."""
     layer: Mapping[str, Draw] = field(default_factory=dict)
     """And options of the layer."""
-    memory: bool = False
-    """Whether it starts from our recipe for long memory, in place of the task's common one."""
+    start: Literal["usual", "memory", "ringing"] = "usual"
+    """Which recipe it starts from: the task's common one, ours for long memory, or ours of neurons that ring."""
 
 
 TUNED = {"learning_rate": Between(1e-4, 3e-2), "clip": OneOf((0.0, 1.0))}
@@ -82,7 +82,8 @@ _ORTHOGONAL = {"settings": {"recurrent_rate": Between(1e-2, 1.0)}, "layer": {"in
 
 ENTRANTS = {
     "cornn": Entrant("cornn"),
-    "cornn-memory": Entrant("cornn", {"half_lives": Pair(Between(1e-2, 1.0), Between(1.0, 100.0))}, memory=True),
+    "cornn-memory": Entrant("cornn", {"half_lives": Pair(Between(1e-2, 1.0), Between(1.0, 100.0))}, start="memory"),
+    "cornn-ringing": Entrant("cornn", {"recurrent_rate": Between(3e-2, 1.0)}, start="ringing"),
     "lstm": Entrant("lstm"),
     "gru": Entrant("gru"),
     "rnn": Entrant("tanh-rnn"),
@@ -106,6 +107,6 @@ def space(task: str, name: str) -> dict[str, Draw]:
     """What is tuned of an entrant at a task. Of coRNN it is what the paper's own search was over, and in its ranges."""
     entrant = ENTRANTS[name]
     own: dict[str, Draw] = {**entrant.settings, **entrant.layer}
-    if entrant.model == "cornn" and not entrant.memory:
+    if entrant.model == "cornn" and entrant.start == "usual":
         own |= {constant: Between(*RANGES[task][constant]) for constant in ("dt", "gamma", "epsilon")}
     return {**TUNED, **own}

@@ -14,9 +14,12 @@ __all__ = ["Compared", "Standing", "read", "title"]
 FIRST = ("adding-500", "adding-2000", "adding-5000")
 """Contests that come before the others, in this order."""
 
+STARTS = {"cornn-memory": "coRNN, long memory", "cornn-ringing": "coRNN, ringing"}
+"""Entrants that are coRNN with a start of ours."""
+
 
 def title(entrant: str) -> str:
-    return "coRNN, long memory" if entrant == "cornn-memory" else NAMES.get(entrant, entrant)
+    return STARTS.get(entrant) or NAMES.get(entrant, entrant)
 
 
 @dataclass(frozen=True)

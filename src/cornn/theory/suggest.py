@@ -82,8 +82,8 @@ class Suggestion:
         return (
             f"Every neuron rings at its own pace, with {self.periods.min():.3g} to {self.periods.max():.3g} steps to a "
             f"period, and halves in {self.half_lives.max():.0f} steps: together they are a spectrum of the sequence. "
-            f"Start with init={self.init!r}, call layer.centre_ with the mean of your data, clip gradients to a norm of "
-            "0.1, and train the coupling (weight_hh) at a quarter of the rate of the rest: it acts on a state that "
+            f"Start with init={self.init!r}, call layer.centre_ with the mean of your data, clip gradients to a norm "
+            "of 0.1, and train the coupling (weight_hh) at a quarter of the rate of the rest: it acts on a state that "
             "rings through the whole sequence (docs/better.md)."
         )
 
