@@ -17,7 +17,8 @@ from cornn.compare.work import work
 from cornn.report import compared, page
 from cornn.tasks import Adding, NoisyCIFAR10, PermutedMNIST
 
-TINY = Contest("adding-20", Adding(20), "paper", {"memory": "ours"}, "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
+STARTS = {"memory": "ours"}
+TINY = Contest("adding-20", Adding(20), "paper", STARTS, "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
 
 
 def finished(folder, contest=TINY):

@@ -1,0 +1,83 @@
+"""What the last state of a network that was not trained tells about permuted MNIST: a linear readout of it.
+
+    python benchmarks/untrained.py --json results/untrained.json [--seeds 3]
+
+The readout is fitted by ridge regression on some of the training images, its ridge is chosen on others, and its accuracy
+is that on the validation part. The test part is not read. The data as for `cornn train psmnist`; two minutes of one core.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cornn import theory, training
+from cornn.layers import CoRNN
+from cornn.paper import RECIPES
+from cornn.runs import commit, machine, write_json
+from cornn.tasks import PermutedMNIST, Task
+from cornn.training import usual
+
+NAMES = ("paper-128", "memory", "ringing")
+FITTED, CHOSEN = 6000, 2000
+"""Training images of which the readout is fitted, and those of which the ridge is chosen."""
+RIDGES = (0.1, 1.0, 10.0, 100.0, 1000.0)
+AT_ONCE = 500
+
+
+def states(layer: CoRNN, images: Tensor) -> Tensor:
+    """y after the last pixel, (images, hidden)."""
+    parts = []
+    with torch.no_grad():
+        for part in images.split(AT_ONCE):
+            y, _ = layer.last_state((part.float() / 255).t().unsqueeze(-1).contiguous())
+            parts.append(y[-1])
+    return torch.cat(parts).double()
+
+
+def right(features: Tensor, targets: Tensor, weights: Tensor) -> float:
+    return 100 * ((features @ weights).argmax(1) == targets).double().mean().item()
+
+
+def readout(layer: CoRNN, task: Task) -> float:
+    """The accuracy of the best linear readout on the validation part, in percent."""
+    many = FITTED + CHOSEN
+    images, targets = task.training.rows["image"][:many], task.training.rows["target"][:many]
+    features = states(layer, images)
+    centre, scale = features[:FITTED].mean(0), features[:FITTED].std(0) + 1e-12
+
+    def scaled(features: Tensor) -> Tensor:
+        return torch.cat(((features - centre) / scale, torch.ones(len(features), 1, dtype=torch.float64)), 1)
+
+    features = scaled(features)
+    fitted, wanted = features[:FITTED], torch.nn.functional.one_hot(targets[:FITTED], 10).double()
+    products, answers = fitted.t() @ fitted, fitted.t() @ wanted
+    unit = torch.eye(len(products), dtype=torch.float64)
+    solutions = [torch.linalg.solve(products + ridge * unit, answers) for ridge in RIDGES]
+    best = max(solutions, key=lambda weights: right(features[FITTED:], targets[FITTED:], weights))
+    held = task.validation.rows
+    return right(scaled(states(layer, held["image"])), held["target"], best)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    rows = []
+    for seed in range(given.seeds):
+        task = PermutedMNIST().load(seed)
+        for name in NAMES:
+            layer = training.build(usual(PermutedMNIST(), name, seed=seed), task).layer
+            assert isinstance(layer, CoRNN)
+            held = theory.numbers_held(*layer.oscillators(), task.length)
+            rows.append({"recipe": name, "seed": seed, "held": held, "accuracy": readout(layer, task)})
+            print(rows[-1], flush=True)
+    sizes = {"hidden_size": RECIPES["psmnist"][NAMES[0]].hidden_size, "fitted": FITTED, "chosen": CHOSEN}
+    about = {"measured": "accuracy of a linear readout of the last y on the validation part, network not trained"}
+    write_json(given.json, {**about, **sizes, "machine": machine(), "commit": commit(), "rows": rows}, indent=1)
+
+
+if __name__ == "__main__":
+    main()
