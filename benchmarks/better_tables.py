@@ -1,5 +1,6 @@
 """The tables of higher figures at the paper's size: aims, what was reached, and how the recipes were chosen."""
 
+import json
 import statistics
 from collections.abc import Mapping
 from functools import partial
@@ -103,8 +104,31 @@ def search(task: str, shared: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
+KINDS = {
+    "paper-128": "the paper's constants and start",
+    "memory": "neurons that hold: half-lives of .1 to 10 sequences",
+    "ringing": "neurons that ring: periods of .01 to 1 sequence",
+}
+
+
+def untrained() -> str:
+    """What networks tell before training, by a linear readout."""
+    rows = json.loads((RESULTS / "untrained.json").read_text(encoding="utf8"))["rows"]
+    lines = ["| 128 neurons, not trained | numbers held | linear readout of the last state |", "| --- | ---: | ---: |"]
+    for recipe, words in KINDS.items():
+        here = [row for row in rows if row["recipe"] == recipe]
+        found = [row["accuracy"] for row in here]
+        lines.append(
+            f"| {words} | {here[0]['held']} | {statistics.fmean(found):.1f} ± {statistics.stdev(found):.1f} "
+            f"({len(found)} seeds) |"
+        )
+    return "\n".join(lines)
+
+
 TABLES = {
     "aims": aims,
     "har2-search": partial(search, "har2", (*WINDOWS, "epochs")),
+    "untrained": untrained,
+    "psmnist-search": partial(search, "psmnist", ("epochs", "schedule", "drop_after", "gamma")),
     "imdb-search": partial(search, "imdb", ("read_at", "lower", "epochs", "schedule", "clip")),
 }

@@ -2,8 +2,9 @@
 
     python benchmarks/untrained.py --json results/untrained.json [--seeds 3]
 
-The readout is fitted by ridge regression on some of the training images, its ridge is chosen on others, and its accuracy
-is that on the validation part. The test part is not read. The data as for `cornn train psmnist`; two minutes of one core.
+The readout is fitted by ridge regression on some of the training images, its ridge is chosen on others, and its
+accuracy is that on the validation part. The test part is not read. The data are those of `cornn train psmnist`; it takes
+two minutes of one core.
 """
 
 import argparse

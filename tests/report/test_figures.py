@@ -160,3 +160,12 @@ def test_a_record_of_a_watched_training_is_read_row_by_row(tmp_path):
     path = tmp_path / "record.json"
     path.write_text(json.dumps(content), encoding="utf8")
     assert watched_rows(path)[1] == rows
+
+
+def test_neurons_that_ring_hold_more_than_neurons_that_hold():
+    hold, ring, values = FIGURES["spectrum"]().axes
+    weights = [axes.images[0].get_array() for axes in (hold, ring)]
+    assert [part.shape for part in weights] == [(128, 784)] * 2
+    assert weights[0].min() >= 0 > weights[1].min()
+    few, many = (int(text.get_text().split()[1]) for text in values.get_legend().get_texts())
+    assert few < 10 < 50 < many

@@ -18,11 +18,12 @@ class FigureCommand:
 
     illustration: one and two neurons, the ODE beside the recurrence. lorenz96: trajectories for F = 0.9 and 8.
     assumptions: the hypothesis on the weights during training, from run folders. lags: gradients by lag, with the
-    bounds on them. statements: where statements of the paper fail. memory: what dt, gamma and epsilon do.
+    bounds on them. statements: where statements of the paper fail. memory: what dt, gamma and epsilon do. spectrum:
+    what neurons that hold and neurons that ring know of a sequence.
     """
 
     name: tyro.conf.Positional[str]
-    """illustration, lorenz96, assumptions, lags, statements or memory."""
+    """illustration, lorenz96, assumptions, lags, statements, memory or spectrum."""
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")] = ()
     """For assumptions: run folders whose training was watched, or records of them."""
     out: Path | None = None

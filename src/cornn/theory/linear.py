@@ -168,7 +168,7 @@ def numbers_held(
     of singular values of all weights, those of a neuron scaled to norm 1, above `noise` times the largest.
     """
     weights = torch.nn.functional.normalize(responses(dt, gamma, epsilon, steps, damping=damping), dim=-1)
-    values = torch.linalg.svdvals(weights)
+    values = torch.linalg.svdvals(torch.atleast_2d(weights))
     return int((values > noise * values.max()).sum())
 
 

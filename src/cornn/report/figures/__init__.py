@@ -5,6 +5,7 @@ from cornn.report.figures.lags import lags
 from cornn.report.figures.lorenz import lorenz96
 from cornn.report.figures.memory import memory
 from cornn.report.figures.neurons import illustration
+from cornn.report.figures.spectrum import spectrum
 from cornn.report.figures.statements import statements
 from cornn.report.figures.style import save
 
@@ -17,5 +18,6 @@ FIGURES = {
     "lags": lags,
     "statements": statements,
     "memory": memory,
+    "spectrum": spectrum,
 }
 """Name -> a function that draws it; `assumptions` takes run folders."""
