@@ -3,8 +3,8 @@
     python benchmarks/untrained.py --json results/untrained.json [--seeds 3]
 
 The readout is fitted by ridge regression on some of the training images, its ridge is chosen on others, and its
-accuracy is that on the validation part. The test part is not read. The data are those of `cornn train psmnist`; it takes
-two minutes of one core.
+accuracy is that on the validation part. The test part is not read. The data are those of `cornn train psmnist`; it
+takes two minutes of one core.
 """
 
 import argparse

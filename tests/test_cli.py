@@ -4,11 +4,14 @@ import signal
 import subprocess
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 import torch
 
 from cornn import engine
+from cornn.cli.train import settled
+from cornn.paper import ALTERNATIVES, RECIPES
 
 SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
 
@@ -192,6 +195,14 @@ def test_a_run_folder_is_not_overwritten(cornn):
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 2
     assert err == "cornn: here holds a run already: choose another --out, or remove it\n"
+
+
+@pytest.mark.parametrize("given", [{"gamma": 1.0}, {"half_lives": (0.1, 1.0)}, {"periods": (0.1, 1.0)}])
+def test_what_sets_the_stiffness_replaces_what_the_recipe_set_it_with(given):
+    for base in RECIPES["psmnist"].values():
+        found = settled(replace(base, **given), base)
+        names = ALTERNATIVES["the stiffness"]
+        assert {name: getattr(found, name) for name in names} == dict.fromkeys(names) | given
 
 
 def test_an_unknown_recipe_and_model(cornn):

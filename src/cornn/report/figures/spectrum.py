@@ -46,7 +46,7 @@ def spectrum() -> Any:
     letter(values, "c", "how many numbers they hold")
     note(
         figure,
-        f"The weight of each step's input in the last y of {HIDDEN} uncoupled neurons, as suggested for {LENGTH} steps, "
-        "as a share of the neuron's largest.",
+        f"The weight of each step's input in the last y of {HIDDEN} uncoupled neurons, as suggested for {LENGTH} "
+        "steps, as a share of the neuron's largest.",
     )
     return figure
