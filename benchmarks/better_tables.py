@@ -88,13 +88,14 @@ def aims(results: Path = RESULTS) -> str:
     return "\n".join(lines)
 
 
-def search(task: str, shared: tuple[str, ...]) -> str:
-    """Variants of a task's recipe by their validation; what is `shared` by all is not named."""
+def search(task: str, shared: Mapping[str, Any]) -> str:
+    """Variants of a task's recipe by their validation; what has the value that most share is not named."""
     variants: dict[tuple[int, str], list[float]] = {}
     for record in records.read(RESULTS / "search", task):
         config = record["config"]
         changed = records.changed_settings(config) | records.changed_options(config)
-        words = tables.in_words({name: changed[name] for name in changed if name not in shared})
+        own = {name: value for name, value in changed.items() if name not in shared or value != shared[name]}
+        words = tables.in_words(own)
         key = config["settings"]["hidden_size"], words or "the paper's"
         variants.setdefault(key, []).append(record["result"]["validation"])
     lines = ["| neurons | changed | validation, mean | each seed |", "| ---: | --- | ---: | ---: |"]
@@ -114,7 +115,10 @@ KINDS = {
 def untrained() -> str:
     """What networks tell before training, by a linear readout."""
     rows = json.loads((RESULTS / "untrained.json").read_text(encoding="utf8"))["rows"]
-    lines = ["| 128 neurons, not trained | numbers held | linear readout of the last state |", "| --- | ---: | ---: |"]
+    lines = [
+        "| 128 neurons, not trained | numbers held, uncoupled | linear readout of the last y |",
+        "| --- | ---: | ---: |",
+    ]
     for recipe, words in KINDS.items():
         here = [row for row in rows if row["recipe"] == recipe]
         found = [row["accuracy"] for row in here]
@@ -127,8 +131,10 @@ def untrained() -> str:
 
 TABLES = {
     "aims": aims,
-    "har2-search": partial(search, "har2", (*WINDOWS, "epochs")),
+    "har2-search": partial(search, "har2", WINDOWS | {"epochs": 100}),
     "untrained": untrained,
-    "psmnist-search": partial(search, "psmnist", ("epochs", "schedule", "drop_after", "gamma")),
-    "imdb-search": partial(search, "imdb", ("read_at", "lower", "epochs", "schedule", "clip")),
+    "psmnist-search": partial(search, "psmnist", {"epochs": 60, "schedule": "cosine", "drop_after": 0, "gamma": None}),
+    "imdb-search": partial(
+        search, "imdb", {"read_at": "end", "lower": True, "epochs": 8, "schedule": "cosine", "clip": 1.0}
+    ),
 }

@@ -129,8 +129,6 @@ def speed_against() -> str:
     for path in sorted(RESULTS.glob("speed-against-*.json")):
         content = json.loads(path.read_text(encoding="utf8"))
         rows, title = content["rows"], content["measured"]
-        # Which device it was is in the title of the newer records.
-        title += "" if ";" in title else f"; {rows[0]['threads']} thread of a CPU"
         values = sorted({row["value"] for row in rows})
         lines = [
             f"| {title} | " + " | ".join(f"{value:,}" for value in values) + " |",

@@ -260,7 +260,7 @@ class CoRNN(Stack):
     trainable: any of "dt", "gamma", "epsilon". dt stays in (0, 1), the others above 0, whatever the optimiser does.
     per_neuron: whether each neuron has constants of its own (which matters once they are trained).
     init: how the weights start: "paper" (one affine map of input and state), "separate" and "separate-pair" (the
-        authors' separate maps), or "memory" (ours, for long memory: large input weights, and a
+        authors' separate maps), "memory" (ours, for long memory: large input weights, and a
         coupling that takes what was summed up of the input off the next one; docs/adding.md), or "uncoupled" (ours,
         for neurons that ring: large input weights and no coupling; docs/better.md).
     checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.

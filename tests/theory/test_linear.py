@@ -93,3 +93,10 @@ def test_neurons_that_ring_hold_more_numbers_than_neurons_that_creep():
     assert theory.numbers_held(0.3, creeping, 2.33, 500) < 5
     paces = 500 / torch.arange(1, 65, dtype=torch.float64)
     assert theory.numbers_held(0.1, theory.ringing_stiffness(paces, 0.1, 1e-3), 1e-3, 500) == 64
+
+
+def test_what_is_the_wrong_way_round_or_unstable_is_refused():
+    with pytest.raises(ValueError, match="not above the longest, got 1000 and 10"):
+        theory.log_spaced(1000, 10, 5)
+    with pytest.raises(ValueError, match="not stable hold nothing for 5,000 steps: lower dt"):
+        theory.numbers_held(0.9, 100.0, 0.1, 5000)

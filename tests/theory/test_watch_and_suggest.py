@@ -100,7 +100,17 @@ def test_suggestions_say_how_far_they_are_known_to_carry():
     assert suggest(300, 8, dt=0.1).dt == 0.1
 
 
+def test_one_end_that_is_given_bounds_the_other():
+    assert suggest(5000, 8, longest=400).half_lives[[0, -1]].tolist() == pytest.approx([4, 400])
+    assert suggest(100, 8, shortest=5000).half_lives[[0, -1]].tolist() == pytest.approx([5000, 500_000])
+    assert suggest(5000, 8, ringing=True, longest=500).periods[[0, -1]].tolist() == pytest.approx([5, 500])
+    assert suggest(10_000, 8, ringing=True, longest=50).periods[[0, -1]].tolist() == pytest.approx([4, 50])
+    assert suggest(100, 1, ringing=True).periods.tolist() == pytest.approx([100])
+
+
 def test_suggest_refuses_nonsense():
+    with pytest.raises(ValueError, match="shortest must not be above longest, got 50 and 5"):
+        suggest(300, 8, shortest=50, longest=5)
     with pytest.raises(ValueError, match="length must be 2 or more"):
         suggest(1, 8)
     with pytest.raises(ValueError, match="dt must lie between 0 and 1"):

@@ -31,6 +31,10 @@ def test_contradictory_or_senseless_settings(tmp_path):
         training.fit(usual(Adding(), gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
     with pytest.raises(ValueError, match="steps and epochs each set how long to train: give one of them"):
         training.fit(usual(Adding(), steps=1, epochs=1), tmp_path)
+    for name in ("half_lives", "periods"):
+        for ends in ((2.0, 0.1), (0.0, 1.0)):
+            with pytest.raises(ValueError, match=f"{name} are the shortest and the longest, above 0, got"):
+                training.fit(usual(Adding(), **{name: ends}), tmp_path)
     with pytest.raises(ValueError, match="the schedule drop and drop_after belong together"):
         training.fit(usual(Adding(), drop_after=3), tmp_path)
     for name in ("hidden_size", "batch_size", "steps", "learning_rate"):

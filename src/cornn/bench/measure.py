@@ -27,7 +27,19 @@ from cornn.precision import exact
 from cornn.runs import commit, machine
 from cornn.seeds import generator
 
-__all__ = ["Figure", "Pass", "captured", "compare", "passes", "peak_memory", "record", "row", "seconds", "turns"]
+__all__ = [
+    "Figure",
+    "Pass",
+    "captures",
+    "compare",
+    "passes",
+    "peak_memory",
+    "record",
+    "replayed",
+    "row",
+    "seconds",
+    "turns",
+]
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 SETTLING_SECONDS = 0.05
@@ -104,16 +116,6 @@ def replayed(call: Pass) -> Pass:
 def captures(name: str) -> bool:
     """Whether a contender's passes fit a CUDA graph; the others launch a kernel for every step, or are graphs."""
     return name.startswith(("nn.", "coRNN, cuda"))
-
-
-def captured(name: str, call: Pass) -> Pass:
-    """A contender's pass as a CUDA graph where it fits one, as it is otherwise."""
-    if not captures(name):
-        return call
-    try:
-        return replayed(call)
-    except RuntimeError:
-        return call
 
 
 def _resident(field: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from cornn.bench.cases import Case, contenders
-from cornn.bench.measure import captured, passes, peak_memory, seconds
+from cornn.bench.measure import captures, passes, peak_memory, replayed, seconds
 from cornn.precision import exact
 
 __all__ = ["SWEEPS", "Point", "Sweep", "follow"]
@@ -97,7 +97,7 @@ def follow(
                 _, both = passes(layer, case, device)
                 try:
                     memory = peak_memory(both, device)
-                    both = captured(name, both) if device == "cuda" else both
+                    both = replayed(both) if device == "cuda" and captures(name) else both
                     first = seconds(both, device)
                 except RuntimeError as error:
                     dropped.add(name)

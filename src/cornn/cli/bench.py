@@ -1,6 +1,5 @@
 """cornn bench"""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from rich.table import Table
 from cornn import bench
 from cornn.bench.measure import row
 from cornn.bench.plot import check_plotting, draw
-from cornn.runs import machine
+from cornn.runs import machine, write_json
 
 __all__ = ["BenchCommand"]
 
@@ -136,7 +135,7 @@ class BenchCommand:
     def _write(self, kind: str, rows: list[dict]) -> None:
         """After every case, so that what ends the command early loses none that was measured."""
         if self.json is not None:
-            self.json.write_text(json.dumps(bench.record(kind, rows), indent=1) + "\n", encoding="utf8")
+            write_json(self.json, bench.record(kind, rows), indent=1)
 
     def _say_where(self, console: Console) -> None:
         if self.json is not None:

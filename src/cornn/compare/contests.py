@@ -69,6 +69,7 @@ class Contest:
             layer=layer or None,
             schedule="cosine",
             drop_after=0,
+            warm_up=0,
             keep="best",
             until=0.0 if trial else self.until,
             seed=seed,

@@ -83,7 +83,9 @@ _ORTHOGONAL = {"settings": {"recurrent_rate": Between(1e-2, 1.0)}, "layer": {"in
 ENTRANTS = {
     "cornn": Entrant("cornn"),
     "cornn-memory": Entrant("cornn", {"half_lives": Pair(Between(1e-2, 1.0), Between(1.0, 100.0))}, start="memory"),
-    "cornn-ringing": Entrant("cornn", {"recurrent_rate": Between(3e-2, 1.0)}, start="ringing"),
+    "cornn-ringing": Entrant(
+        "cornn", {"recurrent_rate": Between(3e-2, 1.0), "clip": OneOf((0.1, 1.0))}, start="ringing"
+    ),
     "lstm": Entrant("lstm"),
     "gru": Entrant("gru"),
     "rnn": Entrant("tanh-rnn"),

@@ -143,15 +143,17 @@ def _with_memory(recipe: Recipe) -> Recipe:
     return replace(recipe, **{name: getattr(ADDING, name) for name in same})
 
 
-def _with_ringing(recipe: Recipe, periods: tuple[float, float], epsilon: float) -> Recipe:
-    """With neurons that ring, whose coupling is trained at a lower rate; with a falling rate and clipped gradients."""
+def _with_ringing(recipe: Recipe, periods: tuple[float, float] = (0.01, 1.0), epsilon: float = 0.014) -> Recipe:
+    """With neurons that ring, whose coupling is trained at a lower rate; with a falling rate and clipped gradients.
+
+    epsilon: such that what rings halves in 1.25 sequences. The usual one is for 784 steps.
+    """
     constants = {"dt": 0.1, "gamma": None, "periods": periods, "epsilon": epsilon}
     start = {"init": "uncoupled", "centre": True, "recurrent_rate": 0.2, "warm_up": 100, "clip": 0.1}
     return replace(recipe, **constants, **start, schedule="cosine", drop_after=0)
 
 
-# What rings halves in 1.25 times the length of a sequence.
-PSMNIST_RINGING = _with_ringing(PSMNIST_128, (0.01, 1.0), 0.014)
+PSMNIST_RINGING = _with_ringing(PSMNIST_128)
 
 RECIPES = {
     "adding": {
@@ -172,7 +174,7 @@ RECIPES = {
         "paper": SMNIST,
         "paper-128": SMNIST_128,
         "memory": _with_memory(SMNIST_128),
-        "ringing": _with_ringing(SMNIST_128, (0.01, 1.0), 0.014),
+        "ringing": _with_ringing(SMNIST_128),
     },
     "psmnist": {
         "paper": PSMNIST,

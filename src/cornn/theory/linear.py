@@ -102,7 +102,9 @@ def half_life(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explic
 def shortest_half_life(dt: float, epsilon: float, *, damping: str = "explicit") -> float:
     """Steps; at critical damping. A stiffer neuron rings, but forgets no faster."""
     kept = _kept(dt, epsilon, damping)
-    return 0.0 if kept <= 0 else math.log(0.5) / math.log(kept**0.5)
+    if kept <= 0:
+        return 0.0
+    return math.inf if kept == 1 else math.log(0.5) / math.log(kept**0.5)
 
 
 def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
@@ -120,7 +122,7 @@ def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "ex
 
 
 def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """Steps after which a free neuron that rings is where it was, but for its loss; infinite if it creeps."""
+    """Steps after which a free neuron that rings is where it was, but for its loss; infinite if it does not."""
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
     half_trace, radius = (1 + kept - dt * pull) / 2, torch.sqrt(torch.clamp(kept, min=0))
@@ -141,21 +143,22 @@ def ringing_stiffness(period: Value, dt: float, epsilon: float, *, damping: str 
     if not (period > 2).all():
         raise ValueError(f"a period of {period.min().item():.3g} steps is too short: it takes more than 2 to ring")
     angle = 2 * math.pi / period
-    # 1 + kept - 2 sqrt(kept) cos(angle), without cancelling for long periods.
-    trace = (1 - kept**0.5) ** 2 + 4 * kept**0.5 * torch.sin(angle / 2) ** 2
-    return trace / (dt**2 * (1 if damping == "explicit" else kept))
+    # The trace of a free step is 2 sqrt(kept) cos(angle). What it lacks to 1 + kept is the pull's share, written such
+    # that it does not cancel for long periods.
+    share = (1 - kept**0.5) ** 2 + 4 * kept**0.5 * torch.sin(angle / 2) ** 2
+    return share / (dt**2 * (1 if damping == "explicit" else kept))
 
 
 def responses(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
     """What is left in y of a unit force, 0 to `steps` - 1 steps after its own, uncoupled: (..., steps)."""
     dt, gamma, epsilon = torch.broadcast_tensors(*_double(dt, gamma, epsilon))
     push = dt * (1 if damping == "explicit" else _kept(dt, epsilon, damping))
-    free, state = step_matrix(dt, gamma, epsilon, damping=damping), torch.stack((dt * push, push), -1).unsqueeze(-1)
-    left = []
-    for _ in range(steps):
-        left.append(state[..., 0, 0])
-        state = free @ state
-    return torch.stack(left, -1)
+    # States after 0 to n - 1 steps are the columns; n more steps of all of them are one product.
+    power = step_matrix(dt, gamma, epsilon, damping=damping)
+    states = torch.stack((dt * push, push), -1).unsqueeze(-1)
+    while states.shape[-1] < steps:
+        states, power = torch.cat((states, power @ states), -1), power @ power
+    return states[..., 0, :steps]
 
 
 def numbers_held(
@@ -167,12 +170,19 @@ def numbers_held(
     resemble each other, however many there are; those of neurons that ring at different paces do not. It is the number
     of singular values of all weights, those of a neuron scaled to norm 1, above `noise` times the largest.
     """
-    weights = torch.nn.functional.normalize(responses(dt, gamma, epsilon, steps, damping=damping), dim=-1)
+    left = responses(dt, gamma, epsilon, steps, damping=damping)
+    if not left.isfinite().all():
+        raise ValueError(
+            f"neurons that are not stable hold nothing for {steps:,} steps: lower dt (see stability_limit)"
+        )
+    weights = torch.nn.functional.normalize(left, dim=-1)
     values = torch.linalg.svdvals(torch.atleast_2d(weights))
     return int((values > noise * values.max()).sum())
 
 
 def log_spaced(shortest: float, longest: float, count: int) -> Tensor:
     """`count` values from `shortest` to `longest`, each the same factor longer than the one before."""
+    if not 0 < shortest <= longest:
+        raise ValueError(f"the shortest must be above 0 and not above the longest, got {shortest:g} and {longest:g}")
     values = torch.exp(torch.linspace(math.log(shortest), math.log(longest), count, dtype=torch.float64))
     return values.clamp(shortest, longest)  # rounding must not leave the range: the shortest may be the least there is

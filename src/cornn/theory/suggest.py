@@ -16,7 +16,6 @@ from cornn.theory.linear import (
     half_life,
     log_spaced,
     numbers_held,
-    period,
     ringing_stiffness,
     shortest_half_life,
     stability_limit,
@@ -56,7 +55,7 @@ class Suggestion:
         """Why these values, and how far they are known to carry."""
         limit = stability_limit(self.gamma, self.epsilon, damping=self.damping).min().item()
         held = numbers_held(self.dt, self.gamma, self.epsilon, self.length, damping=self.damping)
-        kind = self._ringing() if self.periods.isfinite().all() else self._holding()
+        kind = self._ringing() if self.init == "uncoupled" else self._holding()
         return (
             f"{self.length:,} steps, {self.hidden_size} neurons: dt = {self.dt:.3g}, epsilon = {self.epsilon:.3g}, "
             f"gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, one a neuron. dt is stable up "
@@ -83,8 +82,8 @@ class Suggestion:
             f"Every neuron rings at its own pace, with {self.periods.min():.3g} to {self.periods.max():.3g} steps to a "
             f"period, and halves in {self.half_lives.max():.0f} steps: together they are a spectrum of the sequence. "
             f"Start with init={self.init!r}, call layer.centre_ with the mean of your data, clip gradients to a norm "
-            "of 0.1, and train the coupling (weight_hh) at a quarter of the rate of the rest: it acts on a state that "
-            "rings through the whole sequence (docs/better.md)."
+            "of 0.1, let the rate rise over the first 100 steps, and train the coupling (weight_hh) at a fifth of the "
+            "rate of the rest: it acts on a state that rings through the whole sequence (docs/better.md)."
         )
 
     def layer(self, input_size: int, **options) -> CoRNN:
@@ -123,13 +122,30 @@ def suggest(
     # The same share of the velocity is lost with either damping: 1 - dt epsilon = 1 / (1 + dt epsilon').
     epsilon = LOST / dt if damping == "explicit" else LOST / (1 - LOST) / dt
     least = shortest_half_life(dt, epsilon, damping=damping)
-    first = max(HALF_LIVES[0] * length if shortest is None else shortest, least)
-    last = max(HALF_LIVES[1] * length if longest is None else longest, first)
-    half_lives = log_spaced(first, last, hidden_size) if hidden_size > 1 else torch.tensor([last], dtype=torch.float64)
+    first, last = _ends(shortest, longest, (HALF_LIVES[0] * length, HALF_LIVES[1] * length), least)
+    half_lives = _spread(first, last, hidden_size)
     gamma = stiffness(half_lives, dt, epsilon, damping=damping)
     exact = half_life(dt, gamma, epsilon, damping=damping)
     creeping = torch.full_like(exact, math.inf)
     return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, exact, creeping, "memory", True)
+
+
+def _ends(
+    shortest: float | None, longest: float | None, usual: tuple[float, float], least: float
+) -> tuple[float, float]:
+    """The shortest and the longest: those that are given, and else the usual ones, or as far from the one that is given
+    as they are from each other; both from `least` on."""
+    if shortest is not None and longest is not None and shortest > longest:
+        raise ValueError(f"shortest must not be above longest, got {shortest:g} and {longest:g}")
+    ratio = usual[1] / usual[0]
+    first = min(usual[0], (longest or usual[1]) / ratio) if shortest is None else shortest
+    last = max(usual[1], first * ratio) if longest is None else longest
+    return max(first, least), max(last, least)
+
+
+def _spread(first: float, last: float, count: int) -> Tensor:
+    """So many values between the two; a single one is the last."""
+    return log_spaced(first, last, count) if count > 1 else torch.tensor([last], dtype=torch.float64)
 
 
 def _ringing(
@@ -137,9 +153,8 @@ def _ringing(
 ) -> Suggestion:
     kept = 0.5 ** (2 / (RINGS * length))
     epsilon = (1 - kept) / dt if damping == "explicit" else (1 / kept - 1) / dt
-    first = max(PERIODS[0] * length, SHORTEST_PERIOD) if shortest is None else shortest
-    last = max(PERIODS[1] * length if longest is None else longest, first)
-    gamma = ringing_stiffness(log_spaced(first, last, hidden_size), dt, epsilon, damping=damping)
+    least = SHORTEST_PERIOD if shortest is None else 0.0
+    periods = _spread(*_ends(shortest, longest, (PERIODS[0] * length, PERIODS[1] * length), least), hidden_size)
+    gamma = ringing_stiffness(periods, dt, epsilon, damping=damping)
     halves = half_life(dt, gamma, epsilon, damping=damping)
-    periods = period(dt, gamma, epsilon, damping=damping)
     return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, halves, periods, "uncoupled", True)

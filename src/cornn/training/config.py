@@ -87,6 +87,9 @@ def check(config: Train) -> None:
         if sum(getattr(recipe, name) is not None for name in names) != 1:
             every = f"{', '.join(names[:-1])} and {names[-1]}"
             raise ValueError(f"{every} each set {what}: give one of them, not several and not none")
+    for name in ("half_lives", "periods"):
+        if (ends := getattr(recipe, name)) is not None and not 0 < ends[0] <= ends[1]:
+            raise ValueError(f"{name} are the shortest and the longest, above 0, got {ends[0]:g} and {ends[1]:g}")
     positive: dict[str, float] = {"devices": config.devices}
     positive |= {name: getattr(recipe, name) for name in ("hidden_size", "num_layers", "batch_size", "learning_rate")}
     positive |= {"steps": recipe.steps} if recipe.steps is not None else {"epochs": recipe.epochs}  # pyright: ignore
