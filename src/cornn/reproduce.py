@@ -84,8 +84,8 @@ def _weights() -> list[Planned]:
 
 
 def _memory() -> list[Planned]:
-    """Beyond the paper: our recipe for long memory, and what its start and constants, and those of neurons that ring, do
-    to the paper's tasks."""
+    """Beyond the paper: our recipe for long memory, and what its start and constants do to the paper's tasks; and what
+    neurons that ring do to them."""
     lengths = [Planned(usual(Adding(length)), 5) for length in (500, 2000, 5000, 20_000)]
     tasks = (HAR2(), SequentialMNIST(), PermutedMNIST())
     elsewhere = [Planned(usual(task, recipe), 1) for recipe in ("memory", "ringing") for task in tasks]
