@@ -49,7 +49,8 @@ def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_
     small = replace(RECIPES["psmnist"]["paper-128"], hidden_size=4, batch_size=16, epochs=1, schedule="cosine")
     monkeypatch.setitem(RECIPES["psmnist"], "better-small", replace(small, drop_after=0))
     found = [one for one in reproduce.plan(["better"]) if one.config.recipe == "better-small"]
-    assert [(one.config.task, one.seeds) for one in found] == [(PermutedMNIST(), 5), (PermutedMNIST("own"), 5)]
+    orders = PermutedMNIST(shift=1), PermutedMNIST("own", shift=1)
+    assert [(one.config.task, one.seeds) for one in found] == [(order, 5) for order in orders]
     # Two seeds of it on a few images are one figure of the table.
     tiny.write_mnist(tmp_path / "data", monkeypatch)
     results, runs = tmp_path / "results", tmp_path / "runs"
@@ -57,7 +58,7 @@ def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_
     config = replace(found[1].config, task=own[1], device="cpu", data=str(tmp_path / "data"))
     written = reproduce.complete(Planned(config, 2), results, runs, silent)
     assert [path.name for path in written] == [
-        f"better-small-permutation-own-validation-8-cornn4-seed{seed}.json" for seed in (0, 1)
+        f"better-small-permutation-own-validation-8-shift-1-cornn4-seed{seed}.json" for seed in (0, 1)
     ]
     tests = [json.loads(path.read_text())["result"]["test"] for path in written]
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
