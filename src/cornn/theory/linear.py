@@ -151,11 +151,11 @@ def ringing_stiffness(period: Value, dt: float, epsilon: float, *, damping: str 
 
 def responses(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
     """What is left in y of a unit force, 0 to `steps` - 1 steps after its own, uncoupled: (..., steps)."""
-    dt, gamma, epsilon = torch.broadcast_tensors(*_double(dt, gamma, epsilon))
+    dt, gamma, epsilon = _double(dt, gamma, epsilon)
     push = dt * (1 if damping == "explicit" else _kept(dt, epsilon, damping))
     # States after 0 to n - 1 steps are the columns; n more steps of all of them are one product.
     power = step_matrix(dt, gamma, epsilon, damping=damping)
-    states = torch.stack((dt * push, push), -1).unsqueeze(-1)
+    states = torch.stack(torch.broadcast_tensors(dt * push, push), -1).unsqueeze(-1).expand(*power.shape[:-1], 1)
     while states.shape[-1] < steps:
         states, power = torch.cat((states, power @ states), -1), power @ power
     return states[..., 0, :steps]

@@ -39,11 +39,13 @@ def _gamma(task: Task, recipe: Recipe) -> float | Tensor:
     dt, epsilon, damping = recipe.dt, recipe.epsilon, recipe.damping
     if recipe.half_lives is not None:
         least = theory.shortest_half_life(dt, epsilon, damping=damping)
-        ends = (max(share * task.length, least) for share in recipe.half_lives)
-        return theory.stiffness(theory.log_spaced(*ends, recipe.hidden_size), dt, epsilon, damping=damping)
+        first, last = (max(share * task.length, least) for share in recipe.half_lives)
+        half_lives = theory.log_spaced(first, last, recipe.hidden_size)
+        return theory.stiffness(half_lives, dt, epsilon, damping=damping)
     if recipe.periods is not None:
-        ends = (share * task.length for share in recipe.periods)
-        return theory.ringing_stiffness(theory.log_spaced(*ends, recipe.hidden_size), dt, epsilon, damping=damping)
+        first, last = (share * task.length for share in recipe.periods)
+        periods = theory.log_spaced(first, last, recipe.hidden_size)
+        return theory.ringing_stiffness(periods, dt, epsilon, damping=damping)
     assert recipe.gamma is not None
     return recipe.gamma
 
