@@ -5,7 +5,6 @@ import torch
 
 from cornn import engine
 from cornn.engine import cuda
-from cornn.engine.operator import BACKENDS
 from cornn.engine.problem import Problem
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -17,9 +16,7 @@ UPDATE = "cornn/explicit/tanh"
 
 
 @pytest.fixture(autouse=True)
-def backend(monkeypatch):
-    if "cuda" not in BACKENDS:
-        monkeypatch.setitem(BACKENDS, "cuda", cuda)
+def exact_products(monkeypatch):
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
 
 
