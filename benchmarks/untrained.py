@@ -18,6 +18,7 @@ from cornn.layers import CoRNN
 from cornn.paper import RECIPES
 from cornn.runs import commit, machine, write_json
 from cornn.tasks import PermutedMNIST, Task
+from cornn.tasks.task import Part
 from cornn.training import usual
 
 NAMES = ("paper-128", "memory", "ringing")
@@ -27,14 +28,15 @@ RIDGES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 AT_ONCE = 500
 
 
-def states(layer: CoRNN, images: Tensor) -> Tensor:
-    """y after the last pixel, (images, hidden)."""
-    parts = []
+def states(layer: CoRNN, part: Part, count: int) -> Tensor:
+    """y after the last pixel of the first `count` images of a part, (images, hidden)."""
+    found = []
     with torch.no_grad():
-        for part in images.split(AT_ONCE):
-            y, _ = layer.last_state((part.float() / 255).t().unsqueeze(-1).contiguous())
-            parts.append(y[-1])
-    return torch.cat(parts).double()
+        for first in range(0, count, AT_ONCE):
+            rows = {name: values[first : min(first + AT_ONCE, count)] for name, values in part.rows.items()}
+            y, _ = layer.last_state(part.make(rows, part.shared, torch.Generator()).input)
+            found.append(y[-1])
+    return torch.cat(found).double()
 
 
 def right(features: Tensor, targets: Tensor, weights: Tensor) -> float:
@@ -44,8 +46,8 @@ def right(features: Tensor, targets: Tensor, weights: Tensor) -> float:
 def readout(layer: CoRNN, task: Task) -> float:
     """The accuracy of the best linear readout on the validation part, in percent."""
     many = FITTED + CHOSEN
-    images, targets = task.training.rows["image"][:many], task.training.rows["target"][:many]
-    features = states(layer, images)
+    targets = task.training.rows["target"][:many]
+    features = states(layer, task.training, many)
     centre, scale = features[:FITTED].mean(0), features[:FITTED].std(0) + 1e-12
 
     def scaled(features: Tensor) -> Tensor:
@@ -57,8 +59,8 @@ def readout(layer: CoRNN, task: Task) -> float:
     unit = torch.eye(len(products), dtype=torch.float64)
     solutions = [torch.linalg.solve(products + ridge * unit, answers) for ridge in RIDGES]
     best = max(solutions, key=lambda weights: right(features[FITTED:], targets[FITTED:], weights))
-    held = task.validation.rows
-    return right(scaled(states(layer, held["image"])), held["target"], best)
+    held = task.validation
+    return right(scaled(states(layer, held, held.size)), held.rows["target"], best)
 
 
 def main() -> None:
