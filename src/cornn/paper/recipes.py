@@ -181,6 +181,7 @@ RECIPES = {
         "paper-128": PSMNIST_128,
         "memory": _with_memory(PSMNIST_128),
         "ringing": PSMNIST_RINGING,
+        "better": replace(PSMNIST_RINGING, hidden_size=256, learning_rate=4e-3, epochs=30),
         "better-128": replace(PSMNIST_RINGING, learning_rate=4e-3, epochs=60),
     },
     "noisy-cifar10": {
@@ -244,6 +245,7 @@ SOURCES = {
         "paper-128": "128 neurons, tab:hyperparameters_rounded of the paper",
         "memory": _MEMORY,
         "ringing": _RINGING,
+        "better": "ours: 256 neurons that ring, each at its own pace (docs/better.md)",
         "better-128": "ours: 128 neurons that ring, each at its own pace (docs/better.md)",
     },
     "noisy-cifar10": {"paper": "tab:hyperparameters_rounded of the paper, weights started as in its code"},
