@@ -13,7 +13,7 @@ from cornn.report.tables import Reached
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 WINDOWS = {"validation": "random", "test": "windows"}
-AUGMENTED = ("shift", "mirror", "jitter", "drop_words")
+AUGMENTED = ("shift", "warp", "mirror", "jitter", "drop_words")
 """Options of tasks that change training sequences alone: a recipe of ours may have them."""
 
 

@@ -5,7 +5,7 @@ import torch
 
 from cornn.seeds import generator
 from cornn.tasks import HAR2, IMDB, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.tasks.augment import jittered, mirrored, shifted
+from cornn.tasks.augment import jittered, mirrored, shifted, warped
 from cornn.tasks.imdb import PADDING, UNKNOWN
 from cornn.tasks.mnist import permutation
 
@@ -13,6 +13,9 @@ CHANGED = {
     "smnist": (SequentialMNIST(validation=5), {"shift": 2}),
     "psmnist": (PermutedMNIST(validation=5), {"shift": 2}),
     "noisy-cifar10 moved": (NoisyCIFAR10(validation=5), {"shift": 3}),
+    "smnist warped": (SequentialMNIST(validation=5), {"warp": 0.1}),
+    "psmnist moved and warped": (PermutedMNIST(validation=5), {"shift": 1, "warp": 0.1}),
+    "noisy-cifar10 warped": (NoisyCIFAR10(validation=5), {"warp": 0.1}),
     "noisy-cifar10 mirrored": (NoisyCIFAR10("fresh-normal", validation=5), {"mirror": True}),
     "har2": (HAR2(), {"jitter": 0.1}),
     "imdb": (IMDB(validation=5), {"drop_words": 0.3}),
@@ -40,6 +43,22 @@ def test_every_shift_is_drawn_and_is_a_shift():
     possible = [moved_by_hand(image, down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
     seen = [next(number for number, one in enumerate(possible) if torch.equal(one, got)) for got in images]
     assert set(seen) == set(range(9))
+
+
+def test_a_warp_is_a_linear_map_about_the_middle():
+    """A slope stays a slope, another one: a map of the plane is known by what it does to two of them."""
+    most, middle = 0.2, slice(6, 14)
+    axis = torch.arange(20.0) - 9.5
+    down, right = axis[:, None].expand(20, 20), axis.expand(20, 20)
+    slopes = torch.stack((down, right), 1).expand(300, -1, -1, -1) + 100  # (batch, rows, channels, columns)
+    found = warped(slopes, most, generator(0, "x"))[:, middle, :, middle] - 100
+    places = torch.stack((down, right), -1)[middle, middle].reshape(-1, 2)
+    values = found.transpose(2, 3).reshape(300, -1, 2)
+    matrix = torch.linalg.lstsq(places.expand(300, -1, -1), values).solution
+    torch.testing.assert_close(places @ matrix, values, rtol=0, atol=1e-3)
+    away = (matrix - torch.eye(2)).abs()
+    assert away.max() <= most + 1e-5
+    assert (away.amax(0) > 0.95 * most).all()
 
 
 def test_mirrored_every_other_time():
@@ -98,7 +117,14 @@ def test_dropped_words_are_a_share_and_no_padding(everything):
 
 
 @pytest.mark.parametrize(
-    "options", [SequentialMNIST(shift=-1), NoisyCIFAR10(shift=-1), HAR2(jitter=-0.1), IMDB(drop_words=1.0)]
+    "options",
+    [
+        SequentialMNIST(shift=-1),
+        NoisyCIFAR10(shift=-1),
+        PermutedMNIST(warp=-0.1),
+        HAR2(jitter=-0.1),
+        IMDB(drop_words=1.0),
+    ],
 )
 def test_impossible_amounts(everything, options):
     with pytest.raises(ValueError, match="must"):

@@ -2,15 +2,34 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import affine_grid, grid_sample, pad
 
-__all__ = ["check_not_negative", "jittered", "mirrored", "shifted"]
+__all__ = ["changed", "changes_in_words", "check_not_negative", "jittered", "mirrored", "shifted", "warped"]
 
 
 def check_not_negative(**options: float) -> None:
     for name, value in options.items():
         if value < 0:
             raise ValueError(f"{name} must not be below 0, got {value}")
+
+
+def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False) -> tuple[str, ...]:
+    """What `changed` does with these options, as a note; none, where it does nothing."""
+    words = [f"turned, stretched and slanted by up to {100 * warp:g} %"] if warp else []
+    words += [f"moved by up to {shift} pixels"] if shift else []
+    words += ["mirrored every other time"] if mirror else []
+    return (f"training images are {' and '.join(words)}",) if words else ()
+
+
+def changed(images: Tensor, random: torch.Generator, shift: int = 0, warp: float = 0.0, mirror: bool = False) -> Tensor:
+    """Images (batch, rows, channels, columns), each warped, moved and mirrored by chance, as far as asked for."""
+    if warp:
+        images = warped(images, warp, random)
+    if shift:
+        images = shifted(images, shift, random)
+    if mirror:
+        images = mirrored(images, random)
+    return images
 
 
 def shifted(images: Tensor, most: int, random: torch.Generator) -> Tensor:
@@ -24,6 +43,19 @@ def shifted(images: Tensor, most: int, random: torch.Generator) -> Tensor:
     row = down + torch.arange(rows, device=images.device)
     column = right + torch.arange(columns, device=images.device)
     return frame.take_along_dim(row[:, :, None, None], 1).take_along_dim(column[:, None, None, :], 3)
+
+
+def warped(images: Tensor, most: float, random: torch.Generator) -> Tensor:
+    """Images (batch, rows, channels, columns), each turned, stretched and slanted about its middle, as floats.
+
+    most: of each entry of the matrix of that map, by how much it may differ from the identity's; a pixel at the edge
+    is moved by up to that share of half the image in each direction. What comes in from outside is 0.
+    """
+    matrix = 2 * torch.rand(len(images), 2, 2, generator=random, device=images.device) - 1
+    matrix = matrix * most + torch.eye(2, device=images.device)
+    pictures = images.transpose(1, 2).float()  # (batch, channels, rows, columns)
+    grid = affine_grid(pad(matrix, (0, 1)), list(pictures.shape), align_corners=False)
+    return grid_sample(pictures, grid, align_corners=False).transpose(1, 2)
 
 
 def mirrored(images: Tensor, random: torch.Generator) -> Tensor:

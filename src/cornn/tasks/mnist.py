@@ -1,7 +1,7 @@
 """MNIST one pixel at a time, in reading order or in a fixed random order.
 
 As the authors ran it: pixels divided by 255, nothing else; 3,000 of the 60,000 training images, drawn at random, are
-the validation part. Moving the training images about is ours, and off by default.
+the validation part. Training images that are moved or warped are ours, and off by default.
 """
 
 import functools
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cornn.data import folder, mnist
 from cornn.seeds import generator
-from cornn.tasks.augment import check_not_negative, shifted
+from cornn.tasks.augment import changed, changes_in_words, check_not_negative
 from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
 from cornn.tasks.task import Batch, Part, Task
 
@@ -35,9 +35,11 @@ class SequentialMNIST:
     shift: int = 0
     """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
     0 shows them as they are."""
+    warp: float = 0.0
+    """How far a training image is turned, stretched and slanted at the most, as a share of it, anew every time."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        return _load("smnist", None, self.validation, self.shift, seed, folder(data), ())
+        return _load("smnist", None, self, seed, folder(data), ())
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,15 @@ class PermutedMNIST:
     shift: int = 0
     """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
     0 shows them as they are."""
+    warp: float = 0.0
+    """How far a training image is turned, stretched and slanted at the most, as a share of it, anew every time."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         drawn = seed if self.permutation == "own" else self.permutation
         whose = "the authors' permutation" if drawn == 12008 else "a permutation of its own"
         note = f"{whose}, torch.randperm({PIXELS}) from seed {drawn}"
         order = permutation(drawn)
-        return _load("psmnist", order, self.validation, self.shift, seed, folder(data), (note,))
+        return _load("psmnist", order, self, seed, folder(data), (note,))
 
 
 def permutation(seed: int) -> Tensor:
@@ -66,22 +70,28 @@ def permutation(seed: int) -> Tensor:
 
 
 def _load(
-    name: str, order: Tensor | None, held: int, shift: int, seed: int, where: Path, notes: tuple[str, ...]
+    name: str,
+    order: Tensor | None,
+    options: SequentialMNIST | PermutedMNIST,
+    seed: int,
+    where: Path,
+    notes: tuple[str, ...],
 ) -> Task:
-    check_not_negative(shift=shift)
+    check_not_negative(shift=options.shift, warp=options.warp)
     images, labels = _tensors(*mnist.read(where, "train"))
-    training, validation = hold_out(len(images), held, generator(seed, name, "validation"))
+    training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]
 
     def as_they_are(images: Tensor, labels: Tensor) -> Part:
         return Part(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
 
-    if shift:
-        # Permuted after it was moved, so the images stay as they are and the order goes along.
+    if changes := changes_in_words(shift=options.shift, warp=options.warp):
+        # Permuted after it was changed, so the images stay as they are and the order goes along.
         places = torch.arange(PIXELS) if order is None else order
         rows = {"image": pixels, "target": labels[training]}
-        part = Part(len(pixels), functools.partial(_make_shifted, shift), rows, {"order": places}, draws=True)
-        notes = (*notes, f"training images are moved by up to {shift} pixels")
+        make = functools.partial(_make_changed, options)
+        part = Part(len(pixels), make, rows, {"order": places}, draws=True)
+        notes = (*notes, *changes)
     else:
         part = as_they_are(pixels, labels[training])
     return Task(
@@ -118,6 +128,11 @@ def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.G
     return _batch(rows["image"], rows["target"])
 
 
-def _make_shifted(most: int, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    moved = shifted(rows["image"].view(-1, SIDE, 1, SIDE), most, random).flatten(1)
-    return _batch(moved[:, shared["order"]], rows["target"])
+def _make_changed(
+    options: SequentialMNIST | PermutedMNIST,
+    rows: dict[str, Tensor],
+    shared: Mapping[str, Tensor],
+    random: torch.Generator,
+) -> Batch:
+    image = changed(rows["image"].view(-1, SIDE, 1, SIDE), random, shift=options.shift, warp=options.warp)
+    return _batch(image.flatten(1)[:, shared["order"]], rows["target"])

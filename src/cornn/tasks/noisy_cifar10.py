@@ -3,15 +3,16 @@
 As the authors ran it: pixels divided by 255; a step is one row of the image, its red, green and blue values one after
 the other; 3,000 of the 50,000 training images are the validation part. Of the noise the paper says that it is uniform;
 its code draws one block of standard normal numbers and puts it behind every image; where the task comes from (Chang et
-al. 2019) each image has fresh standard normal noise. Mirrored and moved training images are ours, and off by default.
+al. 2019) each image has fresh standard normal noise. Training images that are mirrored, moved or warped are ours, and
+off by default.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from cornn.data import cifar10, folder
 from cornn.seeds import generator
-from cornn.tasks.augment import check_not_negative, mirrored, shifted
+from cornn.tasks.augment import changed, changes_in_words, check_not_negative
 from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
 from cornn.tasks.task import Batch, Part, Task
 
@@ -49,9 +50,13 @@ class NoisyCIFAR10:
     shift: int = 0
     """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
     0 shows them as they are."""
+    warp: float = 0.0
+    """How far a training image is turned, stretched and slanted at the most, as a share of it, anew every time."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        check_not_negative(shift=self.shift)
+        check_not_negative(shift=self.shift, warp=self.warp)
+        changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror}
+        words = changes_in_words(**changes)
         where = folder(data)
         images, labels = _tensors(*cifar10.read(where, "train"))
         training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))
@@ -65,9 +70,10 @@ class NoisyCIFAR10:
             if self.noise == "fixed-normal":
                 shared["noise"] = block
             if name == "training":
-                changed = self.mirror or self.shift > 0
-                make = functools.partial(_changed, self) if changed else MAKERS[self.noise]
-                return Part(len(images), make, rows, shared, draws=changed or self.noise != "fixed-normal")
+                make = MAKERS[self.noise]
+                if words:
+                    make = functools.partial(_changed, changes, make)
+                return Part(len(images), make, rows, shared, draws=bool(words) or self.noise != "fixed-normal")
             if self.noise == "fixed-normal":
                 return Part(len(images), _fixed, rows, shared)
             # A number for each image that its noise is computed from: to keep all of it would take gigabytes.
@@ -92,13 +98,8 @@ class NoisyCIFAR10:
             better="higher",
             trivial=most_frequent(labels[training]),
             trivial_words="of always answering the same class",
-            notes=(f"noise: {WORDS[self.noise]}", *self._changes()),
+            notes=(f"noise: {WORDS[self.noise]}", *words),
         )
-
-    def _changes(self) -> tuple[str, ...]:
-        words = ["mirrored every other time"] if self.mirror else []
-        words += [f"moved by up to {self.shift} pixels"] if self.shift else []
-        return (f"training images are {' and '.join(words)}",) if words else ()
 
 
 def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -129,14 +130,14 @@ MAKERS = {"fixed-normal": _fixed, "fresh-normal": _fresh_normal, "fresh-uniform"
 
 
 def _changed(
-    options: NoisyCIFAR10, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+    changes: Mapping[str, Any],
+    make: Callable[..., Batch],
+    rows: dict[str, Tensor],
+    shared: Mapping[str, Tensor],
+    random: torch.Generator,
 ) -> Batch:
     image = rows["image"].unflatten(-1, (3, -1))  # (batch, rows, channels, columns)
-    if options.shift:
-        image = shifted(image, options.shift, random)
-    if options.mirror:
-        image = mirrored(image, random)
-    return MAKERS[options.noise]({**rows, "image": image.flatten(2)}, shared, random)
+    return make({**rows, "image": changed(image, random, **changes).flatten(2)}, shared, random)
 
 
 def _own_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
