@@ -96,6 +96,7 @@ def _memory() -> list[Planned]:
 # for each seed, so that the figure is not that of one permutation. IMDB's recipe was found with the usual validation;
 # then most of those reviews are trained on too.
 _BETTER = {
+    "smnist": (SequentialMNIST(shift=1, warp=0.15),),
     "psmnist": (PermutedMNIST(shift=1), PermutedMNIST("own", shift=1)),
     "har2": (HAR2("random", "windows"),),
     "imdb": (IMDB("end", lower=True, validation=500, drop_words=0.4),),
