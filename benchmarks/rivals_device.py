@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cornn import CoRNN, baselines, engine
 from cornn.baselines.shared import Cell
-from cornn.engine import cuda
+from cornn.engine import cuda, lem
 from cornn.engine.problem import After, Given, Problem
 from cornn.runs import commit, machine
 from cornn.seeds import generator
@@ -194,21 +194,50 @@ def cornn() -> Model:
     return Model("cornn/explicit/tanh", V, b, torch.cat((W, W_z), -1), constants, NAMES[:3])
 
 
+def of_lem() -> tuple[Callable, Callable, Callable]:
+    """LEM's kernels, one pass each, and both passes of its layer: it has kernels of its own."""
+    layer = baselines.LEM(1, HIDDEN, device="cuda", backend="cuda")
+    weights = [x.detach() for x in (layer.cell().weight_hh, layer.cell().weight_zy)]
+    dt, state = torch.ones(1, device="cuda"), torch.zeros(2, BATCH, HIDDEN, device="cuda")
+    drive = torch.randn(STEPS, BATCH, lem.GATES * HIDDEN, device="cuda")
+    input, gradient = torch.randn(STEPS, BATCH, 1, device="cuda"), torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
+
+    def forward():
+        return lem.forward(drive, state, *weights, dt, every=True, keep=True)
+
+    *after, _ = forward()
+
+    def backward():
+        return lem.backward(gradient, None, state, *weights, dt, *after)  # pyright: ignore
+
+    def both():
+        return torch.autograd.grad(layer(input)[0], list(layer.parameters()), gradient)
+
+    return forward, backward, both
+
+
+def passes(name: str) -> tuple[Callable, Callable, Callable]:
+    """The kernels of a forward and of a backward pass, and both passes with the gradients of the weights."""
+    if name == "lem":
+        return of_lem()
+    what = cornn() if name == "cornn" else given(name, 1, HIDDEN)
+    return *kernels(what), whole(what)
+
+
 def measure(repeats: int) -> list[dict]:
     rows: list[dict] = []
-    for name in ("cornn", *LAYERS):
+    for name in ("cornn", *LAYERS, "lem"):
         row: dict = {"model": name, "steps": STEPS, "batch": BATCH, "hidden": HIDDEN, "inputs": 1}
         try:
-            what = cornn() if name == "cornn" else given(name, 1, HIDDEN)
-            forward, backward = kernels(what)
-            row["forward_us"] = cuda_device.median(cuda_device.graphed(forward), repeats) * 1e3 / STEPS
-            row["backward_us"] = cuda_device.median(cuda_device.graphed(backward), repeats) * 1e3 / STEPS
-            row["both_ms"] = cuda_device.median(cuda_device.graphed(whole(what)), repeats)
+            forward, backward, both = (cuda_device.graphed(one) for one in passes(name))
+            row["forward_us"] = cuda_device.median(forward, repeats) * 1e3 / STEPS
+            row["backward_us"] = cuda_device.median(backward, repeats) * 1e3 / STEPS
+            row["both_ms"] = cuda_device.median(both, repeats)
         except Exception as error:
             row["failed"] = f"{type(error).__name__}: {error}"
             print("".join(traceback.format_exception(error)[-2:]), flush=True)
         rows.append(row | {"apart_ms": None})
-    for row in rows[1:]:
+    for row in rows[1:-1]:
         try:
             row["apart_ms"] = cuda_device.median(cuda_device.graphed(apart(row["model"])), repeats)
         except Exception as error:

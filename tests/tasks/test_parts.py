@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from cornn.seeds import generator
 from cornn.tasks import HAR2, IMDB, TASKS, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.tasks.parts import hold_out, most_frequent
+from cornn.tasks.parts import hold_out, hold_out_runs, most_frequent
 
 OPTIONS = {
     "smnist": SequentialMNIST(validation=5),
@@ -19,6 +19,7 @@ OPTIONS = {
     "har2": HAR2(),
     "har2, jitter": HAR2(jitter=0.1),
     "imdb": IMDB(validation=5),
+    "imdb, of other films": IMDB(validation=5, apart=True),
     "lorenz96": Lorenz96(force=0.9),
 }
 
@@ -66,7 +67,7 @@ def test_a_batch_is_made_without_the_host_unless_its_length_is_not_known(everyth
         rows = {key: mode.from_tensor(tensor[:3]) for key, tensor in part.rows.items()}
         shared = {key: mode.from_tensor(tensor) for key, tensor in part.shared.items()}
         with mode:
-            if name == "imdb":
+            if name.startswith("imdb"):
                 with pytest.raises(DataDependentOutputException):
                     part.make(rows, shared, generator(0, "x"))
             else:
@@ -78,6 +79,17 @@ def test_hold_out_parts_all_sequences():
     assert len(validation) == 6
     assert torch.equal(torch.cat((training, validation)).sort().values, torch.arange(20))
     assert torch.equal(validation, validation.sort().values)
+
+
+def test_hold_out_runs_holds_out_neighbours():
+    training, validation = hold_out_runs(23, 9, 4, generator(0, "x"))
+    assert sorted([*training.tolist(), *validation.tolist()]) == list(range(23))
+    assert len(validation) == 9
+    runs = [set(range(first, min(first + 4, 23))) for first in range(0, 23, 4)]
+    parted = [run for run in runs if run & set(validation.tolist()) and run & set(training.tolist())]
+    assert len(parted) <= 1
+    with pytest.raises(ValueError, match="validation must be above 0 and below the 23 sequences"):
+        hold_out_runs(23, 23, 4, generator(0, "x"))
 
 
 def test_most_frequent():

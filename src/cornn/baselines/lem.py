@@ -10,8 +10,10 @@ Source: Rusch, Mishra, Erichson and Mahoney, Long expressive memory for sequence
 import torch
 from torch import Tensor, nn
 
+from cornn import engine
 from cornn.baselines.shared import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
+from cornn.engine import lem
 from cornn.seeds import uniform_
 
 __all__ = ["LEM", "LEMCell"]
@@ -68,6 +70,30 @@ class LEMCell(StepwiseCell):
             return y, z
 
         return step
+
+    def sequence(
+        self,
+        input: Tensor,
+        state: Tensor,
+        *,
+        timespans: Tensor | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
+    ) -> tuple[Tensor, Tensor]:
+        """All steps at once, by a kernel where there is one for them: `cuda`, which `auto` prefers."""
+        if backend in ("auto", "cuda") and precision == "exact":
+            reason = lem.unusable(input, state, (self.weight_hh, self.weight_zy))
+            if timespans is not None or lengths is not None:
+                reason = "its kernel takes neither timespans nor lengths"
+            if reason is None:
+                with engine.no_autocast(input.device.type):
+                    return lem.run(self.drive(input), state, self.weight_hh, self.weight_zy, self.dt, every)
+            if backend == "cuda":
+                raise RuntimeError(f"backend 'cuda' cannot serve LEM here: {reason}; use auto or portable")
+        given = {"timespans": timespans, "lengths": lengths, "every": every}
+        return super().sequence(input, state, **given, backend=backend, precision=precision)
 
 
 class LEM(Layer):

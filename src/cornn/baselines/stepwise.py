@@ -1,6 +1,7 @@
 """Recurrences that are walked step by step in PyTorch's own operations and differentiated by autograd.
 
-For the rivals that need more than one product a step, which no kernel of the engine serves.
+For the rivals that need more than one product a step, which the engine's recurrences do not have. LEM has kernels of
+its own on GPUs.
 """
 
 from collections.abc import Callable

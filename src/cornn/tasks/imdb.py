@@ -18,13 +18,16 @@ from torch import Tensor
 
 from cornn.data import folder, glove, imdb
 from cornn.seeds import generator
-from cornn.tasks.parts import hold_out, logistic, right_side
+from cornn.tasks.parts import hold_out, hold_out_runs, logistic, right_side
 from cornn.tasks.task import Batch, Make, Part, Task
 
 __all__ = ["IMDB", "PADDING", "UNKNOWN"]
 
 UNKNOWN, PADDING, FIRST = 0, 1, 2
 """Numbers of the words that are none, and of the most frequent word."""
+
+RUN = 250
+"""Reviews of a run of neighbours: several films, of which there are at most thirty reviews each."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,9 @@ class IMDB:
     """Most frequent words of the training part that have a vector of their own."""
     validation: int = 7500
     """Training reviews held out for validation; the seed draws them."""
+    apart: bool = False
+    """Whether reviews are held out in runs of neighbours. The publisher numbered them film by film, so that validation
+    is of other films than training, as the test is; with single reviews held out it comes out too good."""
     drop_words: float = 0.0
     """Share of the words of a training review that are shown as unknown, others at every presentation."""
 
@@ -53,7 +59,11 @@ class IMDB:
         imdb.find(where)
         glove.find(where)
         reviews = imdb.read(where, "train")
-        training, validation = hold_out(len(reviews.lengths), self.validation, generator(seed, "imdb", "validation"))
+        size, random = len(reviews.lengths), generator(seed, "imdb", "validation")
+        if self.apart:
+            training, validation = hold_out_runs(size, self.validation, RUN, random)
+        else:
+            training, validation = hold_out(size, self.validation, random)
         vocabulary, counts = self._vocabulary(reviews, training.numpy())
         vectors, known = _vectors(vocabulary, where, generator(seed, "imdb", "vectors"))
         whole = self._part(reviews, vocabulary)
@@ -79,6 +89,7 @@ class IMDB:
                 f"{known:,} of the vocabulary's {len(vocabulary):,} words have a GloVe vector, "
                 f"{'in lower case' if self.lower else 'case kept'}",
                 "the state is read " + ("at each review's end" if self.read_at == "end" else "after the padding"),
+                *(("validation is of other films than training",) if self.apart else ()),
                 *((f"{self.drop_words:.0%} of the words of training reviews are unknown",) if self.drop_words else ()),
             ),
         )

@@ -1,0 +1,160 @@
+"""LEM's kernels, run on a CPU by an emulation of a block of threads, against autograd in float64.
+
+What it can find is what test_tensor_emulated.py can: wrong neurons or sequences, wrong steps, reads of what is not
+there yet, reads and writes past an end.
+"""
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from held_against import assert_near
+from test_block_emulated import INSTRUCTIONS
+from test_tensor_emulated import COMPILER, guarded, pytestmark, untouched  # noqa: F401
+
+from cornn.baselines.lem import LEMCell
+from cornn.engine import lem, nvrtc
+
+HERE = Path(__file__).parent
+ROOM = {r"extern __shared__ float4 dynamic\[\];": "float4* const dynamic = (float4*)::dynamic;"}
+SOURCE = """
+#include "emulated_block.h"
+#include "{kernel}.cu"
+extern "C" void run(int blocks, int threads, const long long* given) {{
+    run_blocks(blocks, threads, [&] {{ {kernel}({arguments}); }});
+}}
+"""
+TENSORS = {"lem_forward": ["const float*"] * 5 + ["float*"] * 4, "lem_backward": ["const float*"] * 9 + ["float*"] * 2}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("kernel", TENSORS)
+@pytest.mark.parametrize("size", lem.SIZES)
+def test_the_kernels_keep_to_their_registers(kernel, size, arch, tmp_path, monkeypatch):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
+    from test_cuda_compile import FRAME, resources
+
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path))
+    # Four registers at the most have no room in the tightest case, and wait on the stack.
+    assert resources(nvrtc.compiled(f"{kernel}.cu", lem.macros(size), arch))[FRAME] <= 16
+
+
+def built(folder: Path, kernel: str, size: int) -> ctypes.CDLL:
+    folder.mkdir(exist_ok=True)
+    for name in ("activation.cuh", "lem.cuh", f"{kernel}.cu"):
+        text = (nvrtc.KERNELS / name).read_text(encoding="utf8")
+        for pattern, replacement in (INSTRUCTIONS | ROOM).items():
+            text = re.sub(pattern, replacement, text)
+        (folder / name).write_text(text, encoding="utf8")
+    kinds = TENSORS[kernel] + ["long long"] * 3
+    arguments = ", ".join(f"({kind})given[{i}]" for i, kind in enumerate(kinds))
+    source, library = folder / f"{kernel}.cpp", folder / f"{kernel}.so"
+    source.write_text(SOURCE.format(kernel=kernel, arguments=arguments), encoding="utf8")
+    options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fno-gnu-unique", f"-I{HERE}"]
+    options += [f"-D{name}={value}" for name, value in lem.macros(size).items()]
+    subprocess.run([str(COMPILER), *options, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture
+def emulated(tmp_path, monkeypatch):
+    """The module's launches, each tensor amid NaN that nobody may touch."""
+
+    def launch(what, arguments):
+        kernel, _, batch, hidden = what
+        size = lem.padded(hidden)
+        assert lem.shared_bytes(size) <= 1 << 17  # what the emulation has
+        library = built(tmp_path / f"{kernel}{size}", kernel, size)
+        copies = [guarded(x) if isinstance(x, torch.Tensor) else x for x in arguments]
+        values = [x.data_ptr() if isinstance(x, torch.Tensor) else int(x or 0) for x in copies]
+        library.run(batch, lem.GATES * size, (ctypes.c_longlong * len(values))(*values))
+        for given, copy in zip(arguments, copies, strict=True):
+            if isinstance(given, torch.Tensor):
+                assert untouched(copy)
+                given.copy_(copy)
+
+    monkeypatch.setattr(lem, "_prepared", lambda *what: what)
+    monkeypatch.setattr(lem, "launch", launch)
+
+
+def drawn(steps, batch, hidden):
+    random = torch.Generator().manual_seed(steps + hidden)
+    cell = LEMCell(3, hidden, dt=0.7, dtype=torch.float64)
+    cell.reset_parameters(random)
+    draw = [
+        torch.randn(*shape, generator=random, dtype=torch.float64) for shape in ((steps, batch, 3), (2, batch, hidden))
+    ]
+    return cell, *draw, random
+
+
+def by_kernel(cell, input, state, every):
+    return lem.run(cell.drive(input), state, cell.weight_hh, cell.weight_zy, cell.dt, every)
+
+
+def by_steps(cell, input, state):
+    return cell.sequence(input, state, timespans=None, lengths=None, every=True, backend="portable")
+
+
+@pytest.mark.parametrize("asked", ["output and last", "output", "last"])
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(6, 3, 20), (1, 2, 33), (4, 2, 128)])
+def test_values_and_gradients(emulated, steps, batch, hidden, asked):
+    cell, input, state, random = drawn(steps, batch, hidden)
+    weights = [
+        torch.randn(x.shape, generator=random, dtype=torch.float64)
+        for x in (input[..., :1].expand(-1, -1, hidden), state)
+    ]
+
+    def gradients(results, given):
+        loss = sum(
+            (x * w.to(x.dtype)).sum()
+            for x, w, name in zip(results, weights, ("output", "last"), strict=True)
+            if name in asked
+        )
+        return torch.autograd.grad(loss, given)
+
+    variables = [state.requires_grad_(), *cell.parameters()]
+    wanted = by_steps(cell, input, state)
+    wanted_gradients = gradients(wanted, variables)
+    single = LEMCell(3, hidden, dt=0.7)
+    single.load_state_dict(cell.state_dict())
+    first = state.detach().float().requires_grad_()
+    found = by_kernel(single, input.float(), first, every=True)
+    for name, got, want in zip(("output", "last"), found, wanted, strict=True):
+        assert_near(got, want, name)
+    names = ["state", *(name for name, _ in cell.named_parameters())]
+    for name, got, want in zip(names, gradients(found, [first, *single.parameters()]), wanted_gradients, strict=True):
+        assert_near(got, want, name)
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_without_gradients_nothing_is_kept(emulated, every):
+    cell, input, state, _ = drawn(5, 2, 20)
+    wanted = by_steps(cell, input, state)
+    with torch.no_grad():
+        output, last = by_kernel(cell.float(), input.float(), state.float(), every)
+    assert_near(last, wanted[1].detach(), "last")
+    if every:
+        assert_near(output, wanted[0].detach(), "output")
+    else:
+        assert output.numel() == 0
+
+
+def test_no_steps_leave_the_state(emulated):
+    cell, input, state, _ = drawn(2, 2, 20)
+    output, last = by_kernel(cell.float(), input[:0].float(), state.float(), every=True)
+    assert output.shape == (0, 2, 20)
+    assert torch.equal(last, state.float())
+
+
+def test_what_it_cannot_serve_is_said():
+    cell = LEMCell(3, 4)
+    given = {"timespans": None, "lengths": None, "every": True, "backend": "cuda"}
+    with pytest.raises(
+        RuntimeError, match="cannot serve LEM here: its kernel is for NVIDIA GPUs; use auto or portable"
+    ):
+        cell.sequence(torch.zeros(2, 1, 3), torch.zeros(2, 1, 4), **given)
+    with pytest.raises(RuntimeError, match="neither timespans nor lengths"):
+        cell.sequence(torch.zeros(2, 1, 3), torch.zeros(2, 1, 4), **given | {"timespans": torch.ones(2, 1)})
