@@ -3,11 +3,13 @@
 import json
 import statistics
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from cornn.paper import RECIPES
 from cornn.report import records, tables
 from cornn.report.tables import Reached
 
@@ -88,20 +90,44 @@ def aims(results: Path = RESULTS) -> str:
     return "\n".join(lines)
 
 
-def search(task: str, shared: Mapping[str, Any]) -> str:
-    """Variants of a task's recipe by their validation; what has the value that most share is not named."""
-    variants: dict[tuple[int, str], list[float]] = {}
-    for record in records.read(RESULTS / "search", task):
-        config = record["config"]
-        changed = records.changed_settings(config) | records.changed_options(config)
-        own = {name: value for name, value in changed.items() if name not in shared or value != shared[name]}
-        words = tables.in_words(own)
-        key = config["settings"]["hidden_size"], words or "the paper's"
+class Search(NamedTuple):
+    """Runs that a recipe was chosen by, as a table of what each changed."""
+
+    task: str
+    base: str  # the recipe that they are held against
+    shared: Mapping[str, Any] = MappingProxyType({})  # settings and options that most have, which are not named
+    holding: bool = False  # of neurons that hold, or of the others
+
+
+def _changes(config: Mapping[str, Any], asked: Search) -> str:
+    base = json.loads(json.dumps(asdict(RECIPES[asked.task][asked.base])))
+    apart = ("hidden_size", "epochs", "steps", "keep")  # a column of their own, or no matter to validation
+    settings = {name: value for name, value in config["settings"].items() if name in base and name not in apart}
+    changed = {name: value for name, value in settings.items() if value != base[name]}
+    changed |= records.changed_options(config)  # pyright: ignore[reportArgumentType]
+    own = {name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]}
+    # What most have and this one has not.
+    own |= {name: (settings | config["task"])[name] for name in asked.shared if name not in changed}
+    if base["periods"] and not settings["periods"]:
+        own = {name: value for name, value in own.items() if name in config["task"]}
+        return f"the paper's constants and start, {tables.in_words(own)}".removesuffix(", ")
+    return tables.in_words(own) or "-"
+
+
+def search(asked: Search) -> str:
+    """Variants of a task's recipe by their validation."""
+    variants: dict[tuple[int, int, str], list[float]] = {}
+    for record in records.read(RESULTS / "search", asked.task):
+        config, settings = record["config"], record["config"]["settings"]
+        if asked.holding != (settings["half_lives"] is not None):
+            continue
+        key = settings["hidden_size"], settings["epochs"], _changes(config, asked)
         variants.setdefault(key, []).append(record["result"]["validation"])
-    lines = ["| neurons | changed | validation, mean | each seed |", "| ---: | --- | ---: | ---: |"]
-    for (units, words), found in sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1]))):
+    lines = ["| neurons | epochs | changed | validation, mean | each seed |", "| ---: | ---: | --- | ---: | ---: |"]
+    order = sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1])))
+    for (units, epochs, words), found in order:
         each = ", ".join(f"{value:.2f}" for value in sorted(found))
-        lines.append(f"| {units} | {words} | {statistics.fmean(found):.2f} | {each} |")
+        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(found):.2f} | {each} |")
     return "\n".join(lines)
 
 
@@ -129,12 +155,14 @@ def untrained() -> str:
     return "\n".join(lines)
 
 
+COSINE = {"schedule": "cosine", "clip": 1.0}
 TABLES = {
     "aims": aims,
-    "har2-search": partial(search, "har2", WINDOWS | {"epochs": 100}),
     "untrained": untrained,
-    "psmnist-search": partial(search, "psmnist", {"epochs": 60, "schedule": "cosine", "drop_after": 0, "gamma": None}),
-    "imdb-search": partial(
-        search, "imdb", {"read_at": "end", "lower": True, "epochs": 8, "schedule": "cosine", "clip": 1.0}
-    ),
+    "har2-search": partial(search, Search("har2", "paper", WINDOWS)),
+    "psmnist-parts": partial(search, Search("psmnist", "better-128", {"shift": 1})),
+    "psmnist-search": partial(search, Search("psmnist", "memory", holding=True)),
+    "smnist-search": partial(search, Search("smnist", "better")),
+    "cifar-search": partial(search, Search("noisy-cifar10", "ringing", {"learning_rate": 0.004, "mirror": True})),
+    "imdb-search": partial(search, Search("imdb", "paper", COSINE | {"read_at": "end", "lower": True})),
 }
