@@ -1,8 +1,10 @@
 import json
+from dataclasses import asdict, replace
 
 import pytest
 
 from cornn import training
+from cornn.paper import RECIPES
 from cornn.report import records
 from cornn.runs import create
 from cornn.tasks import Adding
@@ -27,3 +29,24 @@ def test_a_record_is_what_the_run_folder_says_without_weights(tmp_path):
 def test_a_run_that_has_not_finished_has_no_record(tmp_path):
     with pytest.raises(ValueError, match=r"has no result.json: its training has not finished"):
         records.record(create(tmp_path, {}))
+
+
+def test_a_long_name_is_cut_and_stays_its_own(tmp_path):
+    """A name of more than 255 bytes cannot be written, and the record would be lost."""
+    settings = asdict(replace(RECIPES["psmnist"]["paper"], half_lives=(0.123456789012, 9.87654321), trainable=("dt",)))
+    long = {name: value + 0.123456789012 if isinstance(value, float) else value for name, value in settings.items()}
+    configs = [
+        {
+            "task_name": "psmnist",
+            "task": {"shift": 1},
+            "settings": long | {"clip": clip},
+            "recipe": "paper",
+            "seed": 10**9,
+        }
+        for clip in (1.5, 2.5)
+    ]
+    names = [records.name({"config": config}) for config in configs]
+    assert names[0] != names[1]
+    assert all(len(name.encode()) <= 240 and name.endswith("-seed1000000000.json") for name in names)
+    path = records.write({"config": configs[0], "result": {}}, tmp_path)
+    assert records.read(tmp_path, "psmnist", path.name.rsplit("-seed", 1)[0]) != []

@@ -5,6 +5,7 @@ result   as in the run folder: the figures, the machine, the commit
 curve    the lines of metrics, column by column
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -17,6 +18,7 @@ from cornn.tasks import TASKS
 __all__ = ["changed_options", "changed_settings", "columns", "name", "read", "record", "write"]
 
 DIGITS = 6  # of what a curve holds
+LONGEST = 220  # bytes of a file's name, without the seed
 
 
 def record(run: Run) -> dict:
@@ -43,7 +45,14 @@ def name(content: dict) -> str:
     changed = changed_options(config) | changed_settings(config)
     words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.get("theory") else [])
     size = f"{config.get('model', 'cornn')}{config['settings']['hidden_size']}"
-    return "-".join([config["recipe"], *words, size, f"seed{config['seed']}"]) + ".json"
+    return f"{_short_enough('-'.join([config['recipe'], *words, size]))}-seed{config['seed']}.json"
+
+
+def _short_enough(words: str) -> str:
+    """The words, or the first of them and a digest of all: names of files have 255 bytes at the most."""
+    if len(words.encode()) <= LONGEST:
+        return words
+    return f"{words.encode()[: LONGEST - 17].decode(errors='ignore')}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
 
 
 def changed_options(config: dict) -> dict:
