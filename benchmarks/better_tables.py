@@ -96,20 +96,21 @@ class Search(NamedTuple):
     task: str
     base: str  # the recipe that they are held against
     shared: Mapping[str, Any] = MappingProxyType({})  # settings and options that most have, which are not named
-    holding: bool = False  # of neurons that hold, or of the others
+    holding: bool = False  # the runs with `half_lives` alone; else those without
 
 
 def _changes(config: Mapping[str, Any], asked: Search) -> str:
     base = json.loads(json.dumps(asdict(RECIPES[asked.task][asked.base])))
-    apart = ("hidden_size", "epochs", "steps", "keep")  # a column of their own, or no matter to validation
-    settings = {name: value for name, value in config["settings"].items() if name in base and name not in apart}
+    unnamed = ("hidden_size", "epochs", "steps", "keep")  # a column of their own, or no matter to validation
+    settings = {name: value for name, value in config["settings"].items() if name in base and name not in unnamed}
     changed = {name: value for name, value in settings.items() if value != base[name]}
     changed |= records.changed_options(config)  # pyright: ignore[reportArgumentType]
     own = {name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]}
     # What most have and this one has not.
     own |= {name: (settings | config["task"])[name] for name in asked.shared if name not in changed}
     if base["periods"] and not settings["periods"]:
-        own = {name: value for name, value in own.items() if name in config["task"]}
+        named = {"learning_rate", "clip", *config["task"]}
+        own = {name: value for name, value in own.items() if name in named}
         return f"the paper's constants and start, {tables.in_words(own)}".removesuffix(", ")
     return tables.in_words(own) or "-"
 

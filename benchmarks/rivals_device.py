@@ -195,20 +195,23 @@ def cornn() -> Model:
 
 
 def of_lem() -> tuple[Callable, Callable, Callable]:
-    """LEM's kernels, one pass each, and both passes of its layer: it has kernels of its own."""
+    """LEM's kernels, one pass each, and both passes of its layer: it has kernels of its own.
+
+    The first one has the input map besides, a product of one feature.
+    """
     layer = baselines.LEM(1, HIDDEN, device="cuda", backend="cuda")
-    weights = [x.detach() for x in (layer.cell().weight_hh, layer.cell().weight_zy)]
-    dt, state = torch.ones(1, device="cuda"), torch.zeros(2, BATCH, HIDDEN, device="cuda")
-    drive = torch.randn(STEPS, BATCH, lem.GATES * HIDDEN, device="cuda")
+    cell, dt = layer.cell(), torch.ones(1, device="cuda")
+    weights = [x.detach() for x in (cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy)]
     input, gradient = torch.randn(STEPS, BATCH, 1, device="cuda"), torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
+    of = lem.Given(input, torch.zeros(2, BATCH, HIDDEN, device="cuda"), *weights)
 
     def forward():
-        return lem.forward(drive, state, *weights, dt, every=True, keep=True)
+        return lem.forward(of, dt, every=True, keep=True)
 
     *after, _ = forward()
 
     def backward():
-        return lem.backward(gradient, None, state, *weights, dt, *after)  # pyright: ignore
+        return lem.backward(of, (gradient, None), dt, *after)  # pyright: ignore[reportArgumentType]
 
     def both():
         return torch.autograd.grad(layer(input)[0], list(layer.parameters()), gradient)
@@ -237,7 +240,9 @@ def measure(repeats: int) -> list[dict]:
             row["failed"] = f"{type(error).__name__}: {error}"
             print("".join(traceback.format_exception(error)[-2:]), flush=True)
         rows.append(row | {"apart_ms": None})
-    for row in rows[1:-1]:
+    for row in rows:
+        if row["model"] not in LAYERS:
+            continue
         try:
             row["apart_ms"] = cuda_device.median(cuda_device.graphed(apart(row["model"])), repeats)
         except Exception as error:

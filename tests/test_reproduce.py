@@ -10,7 +10,7 @@ from cornn import reproduce, training
 from cornn.paper import RECIPES
 from cornn.report import records
 from cornn.reproduce import TARGETS, Planned
-from cornn.tasks import Adding, PermutedMNIST
+from cornn.tasks import Adding, PermutedMNIST, SequentialMNIST
 from cornn.training import usual
 
 SMALL = usual(Adding(10), hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu")
@@ -70,6 +70,39 @@ def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_
     assert f"| {sum(tests) / 2:.2f} ± " in gathered
     assert gathered.endswith("(2 seeds) | not run | no |")
     assert other.endswith("| not run | not run | not run |")
+
+
+def test_the_better_recipe_of_smnist_is_run_with_changed_images():
+    (found,) = [one for one in reproduce.plan(["better"]) if isinstance(one.config.task, SequentialMNIST)]
+    assert found.config.task == SequentialMNIST(shift=1, warp=0.15)
+
+
+def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    tables = importlib.import_module("better_tables")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    short = {"epochs": 3}
+    holding = {"gamma": None, "periods": None, "half_lives": (0.1, 1.0)}
+    for validation, recipe, shift, changes in [
+        (91.0, "better-128", 1, short),
+        (92.0, "better-128", 1, short | {"clip": 0.5}),
+        (93.0, "better-128", 0, short),
+        (94.0, "paper-128", 1, short),
+        (95.0, "better-128", 1, short | holding),
+    ]:
+        config = training.as_dictionary(training.usual(PermutedMNIST(shift=shift), recipe, **changes))
+        records.write(
+            {"config": json.loads(json.dumps(config)), "result": {"validation": validation}}, tmp_path / "search"
+        )
+    rows = tables.search(tables.Search("psmnist", "better-128", {"shift": 1})).splitlines()[2:]
+    assert [row.split(" | ")[2] for row in rows] == [
+        "the paper's constants and start, learning_rate 0.0037, clip 0.0",
+        "shift 0",
+        "clip 0.5",
+        "-",
+    ]
+    (row,) = tables.search(tables.Search("psmnist", "memory", holding=True)).splitlines()[2:]
+    assert "half_lives 0.1, 1.0" in row
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

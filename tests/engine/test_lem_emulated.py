@@ -7,6 +7,7 @@ there yet, reads and writes past an end.
 import ctypes
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from held_against import assert_near
 from test_block_emulated import INSTRUCTIONS
 from test_tensor_emulated import COMPILER, guarded, pytestmark, untouched  # noqa: F401
 
-from cornn.baselines.lem import LEMCell
+from cornn.baselines.lem import LEMCell, _steps
 from cornn.engine import lem, nvrtc
 
 HERE = Path(__file__).parent
@@ -30,7 +31,18 @@ extern "C" void run(int blocks, int threads, const long long* given) {{
 TENSORS = {"lem_forward": ["const float*"] * 5 + ["float*"] * 4, "lem_backward": ["const float*"] * 9 + ["float*"] * 2}
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_the_largest_fits_on_the_smallest_of_gpus():
+    """Compute capabilities 8.6, 8.9 and 12.0 give a block 99 KB of shared memory."""
+    size = max(lem.SIZES)
+    assert lem.shared_bytes(size) + lem.STATIC * size * 4 <= 99 * 1024
+    for kernel in TENSORS:
+        source = (nvrtc.KERNELS / f"{kernel}.cu").read_text(encoding="utf8")
+        declared = re.findall(r"__shared__ (?:__align__\(16\) )?float ([^;]*);", source)
+        counts = [int(rows or 1) for line in declared for rows in re.findall(r"\w+(?:\[(\d)\])?\[SIZE\]", line)]
+        assert 0 < sum(counts) <= lem.STATIC
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("kernel", TENSORS)
 @pytest.mark.parametrize("size", lem.SIZES)
 def test_the_kernels_keep_to_their_registers(kernel, size, arch, tmp_path, monkeypatch):
@@ -68,13 +80,14 @@ def emulated(tmp_path, monkeypatch):
         size = lem.padded(hidden)
         assert lem.shared_bytes(size) <= 1 << 17  # what the emulation has
         library = built(tmp_path / f"{kernel}{size}", kernel, size)
-        copies = [guarded(x) if isinstance(x, torch.Tensor) else x for x in arguments]
+        own = {id(x): guarded(x.detach()) for x in arguments if isinstance(x, torch.Tensor)}  # one may be there twice
+        copies = [own.get(id(x), x) for x in arguments]
         values = [x.data_ptr() if isinstance(x, torch.Tensor) else int(x or 0) for x in copies]
         library.run(batch, lem.GATES * size, (ctypes.c_longlong * len(values))(*values))
         for given, copy in zip(arguments, copies, strict=True):
             if isinstance(given, torch.Tensor):
                 assert untouched(copy)
-                given.copy_(copy)
+                given.detach().copy_(copy)
 
     monkeypatch.setattr(lem, "_prepared", lambda *what: what)
     monkeypatch.setattr(lem, "launch", launch)
@@ -91,7 +104,8 @@ def drawn(steps, batch, hidden):
 
 
 def by_kernel(cell, input, state, every):
-    return lem.run(cell.drive(input), state, cell.weight_hh, cell.weight_zy, cell.dt, every)
+    given = lem.Given(input, state, cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy)
+    return lem.run(given, cell.dt, every, partial(_steps, cell.dt))
 
 
 def by_steps(cell, input, state):
@@ -99,34 +113,50 @@ def by_steps(cell, input, state):
 
 
 @pytest.mark.parametrize("asked", ["output and last", "output", "last"])
-@pytest.mark.parametrize(("steps", "batch", "hidden"), [(6, 3, 20), (1, 2, 33), (4, 2, 128)])
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(6, 3, 20), (1, 2, 33), (4, 2, 128), (3, 0, 20)])
 def test_values_and_gradients(emulated, steps, batch, hidden, asked):
     cell, input, state, random = drawn(steps, batch, hidden)
-    weights = [
-        torch.randn(x.shape, generator=random, dtype=torch.float64)
-        for x in (input[..., :1].expand(-1, -1, hidden), state)
-    ]
+    shapes = {"output": (steps, batch, hidden), "last": state.shape}
+    weights = [torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes.values()]
 
     def gradients(results, given):
-        loss = sum(
-            (x * w.to(x.dtype)).sum()
-            for x, w, name in zip(results, weights, ("output", "last"), strict=True)
-            if name in asked
-        )
-        return torch.autograd.grad(loss, given)
+        terms = [
+            (x * w.to(x.dtype)).sum() for x, w, name in zip(results, weights, shapes, strict=True) if name in asked
+        ]
+        return torch.autograd.grad(sum(terms), given)
 
-    variables = [state.requires_grad_(), *cell.parameters()]
-    wanted = by_steps(cell, input, state)
-    wanted_gradients = gradients(wanted, variables)
+    wanted = by_steps(cell, input.requires_grad_(), state.requires_grad_())
+    wanted_gradients = gradients(wanted, [input, state, *cell.parameters()])
     single = LEMCell(3, hidden, dt=0.7)
     single.load_state_dict(cell.state_dict())
-    first = state.detach().float().requires_grad_()
-    found = by_kernel(single, input.float(), first, every=True)
-    for name, got, want in zip(("output", "last"), found, wanted, strict=True):
+    given = [x.detach().float().requires_grad_() for x in (input, state)]
+    found = by_kernel(single, *given, every=True)
+    for name, got, want in zip(shapes, found, wanted, strict=True):
         assert_near(got, want, name)
-    names = ["state", *(name for name, _ in cell.named_parameters())]
-    for name, got, want in zip(names, gradients(found, [first, *single.parameters()]), wanted_gradients, strict=True):
+    names = ["input", "state", *(name for name, _ in cell.named_parameters())]
+    for name, got, want in zip(names, gradients(found, [*given, *single.parameters()]), wanted_gradients, strict=True):
         assert_near(got, want, name)
+
+
+def test_what_needs_no_gradient_gets_none(emulated):
+    cell, input, state, _ = drawn(3, 2, 20)
+    cell = cell.float().requires_grad_(False)
+    cell.weight_zy.requires_grad_()
+    output, _ = by_kernel(cell, input.float(), state.float(), every=True)
+    output.sum().backward()
+    assert [name for name, value in cell.named_parameters() if value.grad is not None] == ["weight_zy"]
+
+
+def test_second_derivatives_go_by_steps(emulated):
+    cell, input, state, _ = drawn(3, 2, 20)
+
+    def second(results, given):
+        (first,) = torch.autograd.grad(results[0].square().sum(), given, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), given)[0]
+
+    want = second(by_steps(cell, input.requires_grad_(), state), input)
+    single = input.detach().float().requires_grad_()
+    assert_near(second(by_kernel(cell.float(), single, state.float(), every=True), single), want, "second derivative")
 
 
 @pytest.mark.parametrize("every", [True, False])
@@ -147,6 +177,7 @@ def test_no_steps_leave_the_state(emulated):
     output, last = by_kernel(cell.float(), input[:0].float(), state.float(), every=True)
     assert output.shape == (0, 2, 20)
     assert torch.equal(last, state.float())
+    assert not any(x.any() for x in torch.autograd.grad(output.sum(), list(cell.parameters())))
 
 
 def test_what_it_cannot_serve_is_said():

@@ -40,9 +40,9 @@ def results(layer, input, state, gradients, dtype, backend):
 
 def test_there_is_a_kernel():
     layer, input, state, _ = drawn(2, 2, 20)
-    layer = layer.cuda()
-    weights = tuple(layer.parameters())
-    assert lem.unusable(input.cuda(), state.cuda(), weights) is None
+    cell = layer.cuda().cell()
+    given = input.cuda(), state[:, 0].cuda(), cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy
+    assert lem.unusable(lem.Given(*given)) is None
 
 
 @pytest.mark.parametrize(("steps", "batch", "hidden"), CASES)
@@ -79,6 +79,77 @@ def test_inside_a_graph():
     graph.replay()
     for one, other in zip(got, want, strict=True):
         assert torch.equal(one, other)
+
+
+OPTIONS = {
+    "two layers, both ways": {"num_layers": 2, "bidirectional": True},
+    "batch first": {"batch_first": True},
+    "without bias": {"bias": False},
+    "every fifth state kept": {"checkpoint_every": 5},
+    "more neurons than fit": {"hidden_size": 129},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_in_a_layer(name):
+    options = {"input_size": 3, "hidden_size": 20, "dt": 0.7, "device": "cuda"} | OPTIONS[name]
+    layer, exact = LEM(**options), LEM(**options, backend="portable", dtype=torch.float64)
+    exact.load_state_dict(layer.state_dict())
+    input = torch.randn(12, 9, 3, generator=torch.Generator().manual_seed(0)).cuda()
+    found, wanted = layer(input)[0], exact(input.double())[0]
+    assert (found.double() - wanted).norm() <= OUTPUTS * wanted.norm()
+    gradients = torch.autograd.grad(found.square().sum(), list(layer.parameters()))
+    for got, want in zip(gradients, torch.autograd.grad(wanted.square().sum(), list(exact.parameters())), strict=True):
+        assert (got.double() - want).norm() <= GRADIENTS * want.norm()
+
+
+def test_an_empty_batch():
+    layer = LEM(3, 20, device="cuda")
+    output, (y, _) = layer(torch.zeros(5, 0, 3, device="cuda"))
+    assert (output.shape, y.shape) == ((5, 0, 20), (1, 0, 20))
+    assert not any(x.any() for x in torch.autograd.grad(output.sum(), list(layer.parameters())))
+
+
+def test_second_derivatives():
+    layer, input, _, _ = drawn(6, 3, 20)
+    layer, input = layer.cuda(), input.cuda()
+
+    def second(layer, input):
+        (first,) = torch.autograd.grad(layer(input)[0].square().sum(), input, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), input)[0]
+
+    exact = LEM(3, 20, dt=0.7, backend="portable", device="cuda", dtype=torch.float64)
+    exact.load_state_dict(layer.state_dict())
+    want = second(exact, input.double().requires_grad_())
+    got = second(layer, input.clone().requires_grad_())
+    assert (got.double() - want).norm() <= GRADIENTS * want.norm()
+
+
+@pytest.mark.parametrize("options", [{"lengths": [5, 3]}, {"timespans": True}], ids=str)
+def test_lengths_and_timespans_go_by_steps(options):
+    layer, input, _, _ = drawn(5, 2, 20)
+    spans = torch.rand(5, 2).cuda() if "timespans" in options else None
+    by_steps = LEM(3, 20, dt=0.7, backend="portable", device="cuda")
+    by_steps.load_state_dict(layer.state_dict())
+    input = input.cuda()
+    if "lengths" in options:
+        input = torch.nn.utils.rnn.pack_padded_sequence(input, torch.tensor(options["lengths"]))
+    found, wanted = (one(input, timespans=spans)[0] for one in (layer.cuda(), by_steps))
+    data = [x.data if "lengths" in options else x for x in (found, wanted)]
+    torch.testing.assert_close(*data)
+
+
+def test_under_autocast_and_forward_mode():
+    layer, input, _, _ = drawn(20, 4, 33)
+    layer, input = layer.cuda(), input.cuda()
+    want = torch.autograd.grad(layer(input)[0].sum(), list(layer.parameters()))
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        got = torch.autograd.grad(layer(input)[0].sum(), list(layer.parameters()))
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        dual = torch.autograd.forward_ad.make_dual(input, torch.ones_like(input))
+        assert torch.autograd.forward_ad.unpack_dual(layer(dual)[0]).tangent is not None
 
 
 def test_side_by_side_goes_by_steps():

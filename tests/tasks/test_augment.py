@@ -122,6 +122,7 @@ def test_dropped_words_are_a_share_and_no_padding(everything):
         SequentialMNIST(shift=-1),
         NoisyCIFAR10(shift=-1),
         PermutedMNIST(warp=-0.1),
+        NoisyCIFAR10(warp=15),
         HAR2(jitter=-0.1),
         IMDB(drop_words=1.0),
     ],

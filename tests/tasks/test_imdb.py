@@ -100,6 +100,14 @@ def test_the_vocabulary_is_of_the_training_part_alone(data):
     assert found == {"training", "validation"}
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_by_film_both_sides_give_their_half(data, seed):
+    task = IMDB(validation=10, by_film=True).load(seed, data)
+    assert task.validation.rows["target"].sum() == 5
+    assert task.training.size + task.validation.size == 20
+    assert "other films" in " ".join(task.notes)
+
+
 def test_the_embedding_starts_from_glove(data):
     vectors = tiny.write_glove(data)
     options = IMDB(validation=4)

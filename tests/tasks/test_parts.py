@@ -19,7 +19,7 @@ OPTIONS = {
     "har2": HAR2(),
     "har2, jitter": HAR2(jitter=0.1),
     "imdb": IMDB(validation=5),
-    "imdb, of other films": IMDB(validation=5, apart=True),
+    "imdb, of other films": IMDB(validation=5, by_film=True),
     "lorenz96": Lorenz96(force=0.9),
 }
 

@@ -7,6 +7,8 @@ Source: Rusch, Mishra, Erichson and Mahoney, Long expressive memory for sequence
     y <- (1 - d1) * y + d1 * tanh(W_y z + V_y u + b_y)        with the new z
 """
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -56,20 +58,7 @@ class LEMCell(StepwiseCell):
             uniform_(parameter, -bound, bound, generator)
 
     def stepper(self) -> Step:
-        m = self.hidden_size
-        W, W_y = self.weight_hh.T, self.weight_zy.T
-
-        def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
-            y, z = state
-            drive, drive_y = drive.split((3 * m, m), -1)
-            gates, candidate = (drive + y @ W).split((2 * m, m), -1)
-            dt = self.dt if span is None else self.dt * span
-            d1, d2 = (dt * torch.sigmoid(gates)).chunk(2, -1)
-            z = z + d2 * (torch.tanh(candidate) - z)
-            y = y + d1 * (torch.tanh(drive_y + z @ W_y) - y)
-            return y, z
-
-        return step
+        return _stepper(self.weight_hh, self.weight_zy, self.dt)
 
     def sequence(
         self,
@@ -84,16 +73,43 @@ class LEMCell(StepwiseCell):
     ) -> tuple[Tensor, Tensor]:
         """All steps at once, by a kernel where there is one for them: `cuda`, which `auto` prefers."""
         if backend in ("auto", "cuda") and precision == "exact":
-            reason = lem.unusable(input, state, (self.weight_hh, self.weight_zy))
+            given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
+            reason = lem.unusable(given)
             if timespans is not None or lengths is not None:
                 reason = "its kernel takes neither timespans nor lengths"
             if reason is None:
                 with engine.no_autocast(input.device.type):
-                    return lem.run(self.drive(input), state, self.weight_hh, self.weight_zy, self.dt, every)
+                    return lem.run(given, self.dt, every, partial(_steps, self.dt))
             if backend == "cuda":
                 raise RuntimeError(f"backend 'cuda' cannot serve LEM here: {reason}; use auto or portable")
         given = {"timespans": timespans, "lengths": lengths, "every": every}
         return super().sequence(input, state, **given, backend=backend, precision=precision)
+
+
+def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:
+    m = weight_zy.shape[0]
+    W, W_y = weight_hh.T, weight_zy.T
+
+    def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
+        y, z = state
+        drive, drive_y = drive.split((3 * m, m), -1)
+        gates, candidate = (drive + y @ W).split((2 * m, m), -1)
+        longest = dt if span is None else dt * span
+        d1, d2 = (longest * torch.sigmoid(gates)).chunk(2, -1)
+        z = z + d2 * (torch.tanh(candidate) - z)
+        y = y + d1 * (torch.tanh(drive_y + z @ W_y) - y)
+        return y, z
+
+    return step
+
+
+def _steps(dt: float, given: lem.Given) -> tuple[Tensor, Tensor]:
+    """y of every step and the last state, step by step."""
+    step, state, outputs = _stepper(given.weight_hh, given.weight_zy, dt), given.state.unbind(0), []
+    for drive in nn.functional.linear(given.input, given.weight_ih, given.bias).unbind(0):
+        state = step(drive, state, None)
+        outputs.append(state[0])
+    return torch.stack(outputs), torch.stack(state)
 
 
 class LEM(Layer):

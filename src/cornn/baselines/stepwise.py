@@ -22,9 +22,13 @@ Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
 def check_plain(model: str, backend: str, precision: str) -> None:
     """Raises if kernels or roundings are asked for that only one-product recurrences have."""
     if backend not in ("auto", "portable", "reference"):
-        raise RuntimeError(f"backend {backend!r} cannot serve here: {model} has no kernel, use auto or portable")
+        raise RuntimeError(
+            f"backend {backend!r} is for networks of one product a step, which {model} is not: use auto or portable"
+        )
     if precision != "exact":
-        raise RuntimeError(f"precision={precision!r} needs a kernel, which {model} does not have: use 'exact'")
+        raise RuntimeError(
+            f"precision={precision!r} is for networks of one product a step, which {model} is not: use 'exact'"
+        )
 
 
 def no_timespans(model: str, timespans: Tensor | None) -> None:

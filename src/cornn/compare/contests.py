@@ -79,9 +79,9 @@ class Contest:
 
 
 _ADDING = ("cornn", "cornn-memory", "lstm", "gru", "rnn", "fastrnn", "antisymmetric", "exprnn", "lem")
-# LEM, which is slow, comes last, so that it keeps no other waiting.
+# LEM, which takes longest, comes last, so that it keeps no other waiting.
 _PSMNIST = ("cornn-ringing", *_ADDING[:-1], "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv", "lem")
-# The rows of the paper's table, but for the incremental network, which is slow.
+# The rows of the paper's table, but for the incremental network, which is slow; and neurons that ring.
 _NOISY_CIFAR10 = ("cornn", "cornn-ringing", "lstm", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz")
 _SLOW = ("cornn", "cornn-memory", "cornn-ringing", "lstm", "skip-lstm", "skip-gru", "incremental", "unitary")
 

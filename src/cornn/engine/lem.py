@@ -2,114 +2,171 @@
 
 LEM takes two products a step, the second of what the first one made, which the engine's recurrences do not have. A
 block of threads has one sequence and keeps all four matrices, in registers and shared memory: 128 neurons are as many
-as fit.
+as fit. Second derivatives go through the plain steps.
 """
 
 import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from cornn.engine import nvrtc
 from cornn.engine.launch import Launch, launch, prepare
-from cornn.engine.operator import plain
+from cornn.engine.operator import no_autocast, plain
 
-__all__ = ["SIZES", "run", "unusable"]
+__all__ = ["SIZES", "Given", "run", "unusable"]
 
 SIZES = {32: 32, 64: 64, 128: 80}
 """Neurons, padded -> weights of a thread that are in registers, of which it may have 128 for everything."""
 GATES = 4
+STATIC = 5
+"""Values of a neuron that a kernel has in shared memory besides the weights, at the most."""
 
 
-def unusable(input: Tensor, state: Tensor, weights: tuple[Tensor, ...]) -> str | None:
-    """Why the kernels cannot serve tensors like these, or None if they can."""
+class Given(NamedTuple):
+    """The tensors of LEM. The rows of the first two weights are for d1, d2, z and y; hidden is the size of a state."""
+
+    input: Tensor  # (time, batch, features)
+    state: Tensor  # (2, batch, hidden): y and z
+    weight_ih: Tensor  # (4 * hidden, features)
+    bias: Tensor | None  # (4 * hidden)
+    weight_hh: Tensor  # (3 * hidden, hidden), on y
+    weight_zy: Tensor  # (hidden, hidden), on z
+
+
+Steps = Callable[[Given], tuple[Tensor, Tensor]]
+"""(output, last) by the plain equations: y of every step, (time, batch, hidden), and the last state."""
+
+
+def unusable(given: Given) -> str | None:
+    """Why the kernels cannot serve these, or None if they can."""
+    input, hidden = given.input, given.state.shape[-1]
     if not input.is_cuda or torch.version.hip is not None:
         return "its kernel is for NVIDIA GPUs"
     if input.dtype != torch.float32:
         return f"its kernel is for float32, and this is {input.dtype}"
-    if state.shape[-1] > max(SIZES):
-        return f"its kernel has room for {max(SIZES)} neurons"
-    if not plain((input, state, *weights)):
-        return "its kernel is not for compilers and function transforms"
-    return nvrtc.missing()
+    if hidden > max(SIZES):
+        return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
+    if not plain(given) or forward_ad._current_level >= 0:
+        return "its kernel is not for compilers, function transforms and forward-mode derivatives"
+    return _unusable_there(input.device.index, padded(hidden))
 
 
-def run(
-    drive: Tensor, state: Tensor, weight: Tensor, weight_zy: Tensor, dt: float, every: bool
-) -> tuple[Tensor, Tensor]:
-    """The y of every step (empty, perhaps, if not `every`), and the last state.
+@functools.cache
+def _unusable_there(device: int, size: int) -> str | None:
+    if reason := nvrtc.missing():
+        return reason
+    there = torch.cuda.get_device_properties(device)
+    if there.major < 8:
+        return f"its kernel needs compute capability 8.0 or newer, this device has {there.major}.{there.minor}"
+    room, needed = there.shared_memory_per_block_optin, shared_bytes(size) + STATIC * size * 4
+    if room < needed:
+        return f"its kernel needs {needed:,} bytes of shared memory, this device has {room:,}"
+    return None
 
-    drive: (time, batch, 4 * hidden), for d1, d2, z and y. state: (2, batch, hidden), y and z.
-    weight: (3 * hidden, hidden), on y. weight_zy: (hidden, hidden), on z.
+
+def run(given: Given, dt: float, every: bool, steps: Steps) -> tuple[Tensor, Tensor]:
+    """The y of every step (empty, perhaps, if not `every`), and the last state. dt: the longest step of time.
+
+    steps: the same by the plain equations, for second derivatives.
     """
-    drive, state, weight, weight_zy = tensors = tuple(x.contiguous() for x in (drive, state, weight, weight_zy))
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return _Steps.apply(*tensors, dt)  # pyright: ignore[reportReturnType]
-    output, _, _, last = forward(drive, state, weight, weight_zy, _number(dt, drive), every, keep=False)
-    return drive.new_empty(0) if output is None else output, last
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given):
+        return _Kernels.apply(steps, dt, *given)  # pyright: ignore[reportReturnType]
+    output, _, _, last = forward(given, _number(dt, given.input), every, keep=False)
+    return given.input.new_empty(0) if output is None else output, last
 
 
 def _number(dt: float, like: Tensor) -> Tensor:
     return torch.full((1,), dt, dtype=like.dtype, device=like.device)
 
 
-class _Steps(torch.autograd.Function):
+class _Kernels(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, drive, state, weight, weight_zy, dt):
-        number = _number(dt, drive)
-        output, kept, memory, last = forward(drive, state, weight, weight_zy, number, every=True, keep=True)
-        ctx.save_for_backward(state, weight, weight_zy, number, output, kept, memory)
+    def forward(ctx, steps, dt, *tensors):
+        given, ctx.steps, number = Given(*tensors), steps, _number(dt, tensors[0])
+        output, kept, memory, last = forward(given, number, every=True, keep=True)
+        ctx.save_for_backward(*given, number, output, kept, memory)
         ctx.set_materialize_grads(False)
         return output, last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_output, grad_last):
-        state, weight, weight_zy, number, output, kept, memory = ctx.saved_tensors
-        of_output, of_last = (None if grad is None else grad.contiguous() for grad in (grad_output, grad_last))
-        grad_drive, grad_state = backward(of_output, of_last, state, weight, weight_zy, number, output, kept, memory)
-        return grad_drive, grad_state, *of_weights(grad_drive, state, output, memory), None
+        *tensors, number, output, kept, memory = ctx.saved_tensors
+        given, needs, grads = Given(*tensors), ctx.needs_input_grad[2:], (grad_output, grad_last)
+        if grad_output is None and grad_last is None:
+            return (None,) * 8
+        if torch.is_grad_enabled():
+            return None, None, *_by_steps(ctx.steps, given, grads, needs)
+        with no_autocast(output.device.type):
+            grad_drive, grad_state = backward(given, grads, number, output, kept, memory)
+            return None, None, *_spread(given, grad_drive, grad_state, output, memory, needs)
+
+
+def _by_steps(steps: Steps, given: Given, grads: tuple[Tensor | None, ...], needs) -> list[Tensor | None]:
+    """The gradients in a form that can be differentiated again."""
+    pairs = [(result, grad) for result, grad in zip(steps(given), grads, strict=True) if grad is not None]
+    wanted = [x for x, need in zip(given, needs, strict=True) if need and x is not None]
+    results, weights = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=True, allow_unused=True))
+    return [next(found) if need else None for need in needs]
 
 
 def forward(
-    drive: Tensor, state: Tensor, weight: Tensor, weight_zy: Tensor, dt: Tensor, every: bool, keep: bool
+    given: Given, dt: Tensor, every: bool, keep: bool
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor]:
     """(output, kept, memory, last) as lem_forward.cu has them; None for what is not asked for."""
+    state, weight_hh, weight_zy = (x.contiguous() for x in (given.state, given.weight_hh, given.weight_zy))
+    drive = nn.functional.linear(given.input, given.weight_ih, given.bias).contiguous()
     steps, batch, hidden = *drive.shape[:2], state.shape[-1]
     output = drive.new_empty(steps, batch, hidden) if every or keep else None
-    kept, memory = (torch.empty_like(drive), drive.new_empty(steps, batch, hidden)) if keep else (None, None)
+    memory = drive.new_empty(steps, batch, hidden) if keep else None
+    kept = drive if keep else None  # a thread has read a value when it writes in its place
     last = torch.empty_like(state)
-    tensors = drive, state, weight, weight_zy, dt, output, kept, memory, last
-    launch(_prepared("lem_forward", drive.device.index, batch, hidden), [*tensors, steps, batch, hidden])
+    if batch:
+        tensors = drive, state, weight_hh, weight_zy, dt, output, kept, memory, last
+        launch(_prepared("lem_forward", drive.device.index, batch, hidden), [*tensors, steps, batch, hidden])
     return output, kept, memory, last
 
 
 def backward(
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    state: Tensor,
-    weight: Tensor,
-    weight_zy: Tensor,
-    dt: Tensor,
-    output: Tensor,
-    kept: Tensor,
-    memory: Tensor,
+    given: Given, grads: tuple[Tensor | None, Tensor | None], dt: Tensor, output: Tensor, kept: Tensor, memory: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the drive and of the first state."""
-    grad_drive, grad_state = torch.empty_like(kept), torch.empty_like(state)
+    """The gradients of the drive and of the first state. grads: of the output and of the last state."""
     steps, batch, hidden = output.shape
-    tensors = grad_output, grad_last, state, weight, weight_zy, dt, output, kept, memory, grad_drive, grad_state
-    launch(_prepared("lem_backward", kept.device.index, batch, hidden), [*tensors, steps, batch, hidden])
+    grad_drive, state = torch.empty_like(kept), given.state.contiguous()
+    grad_state = torch.empty_like(state)
+    if batch:
+        tensors = (*(None if grad is None else grad.contiguous() for grad in grads), state)
+        tensors += (given.weight_hh.contiguous(), given.weight_zy.contiguous(), dt, output, kept, memory)
+        whole = [*tensors, grad_drive, grad_state, steps, batch, hidden]
+        launch(_prepared("lem_backward", kept.device.index, batch, hidden), whole)
     return grad_drive, grad_state
 
 
-def of_weights(grad_drive: Tensor, state: Tensor, output: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of both weights: sums over all steps of products of a step's gradient with what it was given."""
-    hidden = state.shape[-1]
-    for_y, for_z = grad_drive.split((3 * hidden, hidden), -1)
-    given = torch.cat((state[:1], output[:-1]))  # y before each step
-    return for_y.flatten(0, 1).mT @ given.flatten(0, 1), for_z.flatten(0, 1).mT @ memory.flatten(0, 1)
+def _spread(
+    given: Given, grad_drive: Tensor, grad_state: Tensor, output: Tensor, memory: Tensor, needs
+) -> list[Tensor | None]:
+    """The gradients of `given`, those that are wanted. A weight's is a product over all steps of all sequences."""
+    hidden = given.state.shape[-1]
+    rows = grad_drive.flatten(0, 1)
+    of_y, of_z = rows.split((3 * hidden, hidden), 1)
+
+    def before() -> Tensor:
+        """y before each step."""
+        return torch.cat((given.state[:1], output))[:-1].flatten(0, 1)
+
+    makers = (
+        lambda: grad_drive @ given.weight_ih,
+        lambda: grad_state,
+        lambda: rows.mT @ given.input.flatten(0, 1),
+        lambda: rows.sum(0),
+        lambda: of_y.mT @ before(),
+        lambda: of_z.mT @ memory.flatten(0, 1),
+    )
+    return [make() if need else None for make, need in zip(makers, needs, strict=True)]
 
 
 def padded(hidden: int) -> int:

@@ -158,7 +158,7 @@ def _with_memory(recipe: Recipe) -> Recipe:
 def _with_ringing(recipe: Recipe, periods: tuple[float, float] = (0.01, 1.0), epsilon: float = 0.014) -> Recipe:
     """With neurons that ring, whose coupling is trained at a lower rate; with a falling rate and clipped gradients.
 
-    epsilon: such that what rings halves in 1.25 sequences or more. The usual one is for 784 steps.
+    epsilon: the usual one is such that in 784 steps what rings halves in 1.25 sequences.
     """
     constants = {"dt": 0.1, "gamma": None, "periods": periods, "epsilon": epsilon}
     start = {"init": "uncoupled", "centre": True, "recurrent_rate": 0.2, "warm_up": 100, "clip": 0.1}

@@ -4,7 +4,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
 
-__all__ = ["changed", "changes_in_words", "check_not_negative", "jittered", "mirrored", "shifted", "warped"]
+__all__ = [
+    "changed",
+    "changes_in_words",
+    "check_changes",
+    "check_not_negative",
+    "jittered",
+    "mirrored",
+    "shifted",
+    "warped",
+]
 
 
 def check_not_negative(**options: float) -> None:
@@ -13,12 +22,18 @@ def check_not_negative(**options: float) -> None:
             raise ValueError(f"{name} must not be below 0, got {value}")
 
 
+def check_changes(shift: int, warp: float) -> None:
+    check_not_negative(shift=shift, warp=warp)
+    if warp >= 1:
+        raise ValueError(f"warp must be below 1, got {warp}: it is a share, 0.15 warps by up to 15 %")
+
+
 def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False) -> tuple[str, ...]:
     """What `changed` does with these options, as a note; none, where it does nothing."""
-    words = [f"turned, stretched and slanted by up to {100 * warp:g} %"] if warp else []
+    words = [f"turned, stretched and slanted, by up to {100 * warp:g} % at the edge,"] if warp else []
     words += [f"moved by up to {shift} pixels"] if shift else []
     words += ["mirrored every other time"] if mirror else []
-    return (f"training images are {' and '.join(words)}",) if words else ()
+    return (f"training images are {' and '.join(words).rstrip(',')}",) if words else ()
 
 
 def changed(images: Tensor, random: torch.Generator, shift: int = 0, warp: float = 0.0, mirror: bool = False) -> Tensor:

@@ -44,9 +44,9 @@ class IMDB:
     """Most frequent words of the training part that have a vector of their own."""
     validation: int = 7500
     """Training reviews held out for validation; the seed draws them."""
-    apart: bool = False
-    """Whether reviews are held out in runs of neighbours. The publisher numbered them film by film, so that validation
-    is of other films than training, as the test is; with single reviews held out it comes out too good."""
+    by_film: bool = False
+    """Whether validation takes runs of reviews in the publisher's order, which goes film by film: most are then of
+    other films than those that are trained on, as in the test. Of reviews drawn one by one it comes out too good."""
     drop_words: float = 0.0
     """Share of the words of a training review that are shown as unknown, others at every presentation."""
 
@@ -59,11 +59,7 @@ class IMDB:
         imdb.find(where)
         glove.find(where)
         reviews = imdb.read(where, "train")
-        size, random = len(reviews.lengths), generator(seed, "imdb", "validation")
-        if self.apart:
-            training, validation = hold_out_runs(size, self.validation, RUN, random)
-        else:
-            training, validation = hold_out(size, self.validation, random)
+        training, validation = self._held_out(reviews.positive, generator(seed, "imdb", "validation"))
         vocabulary, counts = self._vocabulary(reviews, training.numpy())
         vectors, known = _vectors(vocabulary, where, generator(seed, "imdb", "vectors"))
         whole = self._part(reviews, vocabulary)
@@ -89,10 +85,23 @@ class IMDB:
                 f"{known:,} of the vocabulary's {len(vocabulary):,} words have a GloVe vector, "
                 f"{'in lower case' if self.lower else 'case kept'}",
                 "the state is read " + ("at each review's end" if self.read_at == "end" else "after the padding"),
-                *(("validation is of other films than training",) if self.apart else ()),
+                *(("validation is of other films than training, for the most part",) if self.by_film else ()),
                 *((f"{self.drop_words:.0%} of the words of training reviews are unknown",) if self.drop_words else ()),
             ),
         )
+
+    def _held_out(self, positive: np.ndarray, random: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Numbers of the reviews to train on and of those for validation."""
+        if not self.by_film:
+            return hold_out(len(positive), self.validation, random)
+        # Each side has numbers of its own, and gives its half.
+        training, validation = [], []
+        for side, count in ((0, self.validation // 2), (1, self.validation - self.validation // 2)):
+            numbers = torch.from_numpy(np.flatnonzero(positive == side))
+            kept, held = hold_out_runs(len(numbers), count, RUN, random)
+            training.append(numbers[kept])
+            validation.append(numbers[held])
+        return torch.cat(training), torch.cat(validation)
 
     def _shown(self, part: Part) -> Part:
         """Reviews as training sees them."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cornn.data import folder, mnist
 from cornn.seeds import generator
-from cornn.tasks.augment import changed, changes_in_words, check_not_negative
+from cornn.tasks.augment import changed, changes_in_words, check_changes
 from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
 from cornn.tasks.task import Batch, Part, Task
 
@@ -36,7 +36,8 @@ class SequentialMNIST:
     """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
     0 shows them as they are."""
     warp: float = 0.0
-    """How far a training image is turned, stretched and slanted at the most, as a share of it, anew every time."""
+    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
+    what is at the edge by up to 15 % of half the image; 0 does not."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         return _load("smnist", None, self, seed, folder(data), ())
@@ -54,7 +55,8 @@ class PermutedMNIST:
     """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
     0 shows them as they are."""
     warp: float = 0.0
-    """How far a training image is turned, stretched and slanted at the most, as a share of it, anew every time."""
+    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
+    what is at the edge by up to 15 % of half the image; 0 does not."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         drawn = seed if self.permutation == "own" else self.permutation
@@ -77,7 +79,7 @@ def _load(
     where: Path,
     notes: tuple[str, ...],
 ) -> Task:
-    check_not_negative(shift=options.shift, warp=options.warp)
+    check_changes(options.shift, options.warp)
     images, labels = _tensors(*mnist.read(where, "train"))
     training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]

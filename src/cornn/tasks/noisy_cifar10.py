@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cornn.data import cifar10, folder
 from cornn.seeds import generator
-from cornn.tasks.augment import changed, changes_in_words, check_not_negative
+from cornn.tasks.augment import changed, changes_in_words, check_changes
 from cornn.tasks.parts import cross_entropy, hold_out, most_frequent, right
 from cornn.tasks.task import Batch, Part, Task
 
@@ -51,10 +51,11 @@ class NoisyCIFAR10:
     """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
     0 shows them as they are."""
     warp: float = 0.0
-    """How far a training image is turned, stretched and slanted at the most, as a share of it, anew every time."""
+    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
+    what is at the edge by up to 15 % of half the image; 0 does not."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        check_not_negative(shift=self.shift, warp=self.warp)
+        check_changes(self.shift, self.warp)
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror}
         words = changes_in_words(**changes)
         where = folder(data)

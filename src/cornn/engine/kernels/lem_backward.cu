@@ -14,8 +14,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_backward(
     long long steps, long long batch, long long size
 ) {
     extern __shared__ float4 dynamic[];
-    __shared__ __align__(16) float a[GATES][SIZE];
-    __shared__ float products[GATES][SIZE];
+    // Of y and then of z, each with its pace: what a step has of the one is used before it has any of the other. Room is
+    // short: with 128 neurons there are 3,072 bytes besides the weights on the smallest of GPUs.
+    __shared__ __align__(16) float a[2][SIZE];
+    __shared__ float products[3][SIZE];
     const int gate = threadIdx.x / SIZE, neuron = threadIdx.x % SIZE;
     const bool taken = neuron < size, owner = taken && gate >= OF_Z;
     const long long sequence = blockIdx.x, at = sequence * size + neuron;
@@ -24,7 +26,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_backward(
     const Row column(top, size, size, taken, dynamic);
     const float inverse = 1.f / *dt;
     const long long mine = (gate == OF_Y ? 0 : batch * size) + at;  // in a state
-    const Gate slow = gate == OF_Y ? PACE_OF_Y : PACE_OF_Z;  // what an owner's time goes by
+    const Gate pace = gate == OF_Y ? PACE_OF_Y : PACE_OF_Z;  // what an owner's time goes by
+    const int slot = gate >= OF_Z ? 0 : 1;
     const float* states = gate == OF_Y ? output : memory;
     const long long stride = batch * size;
     // Where the step at hand is, in what has a value and in what has one for each gate.
@@ -36,23 +39,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_backward(
         Step found = {0.f, 0.f, 0.f, 0.f};
         if (!owner || !steps_left) return found;
         if (gate == OF_Y && grad_output) found.incoming = grad_output[one - stride];
-        found.span = kept[four - GATES * stride + slow * size];
+        found.span = kept[four - GATES * stride + pace * size];
         found.candidate = kept[four - GATES * stride + gate * size];
         found.before = steps_left > 1 ? states[one - 2 * stride] : state[mine];
         return found;
     };
     float gradient = owner && grad_last ? grad_last[mine] : 0.f;
-    // Gates of the padding have all of their weights 0, and their values count as 0 too.
-    a[gate][neuron] = 0.f;
     Step next = fetched(steps);
     const auto back = [&](const Step& now) {
         const float for_candidate = gradient * now.span * fmaf(-now.candidate, now.candidate, 1.f);
         const float for_span = gradient * (now.candidate - now.before) * now.span * fmaf(-now.span, inverse, 1.f);
-        a[gate][neuron] = for_candidate;
-        a[slow][neuron] = for_span;
+        a[0][neuron] = for_candidate;
+        a[1][neuron] = for_span;
         if (taken) {
             grad_drive[four + gate * size] = for_candidate;
-            grad_drive[four + slow * size] = for_span;
+            grad_drive[four + pace * size] = for_span;
         }
         gradient *= 1.f - now.span;
     };
@@ -65,17 +66,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_backward(
             back(now);
         }
         __syncthreads();
-        if (gate == OF_Y || gate == PACE_OF_Y) products[gate][neuron] = column.times(a[gate]);
+        if (gate == OF_Y || gate == PACE_OF_Y) products[slot][neuron] = column.times(a[slot]);
         __syncthreads();
         if (gate == OF_Z) {
-            gradient += products[OF_Y][neuron];
+            gradient += products[0][neuron];
             back(now);
         }
         __syncthreads();
-        if (gate == OF_Z || gate == PACE_OF_Z) products[gate][neuron] = column.times(a[gate]);
+        if (gate == OF_Z || gate == PACE_OF_Z) products[gate == OF_Z ? 0 : 2][neuron] = column.times(a[slot]);
         __syncthreads();
-        if (gate == OF_Y)
-            gradient += products[PACE_OF_Y][neuron] + products[PACE_OF_Z][neuron] + products[OF_Z][neuron];
+        if (gate == OF_Y) gradient += products[0][neuron] + products[1][neuron] + products[2][neuron];
     }
     if (owner) grad_state[mine] = gradient;
 }
