@@ -18,7 +18,7 @@ CASES += [(1, 1, 20), (1, 120, 128), (2, 1, 128), (2, 300, 33), (784, 120, 128)]
 
 def drawn(steps, batch, hidden):
     random = torch.Generator().manual_seed(steps + batch + hidden)
-    layer = LEM(3, hidden, dt=0.7)
+    layer = LEM(3, hidden, dt=0.7, backend="cuda")
     layer.reset_parameters(random)
     input, state = torch.randn(steps, batch, 3, generator=random), torch.randn(2, 1, batch, hidden, generator=random)
     gradients = torch.randn(steps, batch, hidden, generator=random), torch.randn(batch, hidden, generator=random)
@@ -86,14 +86,13 @@ OPTIONS = {
     "batch first": {"batch_first": True},
     "without bias": {"bias": False},
     "every fifth state kept": {"checkpoint_every": 5},
-    "more neurons than fit": {"hidden_size": 129},
 }
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_in_a_layer(name):
     options = {"input_size": 3, "hidden_size": 20, "dt": 0.7, "device": "cuda"} | OPTIONS[name]
-    layer, exact = LEM(**options), LEM(**options, backend="portable", dtype=torch.float64)
+    layer, exact = LEM(**options, backend="cuda"), LEM(**options, backend="portable", dtype=torch.float64)
     exact.load_state_dict(layer.state_dict())
     input = torch.randn(12, 9, 3, generator=torch.Generator().manual_seed(0)).cuda()
     found, wanted = layer(input)[0], exact(input.double())[0]
@@ -104,7 +103,7 @@ def test_in_a_layer(name):
 
 
 def test_an_empty_batch():
-    layer = LEM(3, 20, device="cuda")
+    layer = LEM(3, 20, device="cuda", backend="cuda")
     output, (y, _) = layer(torch.zeros(5, 0, 3, device="cuda"))
     assert (output.shape, y.shape) == ((5, 0, 20), (1, 0, 20))
     assert not any(x.any() for x in torch.autograd.grad(output.sum(), list(layer.parameters())))
@@ -125,21 +124,7 @@ def test_second_derivatives():
     assert (got.double() - want).norm() <= GRADIENTS * want.norm()
 
 
-@pytest.mark.parametrize("options", [{"lengths": [5, 3]}, {"timespans": True}], ids=str)
-def test_lengths_and_timespans_go_by_steps(options):
-    layer, input, _, _ = drawn(5, 2, 20)
-    spans = torch.rand(5, 2).cuda() if "timespans" in options else None
-    by_steps = LEM(3, 20, dt=0.7, backend="portable", device="cuda")
-    by_steps.load_state_dict(layer.state_dict())
-    input = input.cuda()
-    if "lengths" in options:
-        input = torch.nn.utils.rnn.pack_padded_sequence(input, torch.tensor(options["lengths"]))
-    found, wanted = (one(input, timespans=spans)[0] for one in (layer.cuda(), by_steps))
-    data = [x.data if "lengths" in options else x for x in (found, wanted)]
-    torch.testing.assert_close(*data)
-
-
-def test_under_autocast_and_forward_mode():
+def test_under_autocast():
     layer, input, _, _ = drawn(20, 4, 33)
     layer, input = layer.cuda(), input.cuda()
     want = torch.autograd.grad(layer(input)[0].sum(), list(layer.parameters()))
@@ -147,14 +132,18 @@ def test_under_autocast_and_forward_mode():
         got = torch.autograd.grad(layer(input)[0].sum(), list(layer.parameters()))
     for one, other in zip(got, want, strict=True):
         torch.testing.assert_close(one, other)
-    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
-        dual = torch.autograd.forward_ad.make_dual(input, torch.ones_like(input))
-        assert torch.autograd.forward_ad.unpack_dual(layer(dual)[0]).tangent is not None
 
 
-def test_side_by_side_goes_by_steps():
-    layer, input, _, _ = drawn(5, 3, 20)
+def test_what_it_cannot_serve_is_refused():
+    layer, input, _, _ = drawn(5, 2, 20)
     layer, input = layer.cuda(), input.cuda()
-    weights = {name: torch.stack([value, 2 * value]).detach() for name, value in layer.named_parameters()}
-    output = torch.vmap(lambda own: torch.func.functional_call(layer, own, (input,))[0])(weights)
-    torch.testing.assert_close(output[0], layer(input)[0], rtol=1e-5, atol=1e-6)
+    with pytest.raises(RuntimeError, match="neither timespans nor lengths"):
+        layer(input, timespans=torch.ones(5, 2, device="cuda"))
+    with pytest.raises(RuntimeError, match="neither timespans nor lengths"):
+        layer(torch.nn.utils.rnn.pack_padded_sequence(input, torch.tensor([5, 3])))
+    with pytest.raises(RuntimeError, match="serves up to 128 neurons, not 129"):
+        LEM(3, 129, backend="cuda", device="cuda")(input)
+    with pytest.raises(RuntimeError, match="function transforms"):
+        torch.vmap(lambda input: layer(input)[0])(input.expand(2, -1, -1, -1))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward-mode"):
+        layer(torch.autograd.forward_ad.make_dual(input, torch.ones_like(input)))
