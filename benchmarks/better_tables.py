@@ -96,7 +96,8 @@ class Search(NamedTuple):
     task: str
     base: str  # the recipe that they are held against
     shared: Mapping[str, Any] = MappingProxyType({})  # settings and options that most have, which are not named
-    holding: bool = False  # the runs with `half_lives` alone; else those without
+    holding: bool | None = False  # the runs with `half_lives` alone, or those without, or None for both
+    by_film: bool = False  # the runs of IMDB with that validation, or those without
 
 
 def _changes(config: Mapping[str, Any], asked: Search) -> str:
@@ -120,7 +121,9 @@ def search(asked: Search) -> str:
     variants: dict[tuple[int, int, str], list[float]] = {}
     for record in records.read(RESULTS / "search", asked.task):
         config, settings = record["config"], record["config"]["settings"]
-        if asked.holding != (settings["half_lives"] is not None):
+        if asked.holding not in (None, settings["half_lives"] is not None):
+            continue
+        if asked.by_film != config["task"].get("by_film", False):
             continue
         key = settings["hidden_size"], settings["epochs"], _changes(config, asked)
         variants.setdefault(key, []).append(record["result"]["validation"])
@@ -156,6 +159,7 @@ def untrained() -> str:
     return "\n".join(lines)
 
 
+FILMS = {"read_at": "end", "lower": True, "by_film": True, "drop_words": 0.4}
 COSINE = {"schedule": "cosine", "clip": 1.0}
 TABLES = {
     "aims": aims,
@@ -166,4 +170,5 @@ TABLES = {
     "smnist-search": partial(search, Search("smnist", "better")),
     "cifar-search": partial(search, Search("noisy-cifar10", "ringing", {"learning_rate": 0.004, "mirror": True})),
     "imdb-search": partial(search, Search("imdb", "paper", COSINE | {"read_at": "end", "lower": True})),
+    "imdb-films": partial(search, Search("imdb", "better", FILMS, holding=None, by_film=True)),
 }

@@ -213,7 +213,7 @@ RECIPES = {
         "better": replace(
             IMDB,
             learning_rate=2e-3,
-            epochs=8,
+            epochs=4,
             trainable=("dt", "gamma", "epsilon"),
             schedule="cosine",
             clip=1.0,
