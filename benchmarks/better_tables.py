@@ -52,17 +52,17 @@ def _shown(found: list[Reached]) -> str:
 
 
 def _ours(found: list[Reached], aim: Aim) -> list[Reached]:
-    """What our recipes reached, the best by validation first."""
+    """What our recipes reached: as they are before changed ones, and the best by validation first."""
 
     def is_meant(one: Reached) -> bool:
         task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
         return str(one.settings.get("recipe", "")).startswith("better") and task == {**aim.options, **aim.ours}
 
-    def validation(one: Reached) -> float:
+    def place(one: Reached) -> tuple[bool, float]:
         mean = statistics.fmean(record["result"]["validation"] for record in one.records)
-        return mean if one.better == "higher" else -mean
+        return one.settings.keys() == {"recipe"}, mean if one.better == "higher" else -mean
 
-    return sorted(filter(is_meant, found), key=validation, reverse=True)
+    return sorted(filter(is_meant, found), key=place, reverse=True)
 
 
 def aims(results: Path = RESULTS) -> str:

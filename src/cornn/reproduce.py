@@ -93,7 +93,7 @@ def _memory() -> list[Planned]:
 
 
 # Task -> how it is set for our recipes for higher figures, where not as usual. psMNIST also with an order of its own
-# for each seed, so that the figure is not that of one permutation. IMDB's recipe was found with the usual validation;
+# for each seed, so that the figure is not that of one permutation. IMDB's recipe was found with more held out;
 # then most of those reviews are trained on too.
 _BETTER = {
     "smnist": (SequentialMNIST(shift=1, warp=0.15),),
