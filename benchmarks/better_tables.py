@@ -3,7 +3,6 @@
 import json
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -100,16 +99,17 @@ class Search(NamedTuple):
     by_film: bool = False  # the runs of IMDB with that validation, or those without
 
 
-def _changes(config: Mapping[str, Any], asked: Search) -> str:
-    base = json.loads(json.dumps(asdict(RECIPES[asked.task][asked.base])))
-    unnamed = ("hidden_size", "epochs", "steps", "keep")  # a column of their own, or no matter to validation
-    settings = {name: value for name, value in config["settings"].items() if name in base and name not in unnamed}
-    changed = {name: value for name, value in settings.items() if value != base[name]}
-    changed |= records.changed_options(config)  # pyright: ignore[reportArgumentType]
+UNNAMED = ("epochs", "steps", "keep")
+"""Settings that have a column of their own, or are no matter to validation."""
+
+
+def _changes(config: dict[str, Any], asked: Search) -> str:
+    changed = records.changed_settings(config | {"recipe": asked.base}) | records.changed_options(config)
+    changed = {name: value for name, value in changed.items() if name not in UNNAMED}
     own = {name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]}
     # What most have and this one has not.
-    own |= {name: (settings | config["task"])[name] for name in asked.shared if name not in changed}
-    if base["periods"] and not settings["periods"]:
+    own |= {name: (config["settings"] | config["task"])[name] for name in asked.shared if name not in changed}
+    if RECIPES[asked.task][asked.base].periods and not config["settings"]["periods"]:
         named = {"learning_rate", "clip", *config["task"]}
         own = {name: value for name, value in own.items() if name in named}
         return f"the paper's constants and start, {tables.in_words(own)}".removesuffix(", ")

@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from cornn.seeds import generator
 from cornn.tasks import HAR2, IMDB, TASKS, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.tasks.parts import hold_out, hold_out_runs, most_frequent
+from cornn.tasks.parts import hold_out, most_frequent
 
 OPTIONS = {
     "smnist": SequentialMNIST(validation=5),
@@ -81,15 +81,15 @@ def test_hold_out_parts_all_sequences():
     assert torch.equal(validation, validation.sort().values)
 
 
-def test_hold_out_runs_holds_out_neighbours():
-    training, validation = hold_out_runs(23, 9, 4, generator(0, "x"))
+def test_hold_out_in_runs_holds_out_neighbours():
+    training, validation = hold_out(23, 9, generator(0, "x"), run=4)
     assert sorted([*training.tolist(), *validation.tolist()]) == list(range(23))
     assert len(validation) == 9
     runs = [set(range(first, min(first + 4, 23))) for first in range(0, 23, 4)]
     parted = [run for run in runs if run & set(validation.tolist()) and run & set(training.tolist())]
     assert len(parted) <= 1
     with pytest.raises(ValueError, match="validation must be above 0 and below the 23 sequences"):
-        hold_out_runs(23, 23, 4, generator(0, "x"))
+        hold_out(23, 23, generator(0, "x"), run=4)
 
 
 def test_most_frequent():

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn.baselines.shared import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell
+from cornn.baselines.stepwise import Step, StepwiseCell, walked
 from cornn.engine import lem
 from cornn.seeds import uniform_
 
@@ -75,15 +75,14 @@ class LEMCell(StepwiseCell):
         steps by an emulation, and has not run on a GPU yet."""
         if backend == "cuda" and precision == "exact":
             given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
-            reason = lem.unusable(given)
-            if timespans is not None or lengths is not None:
-                reason = "its kernel takes neither timespans nor lengths"
-            if reason is None:
-                with engine.no_autocast(input.device.type):
-                    return lem.run(given, self.dt, every, partial(_steps, self.dt))
-            raise RuntimeError(f"backend 'cuda' cannot serve LEM here: {reason}; use auto or portable")
-        given = {"timespans": timespans, "lengths": lengths, "every": every}
-        return super().sequence(input, state, **given, backend=backend, precision=precision)
+            plain = timespans is None and lengths is None
+            reason = lem.unusable(given) if plain else "its kernel takes neither timespans nor lengths"
+            if reason is not None:
+                raise RuntimeError(f"backend 'cuda' cannot serve LEM here: {reason}; use auto or portable")
+            with engine.no_autocast(input.device.type):
+                return lem.run(given, self.dt, every, partial(_steps, self.dt))
+        options = {"timespans": timespans, "lengths": lengths, "every": every}
+        return super().sequence(input, state, **options, backend=backend, precision=precision)
 
 
 def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:
@@ -105,11 +104,8 @@ def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:
 
 def _steps(dt: float, given: lem.Given) -> tuple[Tensor, Tensor]:
     """y of every step and the last state, step by step."""
-    step, state, outputs = _stepper(given.weight_hh, given.weight_zy, dt), given.state.unbind(0), []
-    for drive in nn.functional.linear(given.input, given.weight_ih, given.bias).unbind(0):
-        state = step(drive, state, None)
-        outputs.append(state[0])
-    return torch.stack(outputs), torch.stack(state)
+    drive = nn.functional.linear(given.input, given.weight_ih, given.bias)
+    return walked(_stepper(given.weight_hh, given.weight_zy, dt), drive, given.state)
 
 
 class LEM(Layer):

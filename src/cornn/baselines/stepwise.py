@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cornn import engine
 from cornn.stacking import checked_sizes
 
-__all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running"]
+__all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running", "walked"]
 
 Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
 """(drive, state, span) -> state. drive (batch, rows of weight_ih), state in parts (batch, hidden), span (batch, 1)"""
@@ -40,6 +40,30 @@ def running(lengths: Tensor, steps: int) -> Tensor:
     """Whether a sequence still runs at a step: (steps, batch, 1)."""
     clock = torch.arange(steps, device=lengths.device).unsqueeze(1)
     return (clock < lengths).unsqueeze(-1)
+
+
+def walked(
+    step: Step,
+    drive: Float[Tensor, "time batch rows"],
+    state: Float[Tensor, "states batch hidden"],
+    timespans: Float[Tensor, "time batch"] | None = None,
+    lengths: Tensor | None = None,
+    every: bool = True,
+) -> tuple[Tensor, Float[Tensor, "states batch hidden"]]:
+    """The first part of the state after every step (empty if not `every`) and the last state."""
+    steps = drive.shape[0]
+    spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
+    runs = [None] * steps if lengths is None else running(lengths.to(drive.device), steps).unbind(0)
+    outputs, parts = [], state.unbind(0)
+    # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
+    for now, span, runs_on in zip(drive.unbind(0), spans, runs, strict=True):
+        new = step(now, parts, span)
+        if runs_on is not None:
+            new = tuple(torch.where(runs_on, one, other) for one, other in zip(new, parts, strict=True))
+        parts = new
+        if every:
+            outputs.append(parts[0])
+    return torch.stack(outputs) if every else drive.new_empty(0), torch.stack(parts)
 
 
 class StepwiseCell(nn.Module):
@@ -85,21 +109,8 @@ class StepwiseCell(nn.Module):
         check_plain(model, backend, precision)
         if not self.timed:
             no_timespans(model, timespans)
-        steps = input.shape[0]
-        spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
-        runs = [None] * steps if lengths is None else running(lengths.to(input.device), steps).unbind(0)
-        outputs = []
         with engine.no_autocast(input.device.type):
-            step, parts = self.stepper(), state.unbind(0)
-            # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
-            for drive, span, runs_on in zip(self.drive(input).unbind(0), spans, runs, strict=True):
-                new = step(drive, parts, span)
-                if runs_on is not None:
-                    new = tuple(torch.where(runs_on, one, other) for one, other in zip(new, parts, strict=True))
-                parts = new
-                if every:
-                    outputs.append(parts[0])
-            return torch.stack(outputs) if every else input.new_empty(0), torch.stack(parts)
+            return walked(self.stepper(), self.drive(input), state, timespans, lengths, every)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"

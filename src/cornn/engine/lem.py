@@ -1,4 +1,4 @@
-"""LEM's steps on NVIDIA GPUs: one kernel for each pass, in place of some forty for every step.
+"""LEM's steps on NVIDIA GPUs: one kernel for each pass, in place of many for every step.
 
 LEM takes two products a step, the second of what the first one made, which the engine's recurrences do not have. A
 block of threads has one sequence and keeps all four matrices, in registers and shared memory: 128 neurons are as many

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cornn.data import folder, glove, imdb
 from cornn.seeds import generator
-from cornn.tasks.parts import hold_out, hold_out_runs, logistic, right_side
+from cornn.tasks.parts import hold_out, logistic, right_side
 from cornn.tasks.task import Batch, Make, Part, Task
 
 __all__ = ["IMDB", "PADDING", "UNKNOWN"]
@@ -98,7 +98,7 @@ class IMDB:
         training, validation = [], []
         for side, count in ((0, self.validation // 2), (1, self.validation - self.validation // 2)):
             numbers = torch.from_numpy(np.flatnonzero(positive == side))
-            kept, held = hold_out_runs(len(numbers), count, RUN, random)
+            kept, held = hold_out(len(numbers), count, random, RUN)
             training.append(numbers[kept])
             validation.append(numbers[held])
         return torch.cat(training), torch.cat(validation)

@@ -3,31 +3,21 @@
 import torch
 from torch import Tensor
 
-__all__ = ["cross_entropy", "hold_out", "hold_out_runs", "logistic", "most_frequent", "right", "right_side"]
+__all__ = ["cross_entropy", "hold_out", "logistic", "most_frequent", "right", "right_side"]
 
 
-def hold_out(size: int, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Numbers of the sequences to train on, and of `count` that are drawn for validation, both in order."""
-    _check_count(size, count)
-    drawn = torch.randperm(size, generator=random)
-    return drawn[count:].sort().values, drawn[:count].sort().values
+def hold_out(size: int, count: int, random: torch.Generator, run: int = 1) -> tuple[Tensor, Tensor]:
+    """Numbers of the sequences to train on, and of `count` that are drawn for validation, both in order.
 
-
-def _check_count(size: int, count: int) -> None:
+    run: they are drawn in runs of so many neighbours, so that what is held out has few neighbours outside. The last run
+    drawn is cut where `count` is reached, and what is cut off is trained on.
+    """
     if not 0 < count < size:
         raise ValueError(f"validation must be above 0 and below the {size:,} sequences there are, got {count:,}")
-
-
-def hold_out_runs(size: int, count: int, run: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """As `hold_out`, but for runs of neighbours, each of `run` sequences: what is held out has few neighbours outside.
-
-    The last run drawn is cut where `count` is reached, and what is cut off is trained on.
-    """
-    _check_count(size, count)
-    drawn = torch.randperm(-(-size // run), generator=random)
-    order = (drawn.unsqueeze(1) * run + torch.arange(run)).flatten()
-    order = order[order < size]
-    return order[count:].sort().values, order[:count].sort().values
+    runs = torch.randperm(-(-size // run), generator=random)
+    drawn = (runs.unsqueeze(1) * run + torch.arange(run)).flatten()
+    drawn = drawn[drawn < size]
+    return drawn[count:].sort().values, drawn[:count].sort().values
 
 
 def cross_entropy(prediction: Tensor, target: Tensor) -> Tensor:
