@@ -31,15 +31,18 @@ def built(
     instructions: Mapping[str, str],
     *,
     headers: Sequence[str] = (),
+    emulation: str | None = None,
     optimisation: str = "-O0",
 ) -> ctypes.CDLL:
     """A kernel's own source, with the emulation in place of the instructions of a GPU.
 
     kernel: "block_forward" for block_forward.cu on emulated_block.h. entry: the C of `run`, which calls it.
     instructions: patterns, and what stands for them. headers: the kernel's, besides those that all have.
+    emulation: its header, where it is not that of the kernel's kind.
     """
     kind, direction = kernel.split("_")
-    for name in ("emulated.h", "emulated_bits.h", f"emulated_{kind}.h"):
+    emulation = emulation or f"emulated_{kind}.h"
+    for name in ("emulated.h", "emulated_bits.h", emulation):
         shutil.copy(Path(__file__).with_name(name), folder)
     for name in (*HEADERS, "tile.cuh", *headers, f"{kernel}.cu"):
         text = (KERNELS / name).read_text(encoding="utf8")
@@ -48,7 +51,7 @@ def built(
         assert "asm" not in text.replace("assembler", "")
         (folder / name).write_text(text, encoding="utf8")
     source, library = folder / f"{direction}.cpp", folder / f"{direction}.so"
-    source.write_text(f'#include "emulated_{kind}.h"\n#include "{kernel}.cu"\n{entry}', encoding="utf8")
+    source.write_text(f'#include "{emulation}"\n#include "{kernel}.cu"\n{entry}', encoding="utf8")
     options = ["-std=c++17", optimisation, "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
     options += [f"-D{name}={value}" for name, value in macros.items()]
     subprocess.run([str(COMPILER), *options, str(source), "-o", str(library)], check=True)

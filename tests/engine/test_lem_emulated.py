@@ -6,24 +6,21 @@ there yet, reads and writes past an end.
 
 import ctypes
 import re
-import subprocess
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from held_against import assert_near
+from held_against import assert_near, built
 from test_block_emulated import INSTRUCTIONS
-from test_tensor_emulated import COMPILER, guarded, pytestmark, untouched  # noqa: F401
+from test_tensor_emulated import guarded, pytestmark, untouched  # noqa: F401
 
 from cornn.baselines.lem import LEMCell, _steps
 from cornn.engine import lem, nvrtc
 
-HERE = Path(__file__).parent
 ROOM = {r"extern __shared__ float4 dynamic\[\];": "float4* const dynamic = (float4*)::dynamic;"}
-SOURCE = """
-#include "emulated_block.h"
-#include "{kernel}.cu"
+ENTRY = """
 extern "C" void run(int blocks, int threads, const long long* given) {{
     run_blocks(blocks, threads, [&] {{ {kernel}({arguments}); }});
 }}
@@ -54,21 +51,13 @@ def test_the_kernels_keep_to_their_registers(kernel, size, arch, tmp_path, monke
     assert resources(nvrtc.compiled(f"{kernel}.cu", lem.macros(size), arch))[FRAME] <= 16
 
 
-def built(folder: Path, kernel: str, size: int) -> ctypes.CDLL:
+def library_of(folder: Path, kernel: str, size: int) -> ctypes.CDLL:
     folder.mkdir(exist_ok=True)
-    for name in ("activation.cuh", "lem.cuh", f"{kernel}.cu"):
-        text = (nvrtc.KERNELS / name).read_text(encoding="utf8")
-        for pattern, replacement in (INSTRUCTIONS | ROOM).items():
-            text = re.sub(pattern, replacement, text)
-        (folder / name).write_text(text, encoding="utf8")
     kinds = TENSORS[kernel] + ["long long"] * 3
     arguments = ", ".join(f"({kind})given[{i}]" for i, kind in enumerate(kinds))
-    source, library = folder / f"{kernel}.cpp", folder / f"{kernel}.so"
-    source.write_text(SOURCE.format(kernel=kernel, arguments=arguments), encoding="utf8")
-    options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fno-gnu-unique", f"-I{HERE}"]
-    options += [f"-D{name}={value}" for name, value in lem.macros(size).items()]
-    subprocess.run([str(COMPILER), *options, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
+    entry = ENTRY.format(kernel=kernel, arguments=arguments)
+    own = {"headers": ("lem.cuh",), "emulation": "emulated_block.h", "optimisation": "-O1"}
+    return built(folder, kernel, lem.macros(size), entry, INSTRUCTIONS | ROOM, **own)
 
 
 @pytest.fixture
@@ -79,7 +68,7 @@ def emulated(tmp_path, monkeypatch):
         kernel, _, batch, hidden = what
         size = lem.padded(hidden)
         assert lem.shared_bytes(size) <= 1 << 17  # what the emulation has
-        library = built(tmp_path / f"{kernel}{size}", kernel, size)
+        library = library_of(tmp_path / f"{kernel}{size}", kernel, size)
         own = {id(x): guarded(x.detach()) for x in arguments if isinstance(x, torch.Tensor)}  # one may be there twice
         copies = [own.get(id(x), x) for x in arguments]
         values = [x.data_ptr() if isinstance(x, torch.Tensor) else int(x or 0) for x in copies]
@@ -178,6 +167,21 @@ def test_no_steps_leave_the_state(emulated):
     assert output.shape == (0, 2, 20)
     assert torch.equal(last, state.float())
     assert not any(x.any() for x in torch.autograd.grad(output.sum(), list(cell.parameters())))
+
+
+def test_a_gpu_that_is_too_old_or_too_small_is_said(monkeypatch):
+    def reason(capability, room):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+        there = SimpleNamespace(shared_memory_per_block_optin=room)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: there)
+        return lem._unusable_there.__wrapped__(0, 128)
+
+    monkeypatch.setattr(nvrtc, "missing", lambda: None)
+    assert reason((8, 6), 101_376) is None
+    assert reason((7, 5), 65_536) == "it needs compute capability 8.0 or newer, this device has 7.5"
+    assert reason((8, 6), 65_536) == "its kernel needs 100,864 bytes of shared memory, this device has 65,536"
+    monkeypatch.setattr(nvrtc, "missing", lambda: "cuda-core is not installed")
+    assert reason((9, 0), 232_448) == "cuda-core is not installed"
 
 
 def test_what_it_cannot_serve_is_said():

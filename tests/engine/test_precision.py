@@ -9,7 +9,7 @@ from torch.library import opcheck
 
 import cornn
 from cornn import engine
-from cornn.engine import cuda, portable
+from cornn.engine import cuda, nvrtc, portable
 from cornn.engine.layout import TENSOR_SIZES, tensor_plan, tensor_plans
 from cornn.engine.operator import recurrence, recurrence_backward
 from cornn.engine.problem import Problem
@@ -140,7 +140,7 @@ def test_what_differentiates_otherwise_says_so(served):
 
 
 def test_above_128_neurons_it_says_that_it_is_exact(monkeypatch):
-    monkeypatch.setattr(cuda.nvrtc, "missing", lambda: None)
+    monkeypatch.setattr(nvrtc, "missing", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
     assert cuda.usable(problem(128, device="cuda"))[1].endswith("products in tf32")
     assert cuda.usable(problem(129, device="cuda"))[1].endswith("no reduced-precision kernel above 128 neurons")

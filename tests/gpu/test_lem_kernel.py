@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from test_cuda import assert_same_in_a_graph
 
 from cornn.baselines import LEM
 from cornn.engine import lem
@@ -67,18 +68,7 @@ def test_inside_a_graph():
         output, _ = layer(input)
         return torch.autograd.grad(output.square().sum(), list(layer.parameters()))
 
-    want = call()
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        got = call()
-    graph.replay()
-    for one, other in zip(got, want, strict=True):
-        assert torch.equal(one, other)
+    assert_same_in_a_graph(call)
 
 
 OPTIONS = {

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cornn.engine import nvrtc
-from cornn.engine.launch import Launch, launch, prepare
+from cornn.engine.launch import Launch, launch, prepare, unable
 from cornn.engine.layout import (
     BLOCK_SIZES,
     INPUT_WEIGHTS,
@@ -60,11 +59,9 @@ def usable(problem: Problem) -> tuple[bool, str]:
 
 @about_this_machine
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
-    if reason := nvrtc.missing():
+    if reason := unable(index):
         return False, reason
     major, minor = torch.cuda.get_device_capability(index)
-    if major < 8:
-        return False, f"it needs compute capability 8.0 or newer, this device has {major}.{minor}"
     if hidden > BLOCK_SIZES[-1] and major not in (9, 10):
         return False, f"above {BLOCK_SIZES[-1]} neurons it needs compute capability 9.0 or 10.0, not {major}.{minor}"
     kernels = "one fused kernel forward and one backward"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cornn.engine import nvrtc
 
-__all__ = ["Launch", "launch", "prepare"]
+__all__ = ["Launch", "launch", "prepare", "unable"]
 
 
 class Launch(NamedTuple):
@@ -18,6 +18,14 @@ class Launch(NamedTuple):
     kernel: Any
     config: Any
     device: int
+
+
+def unable(device: int | None) -> str | None:
+    """Why no kernel can be compiled for this device, or None if they can."""
+    if reason := nvrtc.missing():
+        return reason
+    major, minor = torch.cuda.get_device_capability(device)
+    return None if major >= 8 else f"it needs compute capability 8.0 or newer, this device has {major}.{minor}"
 
 
 def prepare(

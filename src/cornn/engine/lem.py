@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from cornn.engine import nvrtc
-from cornn.engine.launch import Launch, launch, prepare
+from cornn.engine.launch import Launch, launch, prepare, unable
 from cornn.engine.operator import no_autocast, plain
 
 __all__ = ["SIZES", "Given", "run", "unusable"]
@@ -57,12 +56,10 @@ def unusable(given: Given) -> str | None:
 
 @functools.cache
 def _unusable_there(device: int, size: int) -> str | None:
-    if reason := nvrtc.missing():
+    if reason := unable(device):
         return reason
-    there = torch.cuda.get_device_properties(device)
-    if there.major < 8:
-        return f"its kernel needs compute capability 8.0 or newer, this device has {there.major}.{there.minor}"
-    room, needed = there.shared_memory_per_block_optin, shared_bytes(size) + STATIC * size * 4
+    room = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    needed = shared_bytes(size) + STATIC * size * 4
     if room < needed:
         return f"its kernel needs {needed:,} bytes of shared memory, this device has {room:,}"
     return None

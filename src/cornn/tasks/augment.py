@@ -30,10 +30,10 @@ def check_changes(shift: int, warp: float) -> None:
 
 def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False) -> tuple[str, ...]:
     """What `changed` does with these options, as a note; none, where it does nothing."""
-    words = [f"turned, stretched and slanted, by up to {100 * warp:g} % at the edge,"] if warp else []
-    words += [f"moved by up to {shift} pixels"] if shift else []
+    words = [f"moved by up to {shift} pixels"] if shift else []
     words += ["mirrored every other time"] if mirror else []
-    return (f"training images are {' and '.join(words).rstrip(',')}",) if words else ()
+    words += [f"turned, stretched and slanted by up to {100 * warp:g} % at the edge"] if warp else []
+    return (f"training images are {' and '.join(words)}",) if words else ()
 
 
 def changed(images: Tensor, random: torch.Generator, shift: int = 0, warp: float = 0.0, mirror: bool = False) -> Tensor:

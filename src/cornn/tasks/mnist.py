@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -87,13 +87,13 @@ def _load(
     def as_they_are(images: Tensor, labels: Tensor) -> Part:
         return Part(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
 
-    if changes := changes_in_words(shift=options.shift, warp=options.warp):
+    changes = {"shift": options.shift, "warp": options.warp}
+    if words := changes_in_words(**changes):
         # Permuted after it was changed, so the images stay as they are and the order goes along.
         places = torch.arange(PIXELS) if order is None else order
         rows = {"image": pixels, "target": labels[training]}
-        make = functools.partial(_make_changed, options)
-        part = Part(len(pixels), make, rows, {"order": places}, draws=True)
-        notes = (*notes, *changes)
+        part = Part(len(pixels), functools.partial(_make_changed, changes), rows, {"order": places}, draws=True)
+        notes = (*notes, *words)
     else:
         part = as_they_are(pixels, labels[training])
     return Task(
@@ -131,10 +131,7 @@ def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.G
 
 
 def _make_changed(
-    options: SequentialMNIST | PermutedMNIST,
-    rows: dict[str, Tensor],
-    shared: Mapping[str, Tensor],
-    random: torch.Generator,
+    changes: Mapping[str, Any], rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
 ) -> Batch:
-    image = changed(rows["image"].view(-1, SIDE, 1, SIDE), random, shift=options.shift, warp=options.warp)
+    image = changed(rows["image"].view(-1, SIDE, 1, SIDE), random, **changes)
     return _batch(image.flatten(1)[:, shared["order"]], rows["target"])
