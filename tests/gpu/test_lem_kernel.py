@@ -137,3 +137,16 @@ def test_what_it_cannot_serve_is_refused():
         torch.vmap(lambda input: layer(input)[0])(input.expand(2, -1, -1, -1))
     with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward-mode"):
         layer(torch.autograd.forward_ad.make_dual(input, torch.ones_like(input)))
+
+
+def test_auto_takes_it_where_it_can_and_the_steps_elsewhere(monkeypatch):
+    calls, run = [], lem.run
+    monkeypatch.setattr(lem, "run", lambda *arguments: calls.append(1) or run(*arguments))
+    input = torch.randn(5, 2, 3, device="cuda")
+    layer = LEM(3, 20, device="cuda")
+    layer(input)
+    assert len(calls) == 1
+    layer(input, timespans=torch.ones(5, 2, device="cuda"))
+    LEM(3, 129, device="cuda")(input)
+    LEM(3, 20, device="cuda", dtype=torch.float64)(input.double())
+    assert len(calls) == 1

@@ -71,16 +71,16 @@ class LEMCell(StepwiseCell):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, Tensor]:
-        """All steps at once; with the backend "cuda" by a kernel, which has to be asked for: it was held against these
-        steps by an emulation, and has not run on a GPU yet."""
-        if backend == "cuda" and precision == "exact":
+        """All steps at once: by kernels where they can serve, otherwise step by step."""
+        if backend in ("auto", "cuda") and precision == "exact":
             given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
             plain = timespans is None and lengths is None
             reason = lem.unusable(given) if plain else "its kernel takes neither timespans nor lengths"
-            if reason is not None:
+            if reason is None:
+                with engine.no_autocast(input.device.type):
+                    return lem.run(given, self.dt, every, partial(_steps, self.dt))
+            if backend == "cuda":
                 raise RuntimeError(f"backend 'cuda' cannot serve LEM here: {reason}; use auto or portable")
-            with engine.no_autocast(input.device.type):
-                return lem.run(given, self.dt, every, partial(_steps, self.dt))
         options = {"timespans": timespans, "lengths": lengths, "every": every}
         return super().sequence(input, state, **options, backend=backend, precision=precision)
 
