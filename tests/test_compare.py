@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+import torch
 
 from cornn import compare, training
 from cornn.compare import CONTESTS, ENTRANTS, Contest, Place
@@ -209,6 +210,26 @@ def test_what_ends_a_worker_is_named_and_left_alone(tmp_path, monkeypatch):
     work([TINY], place)
     assert len([name for name in finished(tmp_path) if name.startswith("antisymmetric")]) == 4
     assert Job(TINY, "cornn", 0).outcome(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["validate", "fit_or_resume"])
+def test_a_job_without_memory_has_no_outcome(tmp_path, monkeypatch, name):
+    place = Place(tmp_path, "cpu")
+
+    def full(*arguments):
+        raise torch.OutOfMemoryError("others have it")
+
+    monkeypatch.setattr(training, name, full)
+    with pytest.raises(torch.OutOfMemoryError):
+        work([TINY], place)
+    (path,) = tmp_path.rglob("*.broken")
+    assert "others have it" in path.read_text()
+    done = finished(tmp_path)
+    monkeypatch.undo()
+    path.unlink()
+    work([TINY], place)
+    assert len(finished(tmp_path)) > len(done)
+    assert not any("failed" in json.loads((tmp_path / TINY.name / name).read_text()) for name in finished(tmp_path))
 
 
 def test_no_trial_is_begun_that_would_not_be_done(tmp_path):

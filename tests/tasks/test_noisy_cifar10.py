@@ -42,6 +42,24 @@ def test_fixed_noise_is_one_block_for_all(load):
     assert not torch.equal(whole(load(seed=1).test()).input[32:], tails[2])
 
 
+@pytest.mark.parametrize("noise", ["fixed-normal", *FRESH])
+def test_standardised_pixels(load, tmp_path, noise):
+    plain, task = load(noise), NoisyCIFAR10(noise, validation=8, standard=True).load(0, tmp_path)
+    pixels = whole(task.training).input[:32].unflatten(-1, (3, 32))
+    torch.testing.assert_close(pixels.mean((0, 1, 3)), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(pixels.std((0, 1, 3), correction=0), torch.ones(3))
+    colours = whole(plain.training).input[:32].unflatten(-1, (3, 32))
+    middle, spread = (x.repeat_interleave(32) for x in (colours.mean((0, 1, 3)), colours.std((0, 1, 3), correction=0)))
+    for other, one in ((plain.validation, task.validation), (plain.test(), task.test())):
+        before, after = whole(other).input, whole(one).input
+        torch.testing.assert_close(after[:32], (before[:32] - middle) / spread)
+        assert torch.equal(after[32:], before[32:])
+    assert "pixels are standardised" in task.notes
+    if noise == "fixed-normal":
+        mean = whole(task.training).input.mean((0, 1))
+        torch.testing.assert_close(torch.tensor(task.input_mean), mean, atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize("noise", FRESH)
 def test_fresh_noise_is_new_at_every_presentation_in_training(load, noise):
     part = load(noise).training

@@ -1,3 +1,4 @@
+import importlib
 import json
 from dataclasses import replace
 
@@ -120,6 +121,13 @@ def test_evaluate_finds_the_recorded_figure(tmp_path):
     assert task.trivial == pytest.approx(1 / 6)
     result = json.loads((tmp_path / "result.json").read_text())
     assert {"metric", "test", "steps", "seconds", "parameters", "machine", "version"} <= set(result)
+
+
+def test_sequences_are_predicted_in_portions(tmp_path, monkeypatch):
+    training.fit(SHORT, tmp_path)
+    _, _, whole = training.evaluate(tmp_path)
+    monkeypatch.setattr(importlib.import_module("cornn.training.evaluate"), "STEPS", 70)
+    assert training.evaluate(tmp_path)[2] == pytest.approx(whole, rel=1e-6)
 
 
 def test_evaluate_of_an_unfinished_run(tmp_path):

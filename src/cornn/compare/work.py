@@ -64,7 +64,10 @@ def work(
 
 
 def _took(job: Job, place: Place) -> bool:
-    """Do a job, unless another worker has it."""
+    """Do a job, unless another worker has it.
+
+    A model that diverges has an outcome. One that finds no memory has none: others may have taken it.
+    """
     with claimed(job, place.folder) as own:
         if not own:
             return False
@@ -98,16 +101,10 @@ def _trial(job: Job, place: Place) -> dict[str, Any]:
     values = job.contest.values(job.entrant, job.trial)
     config = _placed(job.contest.configuration(job.entrant, values), place)
     task = _task(config.task, config.seed, config.data)
-    began = time.perf_counter()
-    try:
-        reached = training.validate(config, task)
-        found = {"validation": _finite(reached.metric), "steps": reached.steps, "seconds": round(reached.seconds, 2)}
-        failed = reached.failure
-    except torch.OutOfMemoryError as error:
-        found = {"validation": None, "steps": None, "seconds": round(time.perf_counter() - began, 2)}
-        failed = str(error).split(". ")[0]
+    reached = training.validate(config, task)
+    found = {"validation": _finite(reached.metric), "steps": reached.steps, "seconds": round(reached.seconds, 2)}
     about = {"metric": task.metric, "better": task.better}
-    return {"values": values, **found, **about} | ({} if failed is None else {"failed": failed})
+    return {"values": values, **found, **about} | ({} if reached.failure is None else {"failed": reached.failure})
 
 
 def _final(job: Job, place: Place) -> dict[str, Any]:
@@ -119,8 +116,8 @@ def _final(job: Job, place: Place) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         run = training.fit_or_resume(config, here)
-    except (Diverged, torch.OutOfMemoryError) as error:
-        failed = str(error).split(": try ")[0].split(". ")[0]
+    except Diverged as error:
+        failed = str(error).split(": try ")[0]
         steps = [row["step"] for row in Run(here).metrics()]
         seconds = round(time.perf_counter() - began, 2)
         return {"test": None, "steps": max(steps, default=None), "seconds": seconds, "failed": failed}

@@ -3,8 +3,8 @@
 As the authors ran it: pixels divided by 255; a step is one row of the image, its red, green and blue values one after
 the other; 3,000 of the 50,000 training images are the validation part. Of the noise the paper says that it is uniform;
 its code draws one block of standard normal numbers and puts it behind every image; where the task comes from (Chang et
-al. 2019) each image has fresh standard normal noise. Training images that are mirrored, moved or warped are ours, and
-off by default.
+al. 2019) each image has fresh standard normal noise. Standardised pixels, and training images that are mirrored, moved
+or warped, are ours, and off by default.
 """
 
 import functools
@@ -45,6 +45,9 @@ class NoisyCIFAR10:
     noise is drawn once for each image, the same for all runs."""
     validation: int = 3000
     """Training images held out for validation; the seed draws them."""
+    standard: bool = False
+    """Whether the pixels of a colour have mean 0 and deviation 1, as the noise has, over the images that are trained
+    on."""
     mirror: bool = False
     """Whether a training image is shown with left and right exchanged every other time, by chance."""
     shift: int = 0
@@ -65,9 +68,13 @@ class NoisyCIFAR10:
         middle = {"fixed-normal": block.mean((0, 1)), "fresh-normal": 0.0, "fresh-uniform": 0.5}[self.noise]
         kept = images[training]
         image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
+        scale = {}
+        if self.standard:
+            scale = dict(zip(("middle", "spread"), _scale(kept, image_mean), strict=True))
+            image_mean = (image_mean - scale["middle"]) / scale["spread"]
 
         def part(name: str, images: Tensor, labels: Tensor) -> Part:
-            rows, shared = {"image": images, "target": labels}, {}
+            rows, shared = {"image": images, "target": labels}, dict(scale)
             if self.noise == "fixed-normal":
                 shared["noise"] = block
             if name == "training":
@@ -82,7 +89,7 @@ class NoisyCIFAR10:
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
             )
             make = _own_normal if self.noise == "fresh-normal" else _own_uniform
-            return Part(len(images), make, {**rows, "key": keys})
+            return Part(len(images), make, {**rows, "key": keys}, shared)
 
         return Task(
             name="noisy-cifar10",
@@ -99,7 +106,7 @@ class NoisyCIFAR10:
             better="higher",
             trivial=most_frequent(labels[training]),
             trivial_words="of always answering the same class",
-            notes=(f"noise: {WORDS[self.noise]}", *words),
+            notes=(f"noise: {WORDS[self.noise]}", *(["pixels are standardised"] if self.standard else []), *words),
         )
 
 
@@ -107,23 +114,33 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
-def _joined(rows: Mapping[str, Tensor], noise: Tensor) -> Batch:
+def _scale(images: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each colour, for every feature. mean: of a feature, over all images and rows."""
+    middle = mean.view(3, -1).mean(1, keepdim=True)
+    squares = sum((part.float() / 255).square().sum((0, 1), dtype=torch.float64) for part in images.split(1000))
+    spread = (squares / (len(images) * ROWS)).view(3, -1).mean(1, keepdim=True) - middle.double().square()
+    return tuple(x.float().expand(-1, FEATURES // 3).flatten() for x in (middle, spread.sqrt()))  # pyright: ignore
+
+
+def _joined(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Tensor) -> Batch:
     image = rows["image"].transpose(0, 1).contiguous().float() / 255
+    if "middle" in shared:
+        image = (image - shared["middle"]) / shared["spread"]
     return Batch(torch.cat((image, noise.expand(-1, image.shape[1], -1))), rows["target"])
 
 
 def _fixed(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _joined(rows, shared["noise"])
+    return _joined(rows, shared, shared["noise"])
 
 
 def _fresh_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
     image = rows["image"]
-    return _joined(rows, torch.randn(NOISE, len(image), FEATURES, generator=random, device=image.device))
+    return _joined(rows, shared, torch.randn(NOISE, len(image), FEATURES, generator=random, device=image.device))
 
 
 def _fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
     image = rows["image"]
-    return _joined(rows, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
+    return _joined(rows, shared, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
 
 
 MAKERS = {"fixed-normal": _fixed, "fresh-normal": _fresh_normal, "fresh-uniform": _fresh_uniform}
@@ -142,11 +159,11 @@ def _changed(
 
 
 def _own_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _joined(rows, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2))
+    return _joined(rows, shared, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2))
 
 
 def _own_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _joined(rows, uniform_of(rows["key"]))
+    return _joined(rows, shared, uniform_of(rows["key"]))
 
 
 def uniform_of(keys: Tensor) -> Tensor:

@@ -5,14 +5,18 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from cornn.tasks import Task
+from cornn.tasks import Batch, Task
 from cornn.tasks.task import Part
+from cornn.training.batches import batch_dimension
 
 __all__ = ["metric"]
 
 SEQUENCES = 1000
-"""That are predicted at once: enough to fill a device. Ragged ones go in batches as in training: how far a sequence is
-padded depends on those beside it."""
+"""That are drawn at once. Ragged ones go in batches as in training: how far a sequence is padded depends on those
+beside it."""
+STEPS = 1_000_000
+"""Of all sequences that are predicted at once, at the most: enough to fill a device. A gated network takes kilobytes a
+step."""
 
 
 @torch.no_grad()
@@ -24,6 +28,12 @@ def metric(
     scores = []
     for index in torch.arange(part.size, device=random.device).split(batch_size if part.ragged else SEQUENCES):
         batch = part.batch(index, random)
-        prediction = torch.func.functional_call(model, dict(weights), (batch.input, batch.lengths))
-        scores.append(task.score(prediction, batch.target))
+        scores.append(task.score(_predicted(task, model, dict(weights), batch), batch.target))
     return task.reduce(torch.cat(scores))
+
+
+def _predicted(task: Task, model: nn.Module, weights: dict[str, Tensor], batch: Batch) -> Tensor:
+    if batch.lengths is not None:
+        return torch.func.functional_call(model, weights, (batch.input, batch.lengths))
+    inputs = batch.input.split(max(1, STEPS // len(batch.input)), 1)
+    return torch.cat([torch.func.functional_call(model, weights, (input,)) for input in inputs], batch_dimension(task))
