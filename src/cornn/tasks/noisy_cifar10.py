@@ -70,7 +70,7 @@ class NoisyCIFAR10:
         image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
         scale = {}
         if self.standard:
-            scale = dict(zip(("middle", "spread"), _scale(kept, image_mean), strict=True))
+            scale = dict(zip(("middle", "spread"), _scale(kept), strict=True))
             image_mean = (image_mean - scale["middle"]) / scale["spread"]
 
         def part(name: str, images: Tensor, labels: Tensor) -> Part:
@@ -114,12 +114,16 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
-def _scale(images: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each colour, for every feature. mean: of a feature, over all images and rows."""
-    middle = mean.view(3, -1).mean(1, keepdim=True)
-    squares = sum((part.float() / 255).square().sum((0, 1), dtype=torch.float64) for part in images.split(1000))
-    spread = (squares / (len(images) * ROWS)).view(3, -1).mean(1, keepdim=True) - middle.double().square()
-    return tuple(x.float().expand(-1, FEATURES // 3).flatten() for x in (middle, spread.sqrt()))  # pyright: ignore
+def _scale(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each colour, for every feature."""
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    found = []
+    for colour in images.unflatten(-1, (3, -1)).unbind(2):
+        share = torch.bincount(colour.flatten(), minlength=256).double() / colour.numel()
+        middle = share @ levels
+        found.append(torch.stack((middle, (share @ (levels - middle).square()).sqrt())))
+    middle, spread = torch.stack(found, 1).float().repeat_interleave(FEATURES // 3, 1)
+    return middle, spread
 
 
 def _joined(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Tensor) -> Batch:
