@@ -68,9 +68,8 @@ class NoisyCIFAR10:
         middle = {"fixed-normal": block.mean((0, 1)), "fresh-normal": 0.0, "fresh-uniform": 0.5}[self.noise]
         kept = images[training]
         image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
-        scale = {}
-        if self.standard:
-            scale = dict(zip(("middle", "spread"), _scale(kept), strict=True))
+        scale: dict[str, Tensor] = _scale(kept) if self.standard else {}
+        if scale:
             image_mean = (image_mean - scale["middle"]) / scale["spread"]
 
         def part(name: str, images: Tensor, labels: Tensor) -> Part:
@@ -114,7 +113,7 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
-def _scale(images: Tensor) -> tuple[Tensor, Tensor]:
+def _scale(images: Tensor) -> dict[str, Tensor]:
     """Mean and deviation of each colour, for every feature."""
     levels = torch.arange(256, dtype=torch.float64) / 255
     found = []
@@ -123,7 +122,7 @@ def _scale(images: Tensor) -> tuple[Tensor, Tensor]:
         middle = share @ levels
         found.append(torch.stack((middle, (share @ (levels - middle).square()).sqrt())))
     middle, spread = torch.stack(found, 1).float().repeat_interleave(FEATURES // 3, 1)
-    return middle, spread
+    return {"middle": middle, "spread": spread}
 
 
 def _joined(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Tensor) -> Batch:
