@@ -130,6 +130,22 @@ def test_sequences_are_predicted_in_portions(tmp_path, monkeypatch):
     assert training.evaluate(tmp_path)[2] == pytest.approx(whole, rel=1e-6)
 
 
+def test_a_model_is_evaluated_as_such_and_goes_on_training():
+    modes = []
+
+    class Model(torch.nn.Linear):
+        def forward(self, input):
+            modes.append(self.training)
+            return super().forward(input).sum(0)
+
+    model, part = Model(2, 1), SHORT.task.load(0).test()
+    evaluate = importlib.import_module("cornn.training.evaluate")
+    random = torch.Generator().manual_seed(0)
+    evaluate.metric(SHORT.task.load(0), model, dict(model.named_parameters()), part, random, 50)
+    assert modes == [False]
+    assert model.training
+
+
 def test_evaluate_of_an_unfinished_run(tmp_path):
     def stop(progress):
         raise KeyboardInterrupt

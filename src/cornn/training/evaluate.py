@@ -25,10 +25,12 @@ def metric(
 ) -> Tensor:
     """The task's metric of a model with these weights, over all of a part that is on the generator's device; one
     number, which is there."""
-    scores = []
+    scores, training = [], model.training
+    model.eval()  # cuDNN keeps what a backward pass would want otherwise, ten gigabytes for a million steps
     for index in torch.arange(part.size, device=random.device).split(batch_size if part.ragged else SEQUENCES):
         batch = part.batch(index, random)
         scores.append(task.score(_predicted(task, model, dict(weights), batch), batch.target))
+    model.train(training)
     return task.reduce(torch.cat(scores))
 
 
