@@ -8,7 +8,8 @@ from statistics import median
 from cornn.report import records
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-RECIPES = {"ours": "ours", "paper": "the paper's"}
+RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM, its authors'"}
+"""Recipe and model -> words for them."""
 SEARCHED = (500, 2000, 5000, 20000)
 SOLVED = 0.01  # mean squared error
 VARIANTS = {
@@ -33,13 +34,13 @@ VARIANTS = {
 
 
 def _runs() -> dict[tuple, list[dict]]:
-    """Recipe, length, neurons, machine -> the runs of all seeds."""
+    """Recipe and model, length, neurons, machine -> the runs of all seeds."""
     found: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
         config, result = record["config"], record["result"]
         on_gpu = result["device"].startswith("cuda")
         where = result["machine"]["gpu"] if on_gpu else f"CPU, {result['machine']['threads']} threads"
-        key = (config["recipe"], config["task"]["length"], config["settings"]["hidden_size"], where)
+        key = (config["recipe"], config["model"]), config["task"]["length"], config["settings"]["hidden_size"], where
         found.setdefault(key, []).append(record)
     # By recipe, then by length.
     return dict(sorted(found.items()))
@@ -179,7 +180,8 @@ def adding_gradients() -> str:
 def adding_watched() -> str:
     """Gradients while the two recipes are trained."""
     runs = _memory()["training"]
-    names = [f"{RECIPES[name]}: {what}" for name in runs for what in ("MSE", "gradient, half-way", "first step")]
+    shown = ("MSE", "gradient, half-way", "first step")
+    names = [f"{RECIPES[name, 'cornn']}: {what}" for name in runs for what in shown]
     rows = ["| training step | " + " | ".join(names) + " |", "| ---: |" + " ---: |" * len(names)]
     tables = [{row["step"]: row for row in run["rows"]} for run in runs.values()]
     for step in dict.fromkeys(step for table in tables for step in table):

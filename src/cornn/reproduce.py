@@ -84,9 +84,10 @@ def _weights() -> list[Planned]:
 
 
 def _memory() -> list[Planned]:
-    """Beyond the paper: our recipe for long memory, and what its start and constants do to the paper's tasks; and what
-    neurons that ring do to them."""
+    """Beyond the paper: our recipe for long memory, beside it LEM with its authors' values; and what the start and the
+    constants of that recipe do to the paper's tasks, and neurons that ring."""
     lengths = [Planned(usual(Adding(length)), 5) for length in (500, 2000, 5000, 20_000)]
+    lengths += [Planned(usual(Adding(length), "paper", model="lem", steps=4000), 1) for length in (500, 2000, 5000)]
     tasks = (HAR2(), SequentialMNIST(), PermutedMNIST())
     elsewhere = [Planned(usual(task, recipe), 1) for recipe in ("memory", "ringing") for task in tasks]
     return [*lengths, *elsewhere]
