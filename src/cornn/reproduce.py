@@ -99,6 +99,7 @@ def _memory() -> list[Planned]:
 _BETTER = {
     "smnist": (SequentialMNIST(shift=1, warp=0.15),),
     "psmnist": (PermutedMNIST(shift=1), PermutedMNIST("own", shift=1)),
+    "noisy-cifar10": (NoisyCIFAR10(standard=True, mirror=True, shift=3),),
     "har2": (HAR2("random", "windows"),),
     "imdb": (IMDB("end", lower=True, validation=500, drop_words=0.4),),
 }

@@ -20,6 +20,7 @@ from tolerances import FLOAT32
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 register()
 
+CUDNN = ("lstm", "gru", "rnn")
 CASES = {
     "epochs with a smaller last batch": usual(Synthetic(), device="cuda"),
     "noise": usual(Synthetic(noise=0.5), device="cuda"),
@@ -37,18 +38,10 @@ CASES = {
     "read at every step": usual(Synthetic(every=True), device="cuda"),
     "fresh sequences": usual(Adding(30), hidden_size=16, steps=25, evaluate_every=10, until=0, device="cuda"),
     "mixed precision": usual(Synthetic(), device="cuda", precision="mixed"),
-    "lstm": usual(Synthetic(), device="cuda", model="lstm"),
-    "gru": usual(Synthetic(), device="cuda", model="gru"),
-    **{name: usual(Synthetic(), device="cuda", model=name) for name in LAYERS},
+    **{name: usual(Synthetic(), device="cuda", model=name) for name in (*CUDNN, *LAYERS)},
     "a changing base": usual(Synthetic(), device="cuda", model="dtriv", rebase_every=3),
 }
-# Seen with PyTorch 2.11: after a call with another batch size cuDNN's GRU gives other values for the same input, by a
-# thousandth. Why is not known; our own layers and its LSTM do not do so.
-unsteady = pytest.mark.xfail(reason="cuDNN's GRU depends on the calls before", strict=False)
-every_case = pytest.mark.parametrize(
-    "config",
-    [pytest.param(config, id=name, marks=unsteady if name == "gru" else ()) for name, config in CASES.items()],
-)
+every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES)
 
 
 def assert_same_end(config, one, other):
@@ -70,6 +63,19 @@ def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_pat
     if config.precision == "fp32":
         for name, value in plain.weights().items():
             torch.testing.assert_close(first.weights()[name], value, **FLOAT32, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("captured", [True, False])
+@pytest.mark.parametrize("model", CUDNN)
+@pytest.mark.filterwarnings("ignore:RNN module weights")
+def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, monkeypatch):
+    """With evaluations in between, which are of other weights' memory."""
+    if not captured:
+        monkeypatch.setattr(steps.Group, "captures", lambda group: False)
+    there, here = (training.fit(replace(CASES[model], device=d), tmp_path / d) for d in ("cuda", "cpu"))
+    for name, value in here.weights().items():
+        torch.testing.assert_close(there.weights()[name].cpu(), value, rtol=1e-3, atol=1e-4)
+    assert [row["metric"] for row in there.metrics()] == pytest.approx([r["metric"] for r in here.metrics()], rel=1e-3)
 
 
 def test_a_step_is_captured_and_replayed(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from cornn import theory, training
 from cornn.paper import RECIPES
 from cornn.tasks import Adding
 from cornn.training import Train, usual
+from cornn.training.build import build
 
 SHORT = usual(Adding(10), hidden_size=8, steps=40, evaluate_every=10, until=0, device="cpu")
 
@@ -130,20 +131,23 @@ def test_sequences_are_predicted_in_portions(tmp_path, monkeypatch):
     assert training.evaluate(tmp_path)[2] == pytest.approx(whole, rel=1e-6)
 
 
-def test_a_model_is_evaluated_as_such_and_goes_on_training():
-    modes = []
-
-    class Model(torch.nn.Linear):
-        def forward(self, input):
-            modes.append(self.training)
-            return super().forward(input).sum(0)
-
-    model, part = Model(2, 1), SHORT.task.load(0).test()
+@pytest.mark.parametrize("model", ["lstm", "gru", "rnn", "cornn"])
+def test_an_evaluation_leaves_the_model_alone(model):
+    """PyTorch's own layers remember which tensors they were called with last."""
+    config = usual(Adding(10), "paper", model=model, hidden_size=8)
+    task = config.task.load(0)
+    evaluated = build(config, task)
+    before = {name: value.detach().clone() for name, value in evaluated.named_parameters()}
+    others = {name: value + 1 for name, value in before.items()}
     evaluate = importlib.import_module("cornn.training.evaluate")
     random = torch.Generator().manual_seed(0)
-    evaluate.metric(SHORT.task.load(0), model, dict(model.named_parameters()), part, random, 50)
-    assert modes == [False]
-    assert model.training
+    first, second = (evaluate.metric(task, evaluated, w, task.test(), random, 50) for w in (before, others))
+    assert first != second
+    assert evaluated.training
+    assert all(torch.equal(value, before[name]) for name, value in evaluated.named_parameters())
+    if model != "cornn":
+        held = evaluated.layer._flat_weights
+        assert all(one is other for one, other in zip(held, evaluated.layer.parameters(), strict=True))
 
 
 def test_evaluate_of_an_unfinished_run(tmp_path):

@@ -112,14 +112,9 @@ class Group:
         return all(count == member.plan.batch for count, member in zip(counts, self.members, strict=True))
 
     def captures(self) -> bool:
-        """Whether a step can be captured: one process, a GPU, and batches whose shape does not change.
-
-        Not PyTorch's own GRU and tanh RNN: once cuDNN has been called with another batch size, a smaller last batch,
-        replays of its GRU give something else than the calls do (seen with PyTorch 2.11). Its LSTM does not.
-        """
+        """Whether a step can be captured: one process, a GPU, and batches whose shape does not change."""
         alone = self.fabric.device.type == "cuda" and self.fabric.world_size == 1
-        own = not any(isinstance(member.model.layer, nn.GRU | nn.RNN) for member in self.members)
-        return alone and own and not any(member.part.ragged for member in self.members)
+        return alone and not any(member.part.ragged for member in self.members)
 
     def order(self, model: int, order: Tensor) -> None:
         """The sequences that a model sees from here on, (steps, batch). A GPU is not waited for."""
