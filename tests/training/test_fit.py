@@ -127,7 +127,7 @@ def test_evaluate_finds_the_recorded_figure(tmp_path):
 def test_sequences_are_predicted_in_portions(tmp_path, monkeypatch):
     training.fit(SHORT, tmp_path)
     _, _, whole = training.evaluate(tmp_path)
-    monkeypatch.setattr(importlib.import_module("cornn.training.evaluate"), "STEPS", 70)
+    monkeypatch.setattr(importlib.import_module("cornn.training.evaluate"), "STEPS", 1070)
     assert training.evaluate(tmp_path)[2] == pytest.approx(whole, rel=1e-6)
 
 

@@ -15,9 +15,9 @@ __all__ = ["metric"]
 SEQUENCES = 1000
 """That are drawn at once. Ragged ones go in batches as in training: how far a sequence is padded depends on those
 beside it."""
-STEPS = 1_000_000
-"""Of all sequences that are predicted at once, at the most: enough to fill a device. A gated network takes kilobytes a
-step."""
+STEPS, AT_LEAST = 250_000, 100
+"""Steps of all sequences that are predicted at once, at the most, but for so many sequences: enough to fill a device.
+cuDNN's GRU takes eight kilobytes for each."""
 
 
 @torch.no_grad()
@@ -42,5 +42,5 @@ def metric(
 def _predicted(task: Task, model: nn.Module, batch: Batch) -> Tensor:
     if batch.lengths is not None:
         return model(batch.input, batch.lengths)
-    inputs = batch.input.split(max(1, STEPS // len(batch.input)), 1)
+    inputs = batch.input.split(max(AT_LEAST, STEPS // len(batch.input)), 1)
     return torch.cat([model(input) for input in inputs], batch_dimension(task))
