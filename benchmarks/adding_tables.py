@@ -8,7 +8,7 @@ from statistics import median
 from cornn.report import records
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM, its authors'"}
+RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}
 """Recipe and model -> words for them."""
 SEARCHED = (500, 2000, 5000, 20000)
 SOLVED = 0.01  # mean squared error

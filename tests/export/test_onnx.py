@@ -222,6 +222,16 @@ def test_a_regressor_answers_in_its_own_unit(tmp_path, numbers):
         to_onnx(regressor, tmp_path / "model.onnx", Options(state=True))
 
 
+@pytest.mark.parametrize("targets", [[0], [1], [1, 0]])
+def test_a_forecaster_of_some_columns(tmp_path, targets):
+    X, _, _ = series()
+    X = (X * np.array([1.0, 30.0]) + np.array([0.0, 100.0])).astype(np.float32)
+    forecaster = CoRNNForecaster(**QUICK, horizon=3, targets=targets).fit(X)
+    written = to_onnx(forecaster, tmp_path / "model.onnx")
+    assert written.outputs == {"prediction": ["batch", 3, len(targets)]}
+    assert_near(ran(tmp_path / "model.onnx", input=X)["prediction"], forecaster.predict(X))
+
+
 def test_a_forecaster_goes_on_from_the_last_known_values(tmp_path):
     X, _, _ = series()
     forecaster = CoRNNForecaster(**QUICK, horizon=4).fit(X)

@@ -69,7 +69,7 @@ def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_pat
 @pytest.mark.parametrize("model", CUDNN)
 @pytest.mark.filterwarnings("ignore:RNN module weights")
 def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, monkeypatch):
-    """With evaluations in between, which are of other weights' memory."""
+    """Evaluations in between must not move what is trained."""
     if not captured:
         monkeypatch.setattr(steps.Group, "captures", lambda group: False)
     there, here = (training.fit(replace(CASES[model], device=d), tmp_path / d) for d in ("cuda", "cpu"))

@@ -124,11 +124,46 @@ def test_evaluate_finds_the_recorded_figure(tmp_path):
     assert {"metric", "test", "steps", "seconds", "parameters", "machine", "version"} <= set(result)
 
 
-def test_sequences_are_predicted_in_portions(tmp_path, monkeypatch):
-    training.fit(SHORT, tmp_path)
-    _, _, whole = training.evaluate(tmp_path)
-    monkeypatch.setattr(importlib.import_module("cornn.training.evaluate"), "STEPS", 1070)
-    assert training.evaluate(tmp_path)[2] == pytest.approx(whole, rel=1e-6)
+@pytest.mark.parametrize("read", ["last", "every"])
+def test_sequences_are_predicted_in_portions(read, monkeypatch):
+    calls = []
+
+    class Model(torch.nn.Linear):
+        def forward(self, input):
+            calls.append(input.shape[1])
+            output = super().forward(input)
+            return output if read == "every" else output.sum(0)
+
+    evaluate = importlib.import_module("cornn.training.evaluate")
+    task = replace(SHORT.task.load(0), read=read)
+    if read == "every":
+        task = replace(task, score=lambda prediction, target: (prediction.sum((0, 2)) - target).square())
+    model, part = Model(2, 1), task.test()
+
+    def metric():
+        return evaluate.metric(task, model, dict(model.named_parameters()), part, torch.Generator(), 50)
+
+    whole = metric().item()
+    monkeypatch.setattr(evaluate, "STEPS", 1300)
+    assert metric().item() == pytest.approx(whole, rel=1e-6)
+    assert calls == [1000, *[130] * 7, 90]
+
+
+def test_an_evaluation_is_of_the_weights_and_buffers_that_are_given():
+    config = usual(Adding(10), "paper", model="dtriv", hidden_size=8)
+    task = config.task.load(0)
+    one, other = (build(replace(config, seed=seed), task) for seed in (0, 1))
+    one.layer.rebase_()
+    assert dict(one.named_buffers())
+    evaluate = importlib.import_module("cornn.training.evaluate")
+
+    def metric(model, given):
+        return evaluate.metric(task, model, given, task.test(), torch.Generator(), 50)
+
+    whole = {**dict(one.named_parameters()), **dict(one.named_buffers())}
+    assert metric(other, whole) == metric(one, whole) != metric(other, dict(one.named_parameters()))
+    with pytest.raises(KeyError):
+        metric(other, {"unknown": torch.zeros(1)})
 
 
 @pytest.mark.parametrize("model", ["lstm", "gru", "rnn", "cornn"])

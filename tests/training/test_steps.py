@@ -15,7 +15,7 @@ from cornn.baselines import LAYERS
 from cornn.seeds import generator
 from cornn.training import usual
 from cornn.training.schedule import rates
-from cornn.training.steps import Group, Member, named
+from cornn.training.steps import Group, Member, fits_side_by_side, named
 from cornn.training.trainee import prepare
 
 synthetic.register()
@@ -112,6 +112,20 @@ def test_what_is_captured_on_a_gpu(model):
     assert group.captures()
     group.fabric.world_size = 2
     assert not group.captures()
+
+
+def test_lem_is_trained_alone_on_a_gpu_where_it_has_kernels():
+    for model, there in (("lem", False), ("cornn", True), ("lstm", False)):
+        trainee, _ = start(usual(Synthetic(), device="cpu", model=model))
+        models, parts = [trainee.model] * 2, [trainee.training] * 2
+        assert fits_side_by_side(models, parts, torch.device("cuda")) == there
+        assert fits_side_by_side(models, parts, torch.device("cpu")) == (model != "lstm")
+
+
+def test_what_is_not_a_number_is_never_the_best():
+    trainee, _ = start(usual(Synthetic(), device="cpu"))
+    assert not trainee.better(float("nan"))
+    assert trainee.better(1.0)
 
 
 def test_the_average_follows_the_weights(tmp_path):

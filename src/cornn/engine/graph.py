@@ -60,10 +60,12 @@ _lock = threading.Lock()
 
 
 def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Tensor]) -> _Captured:
-    """The graph of a function for inputs like these, on this stream: two streams must not share its buffers."""
+    """The graph of a function for inputs like these, on this stream and in this thread: two streams must not share its
+    buffers, nor two threads that use the same stream."""
     device = inputs["weight"].device
     shapes = tuple((name, x.shape, x.dtype) for name, x in inputs.items())
-    key = function, options, device, torch.cuda.current_stream(device).cuda_stream, shapes
+    stream = torch.cuda.current_stream(device).cuda_stream
+    key = function, options, device, stream, threading.get_ident(), shapes
     with _lock:
         if key not in _captured:
             _captured[key] = _Captured(lambda **given: function(*options, **given), inputs)

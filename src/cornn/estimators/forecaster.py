@@ -123,7 +123,10 @@ class CoRNNForecaster(Estimator):
         return last[:, None, self.targets_] + change
 
     def _pieces(self, sequence: Read) -> list[tuple[Read, NDArray]]:
-        """Parts of at most `window` steps, each with the values of the steps of it and of the horizon behind it."""
+        """Parts of at most `window` steps, each with the values of the steps of it and of the horizon behind it.
+
+        That horizon is the next part's: what stops training early is not wholly apart from what is trained on.
+        """
         found, length = [], len(sequence.values)
         for start in range(0, length - 1, self.window):
             end = min(start + self.window, length - 1)

@@ -152,15 +152,17 @@ def predicted(model: SequenceModel, data: Padded, every: bool, device: torch.dev
     """
     parts, weight, bias = [], model.head.weight.detach().double().numpy(), model.head.bias.detach().double().numpy()
     count = max(1, min(SEQUENCES_AT_ONCE, STEPS_AT_ONCE // len(data.input)))
-    with torch.no_grad(), exact():
-        model = model.to(device)
-        for index in torch.arange(len(data.lengths)).split(count):
-            y = read_out(model, data.rows(index).to(device), every).double().cpu().numpy()
-            part = y @ weight.T + bias
-            if every:
-                # Past the end of its longest sequence a batch has no steps; nobody looks there.
-                part = np.pad(part, ((0, len(data.input) - len(part)), (0, 0), (0, 0)))
-            parts.append(part)
+    try:
+        with torch.no_grad(), exact():
+            model.to(device)
+            for index in torch.arange(len(data.lengths)).split(count):
+                y = read_out(model, data.rows(index).to(device), every).double().cpu().numpy()
+                part = y @ weight.T + bias
+                if every:
+                    # Past the end of its longest sequence a batch has no steps; nobody looks there.
+                    part = np.pad(part, ((0, len(data.input) - len(part)), (0, 0), (0, 0)))
+                parts.append(part)
+    finally:
         model.to("cpu")
     return np.concatenate(parts, 1 if every else 0)
 

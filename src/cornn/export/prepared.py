@@ -55,10 +55,11 @@ def _numbers(graph: Graph, estimator: CoRNNRegressor, output: str, seen: str) ->
 
 
 def _ahead(graph: Graph, estimator: CoRNNForecaster, output: str, seen: str) -> str:
-    preparation = estimator.preparation_
-    shape = graph.weight(np.array([0, estimator.horizon, len(preparation.mean)]))
-    change = _scaled(graph, graph("Reshape", output, shape), preparation.scale, np.zeros(()))
-    last = _scaled(graph, seen, preparation.scale, preparation.mean)
+    preparation, targets = estimator.preparation_, estimator.targets_
+    shape = graph.weight(np.array([0, estimator.horizon, len(targets)]))
+    change = _scaled(graph, graph("Reshape", output, shape), preparation.scale[targets], np.zeros(()))
+    seen = graph("Gather", seen, graph.weight(np.asarray(targets, np.int64)), axis=1)
+    last = _scaled(graph, seen, preparation.scale[targets], preparation.mean[targets])
     found = graph("Add", graph.unsqueeze(last, 1), change)
     return graph("Cast", found, to=FLOAT)
 
@@ -79,7 +80,7 @@ ANSWERS: dict[type, tuple[str, Callable[..., str], Callable[[Any], Shape]]] = {
     CoRNNForecaster: (
         "prediction",
         _ahead,
-        lambda estimator: ["batch", estimator.horizon, len(estimator.preparation_.mean)],
+        lambda estimator: ["batch", estimator.horizon, len(estimator.targets_)],
     ),
 }
 """Estimator -> the output's name, what computes it from the network's output and the last known values, its shape."""

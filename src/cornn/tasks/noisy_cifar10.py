@@ -46,8 +46,8 @@ class NoisyCIFAR10:
     validation: int = 3000
     """Training images held out for validation; the seed draws them."""
     standard: bool = False
-    """Whether the pixels of a colour have mean 0 and deviation 1, as the noise has, over the images that are trained
-    on."""
+    """Whether the pixels of a colour have mean 0 and deviation 1, as normal noise has, over the images that are
+    trained on."""
     mirror: bool = False
     """Whether a training image is shown with left and right exchanged every other time, by chance."""
     shift: int = 0

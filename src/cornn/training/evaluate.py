@@ -17,21 +17,23 @@ SEQUENCES = 1000
 beside it."""
 STEPS, AT_LEAST = 250_000, 100
 """Steps of all sequences that are predicted at once, at the most, but for so many sequences: enough to fill a device.
-cuDNN's GRU takes eight kilobytes for each."""
+A gated network takes kilobytes a step."""
 
 
 @torch.no_grad()
 def metric(
     task: Task, model: nn.Module, weights: Mapping[str, Tensor], part: Part, random: torch.Generator, batch_size: int
 ) -> Tensor:
-    """The task's metric of a model with these weights, over all of a part that is on the generator's device; one
-    number, which is there.
+    """The task's metric of a model with these weights, and buffers, if any are given, over all of a part that is on the
+    generator's device; one number, which is there.
 
     A copy is evaluated. On a GPU PyTorch's own recurrent layers, once called with other weights, give theirs a new
     place, while training goes on in the old one.
     """
     model = copy.deepcopy(model).eval()
-    model.load_state_dict(dict(weights), strict=False)  # all but buffers
+    values = dict(model.named_buffers()) | dict(weights)
+    for name, held in (*model.named_parameters(), *model.named_buffers()):
+        held.copy_(values[name])
     scores = []
     for index in torch.arange(part.size, device=random.device).split(batch_size if part.ragged else SEQUENCES):
         batch = part.batch(index, random)

@@ -78,7 +78,7 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
         group, checkpoints = zip(*same, strict=True)
         known = [checkpoint for checkpoint in checkpoints if checkpoint is not None]
         models, parts = [trainee.model for trainee in group], [trainee.training for trainee in group]
-        if fabric.world_size == 1 and fits_side_by_side(models, parts):
+        if fabric.world_size == 1 and fits_side_by_side(models, parts, fabric.device):
             failures |= train(group, fabric, watch, known)
         else:
             for number, trainee in enumerate(group):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cornn.baselines import LEM
 from cornn.engine import adam
 from cornn.paper import Recipe
 from cornn.stacking import Stack
@@ -45,10 +46,15 @@ def named(model: nn.Module, row: Tensor) -> dict[str, Tensor]:
     }
 
 
-def fits_side_by_side(models: Sequence[nn.Module], parts: Sequence[Part]) -> bool:
-    """Whether the models can run as one: the engine has layers for that, and their batches are equally long."""
-    own = all(isinstance(model.layer, Stack) for model in models)  # pyright: ignore[reportAttributeAccessIssue]
-    return own and not any(part.ragged for part in parts)
+def fits_side_by_side(models: Sequence[nn.Module], parts: Sequence[Part], device: torch.device) -> bool:
+    """Whether the models can run as one: the engine has layers for that, and their batches are equally long.
+
+    LEM's kernels for GPUs take one model, and are faster than its steps for many.
+    """
+    layers = [model.layer for model in models]
+    own = all(isinstance(layer, Stack) for layer in layers)
+    kernels = device.type == "cuda" and any(isinstance(layer, LEM) for layer in layers)
+    return own and not kernels and not any(part.ragged for part in parts)
 
 
 class Group:

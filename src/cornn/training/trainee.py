@@ -1,5 +1,6 @@
 """A run while it is being trained."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +72,8 @@ class Trainee:
         return bool(until) and (metric <= until if self.task.better == "lower" else metric >= until)
 
     def better(self, metric: float) -> bool:
-        if self.best is None:
-            return True
+        if self.best is None or not math.isfinite(metric):
+            return math.isfinite(metric)
         return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
 
     def buffers(self) -> dict[str, Tensor]:
