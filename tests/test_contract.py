@@ -338,6 +338,30 @@ def test_autocast_stays_near_float32(kind, input_dtype):
     assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
+@every_layer
+def test_many_gradients_at_once(kind):
+    layer, input = make(kind), data()
+    found = torch.autograd.functional.jacobian(lambda x: layer(x)[0], input, vectorize=True)
+    torch.testing.assert_close(found, torch.autograd.functional.jacobian(lambda x: layer(x)[0], input), **FLOAT64)
+
+
+@our_layers
+def test_lengths_that_cannot_be_are_refused(kind):
+    layer, input = make(kind), data()
+    for lengths, words in (([TIME] * BATCH + [1], "shape"), ([TIME + 1] * BATCH, "between"), ([-1] * BATCH, "between")):
+        with pytest.raises(ValueError, match=f"lengths .*{words}"):
+            layer.last_state(input, lengths=torch.tensor(lengths))
+    packed = pack_padded_sequence(input, torch.tensor([TIME] * BATCH))
+    with pytest.raises(ValueError, match="has lengths of its own"):
+        layer.last_state(packed, lengths=torch.tensor([1] * BATCH))
+
+
+@our_layers
+def test_vmap_over_empty_batches(kind):
+    layer = make(kind, **NETS["two-layers-bidirectional"])
+    assert torch.vmap(lambda x: layer(x)[0])(data(7, TIME, 0, FEATURES)).shape == (7, TIME, 0, 2 * HIDDEN)
+
+
 @pytest.mark.usefixtures("compiler")
 @every_layer_and_net
 def test_compiled_layer_computes_the_same(kind, net):
@@ -348,6 +372,13 @@ def test_compiled_layer_computes_the_same(kind, net):
     got, want = compiled(input), layer(input)
     assert_same(got, want)
     torch.testing.assert_close(found(*got), found(*want), **FLOAT64)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_compiled_layer_takes_timespans():
+    layer, input, spans = make("CoRNN"), data(), torch.rand(TIME, BATCH, dtype=torch.float64)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    assert_same(compiled(input, timespans=spans), layer(input, timespans=spans))
 
 
 @pytest.mark.usefixtures("compiler")

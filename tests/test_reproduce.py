@@ -131,6 +131,31 @@ def test_a_failure_is_recorded(tmp_path):
     assert reproduce.seconds_a_run(planned, tmp_path / "results") is None
 
 
+def test_more_seeds_than_before_are_run(tmp_path):
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    for seeds, new in ((2, [0, 1]), (4, [2, 3]), (5, [4])):
+        planned = Planned(SMALL, seeds)
+        assert reproduce.missing(planned, results) == new
+        written = reproduce.complete(planned, results, runs, silent)
+        assert sorted(json.loads(path.read_text())["config"]["seed"] for path in written) == new
+        assert all("test" in json.loads(path.read_text())["result"] for path in written)
+        assert reproduce.missing(planned, results) == []
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_what_is_wrong_with_the_place_is_no_failure_of_the_run(tmp_path, monkeypatch, seeds):
+    def full(*arguments):
+        raise RuntimeError("no CUDA device here")
+
+    planned = Planned(SMALL, seeds)
+    with monkeypatch.context() as patch:
+        patch.setattr(reproduce, "fit_seeds", full)
+        patch.setattr(reproduce, "fit_or_resume", full)
+        with pytest.raises(RuntimeError, match="no CUDA device"):
+            reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", silent)
+    assert reproduce.missing(planned, tmp_path / "results") == list(range(seeds))
+
+
 @pytest.fixture
 def small(monkeypatch):
     """Two targets of small runs in place of the paper's."""

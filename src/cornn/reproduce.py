@@ -11,9 +11,10 @@ from pathlib import Path
 
 from cornn.paper import RECIPES
 from cornn.report import records
-from cornn.runs import commit, device_for, machine
+from cornn.runs import Run, commit, device_for, machine, read_json
 from cornn.tasks import HAR2, IMDB, TASKS, Adding, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
 from cornn.training import (
+    Diverged,
     Train,
     Watch,
     as_dictionary,
@@ -188,25 +189,38 @@ def _records(planned: Planned, results: Path) -> list[dict]:
 
 
 def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> list[Path]:
-    """Run the seeds that have no record, under `folder`, and write their records; those of failures too."""
+    """Run the seeds that have no record, under `folder`, and write their records; of those that diverge too."""
     seeds = missing(planned, results)
-    place = folder / task_name(planned.config.task) / planned.name
-    failure = None
-    try:
-        if holds_seeds(place):
-            _, runs = resume_seeds(place, watch)
-        elif len(seeds) > 1:
-            _, runs = fit_seeds(planned.config, seeds, place, watch)
-        else:
-            runs = [fit_or_resume(replace(planned.config, seed=seeds[0]), place / f"seed-{seeds[0]}", watch)]
-    except (RuntimeError, ValueError) as error:
-        failure, runs = str(error), []
-    written = [records.write(records.record(run), results) for run in runs if run.result is not None]
-    finished = {run.config["seed"] for run in runs if run.result is not None}
-    for seed in set(seeds) - finished:
+    runs, failures = _trained(planned.config, seeds, folder / task_name(planned.config.task) / planned.name, watch)
+    written = [records.write(records.record(run), results) for run in runs if run.config["seed"] in seeds]
+    where = {"machine": machine(), "device": device_for(planned.config.device), "commit": commit()}
+    for seed in set(seeds) & failures.keys():
         config = as_dictionary(replace(planned.config, seed=seed))
-        why = failure or "it diverged: the loss or the weights became infinite or NaN"
-        where = {"machine": machine(), "device": device_for(planned.config.device), "commit": commit()}
-        content = {"config": config, "result": {"failed": why, **where}, "curve": {}}
+        content = {"config": config, "result": {"failed": failures[seed], **where}, "curve": {}}
         written.append(records.write(content, results))
     return written
+
+
+def _trained(config: Train, seeds: Sequence[int], place: Path, watch: Watch) -> tuple[list[Run], dict[int, str]]:
+    """The runs of these seeds that came to their end, and why the others did not.
+
+    A folder that holds seeds goes on with those, and the further ones get a folder beside it.
+    """
+    held = read_json(place / "seeds.json")["seeds"] if holds_seeds(place) else []
+    summary: dict = {}
+    try:
+        if held:
+            summary, runs = resume_seeds(place, watch)
+        elif len(seeds) > 1:
+            summary, runs = fit_seeds(config, seeds, place, watch)
+        else:
+            runs = [fit_or_resume(replace(config, seed=seeds[0]), place / f"seed-{seeds[0]}", watch)]
+        failures = {int(seed): why for seed, why in summary.get("failures", {}).items()}
+    except Diverged as error:
+        runs, failures = [], dict.fromkeys(held or seeds, str(error))
+    found = [run for run in runs if run.result is not None]
+    further = [seed for seed in seeds if held and seed not in held]
+    if further:
+        more, failed = _trained(config, further, place.with_name(f"{place.name}-further"), watch)
+        return found + more, failures | failed
+    return found, failures

@@ -80,10 +80,23 @@ def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> T
     return checked_timespans(timespans.to(input))
 
 
+def _seen(values: Tensor) -> bool:
+    """Whether one may look at them: it would make a GPU wait, and cannot be done under a compiler or vmap."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_functorch_wrapped_tensor(values)
+
+
+def _checked_lengths(lengths: Tensor, input: Tensor) -> Tensor:
+    """`lengths` on the device of an input that is time-major already."""
+    steps, batch = input.shape[:2]
+    if lengths.shape != (batch,):
+        raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
+    if _seen(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
+        raise ValueError(f"lengths must lie between 0 and {steps}, got {lengths.min()} to {lengths.max()}")
+    return lengths.to(input.device)
+
+
 def checked_timespans(timespans: Tensor) -> Tensor:
-    # Looking at the values would make a GPU wait, and cannot be done under a compiler or vmap.
-    wrapped = is_functorch_wrapped_tensor(timespans)
-    if timespans.device.type == "cpu" and not torch.compiler.is_compiling() and not wrapped:
+    if _seen(timespans):
         good = (timespans >= 0) & timespans.isfinite()
         if not good.all():
             raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
@@ -195,13 +208,16 @@ class Stack(nn.Module):
     ) -> Tensor | tuple[Tensor, ...]:
         """The state that `forward` ends in, without making the output of every step.
 
-        lengths: (batch), the steps of each sequence of a padded input, in place of packing it.
+        lengths: (batch), the steps of each sequence of a padded input, in place of packing it. What lies behind them
+            has no effect, but has to be finite.
         """
         return self._run(input, state, timespans, every=False, lengths=lengths)[1]
 
     def _run(self, input, state, timespans, every: bool, lengths: Tensor | None = None):
         packed, unbatched, batch_first, order, back = None, False, self.batch_first, None, None
         if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise ValueError("a packed input has lengths of its own: leave lengths out")
             packed, order, back = input, input.sorted_indices, input.unsorted_indices
             input, ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
             lengths = ends.to(input.device)
@@ -224,6 +240,8 @@ class Stack(nn.Module):
             raise ValueError("input has no time steps: a sequence needs at least one")
         if timespans is not None:
             timespans = _checked_timespans(timespans, input, batch_first)
+        if lengths is not None and packed is None:
+            lengths = _checked_lengths(lengths, input)
 
         names = next(iter(self.cells.values())).states
         shape = (len(self.cells), input.shape[1], self.hidden_size)

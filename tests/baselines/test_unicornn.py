@@ -131,3 +131,28 @@ def test_second_derivatives_are_those_of_finite_differences(every):
 
     variables = (data(3), layer.cell().weight_ih.detach().clone())
     assert torch.autograd.gradgradcheck(result, [v.requires_grad_() for v in variables], fast_mode=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"checkpoint_every": 3}], ids=str)
+def test_a_carried_state_is_not_counted_twice_where_gradients_are_recorded(options):
+    layer, reference = network(**options), network(backend="reference")
+    reference.load_state_dict(layer.state_dict())
+    input = data(10)
+
+    def found(layer):
+        _, state = layer(input[:4])
+        output, _ = layer(input[4:], state)
+        first = torch.autograd.grad(output.square().sum(), layer.parameters(), create_graph=True)
+        return *first, *torch.autograd.grad(sum(x.square().sum() for x in first), layer.parameters())
+
+    torch.testing.assert_close(found(layer), found(reference), **FLOAT64)
+
+
+def test_many_gradients_at_once_and_forward_mode():
+    layer, input = network(), data(5)
+    found = torch.autograd.functional.jacobian(lambda x: layer(x)[0], input, vectorize=True)
+    torch.testing.assert_close(found, torch.autograd.functional.jacobian(lambda x: layer(x)[0], input), **FLOAT64)
+    with torch.autograd.forward_ad.dual_level():
+        output, _ = layer(torch.autograd.forward_ad.make_dual(input, torch.ones_like(input)))
+        tangent = torch.autograd.forward_ad.unpack_dual(output).tangent
+    torch.testing.assert_close(tangent, found.sum((3, 4, 5)), **FLOAT64)

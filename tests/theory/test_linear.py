@@ -1,5 +1,7 @@
 """The linear picture against the recurrence itself."""
 
+import math
+
 import pytest
 import torch
 
@@ -46,6 +48,15 @@ def test_half_life_is_that_of_the_spectral_radius(dt, gamma, epsilon, damping):
 def test_too_short_a_half_life_is_refused_with_the_shortest():
     with pytest.raises(ValueError, match=r"too short for dt=0\.05, epsilon=4: the shortest is 6\.21"):
         theory.stiffness(3.0, 0.05, 4.0)
+
+
+def test_a_half_life_is_of_the_larger_eigenvalue_where_the_other_is_negative():
+    with pytest.raises(ValueError, match=r"the shortest is 4\.82 \(lower dt \* epsilon\)"):
+        theory.stiffness(1.8, 0.5, 3.5)
+    gamma = theory.stiffness(10.0, 0.5, 3.0)
+    assert theory.half_life(0.5, gamma, 3.0).item() == pytest.approx(10.0)
+    assert theory.shortest_half_life(0.5, 2.0) == 0
+    assert theory.shortest_half_life(0.5, 5.0) == math.inf
 
 
 def test_log_spaced_has_both_ends_and_equal_ratios():

@@ -123,3 +123,36 @@ def test_one_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch):
     assert (summary["finished"], summary["seeds"]) == (2, 3)
     assert summary["failures"]["1"].startswith("the weights are not finite after step 1: try a smaller learning_rate")
     assert Run(tmp_path / "seed-1").result is None
+
+
+@pytest.mark.parametrize("model", ["lstm", "cornn"])
+def test_one_after_another_each_goes_on_from_where_it_was(tmp_path, model):
+    options = {} if model == "lstm" else {"ragged": True}
+    config = usual(Synthetic(**options), device="cpu", checkpoint_every=0.0, model=model)
+    steps = []
+
+    def stop(progress):
+        steps.append(progress.step)
+        if progress.step == 5 and steps.count(5) == 2:  # of the second seed
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_seeds(config, range(3), tmp_path / "parts", stop)
+    seen = []
+    _, parts = training.resume_seeds(tmp_path / "parts", lambda progress: seen.append(progress.step))
+    assert seen[0] == 6
+    _, whole = training.fit_seeds(config, range(3), tmp_path / "whole")
+    for one, other in zip(whole, parts, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+
+
+def test_batches_of_different_size_are_not_put_side_by_side(tmp_path):
+    config = usual(Synthetic(size=9, uneven=True), device="cpu", batch_size=10, epochs=1)
+    _, runs = training.fit_seeds(config, range(3), tmp_path)
+    assert [run.result["side_by_side"] for run in runs] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]], ids=str)
+def test_seeds_are_one_or_more_and_each_once(tmp_path, seeds):
+    with pytest.raises(ValueError, match="seeds must be one or more, each once"):
+        training.fit_seeds(CONFIG, seeds, tmp_path)

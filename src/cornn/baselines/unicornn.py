@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from cornn import engine
 from cornn.baselines.shared import Layer
@@ -68,7 +69,7 @@ class _Invertible(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_output, grad_last):
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or not engine.plain((grad_output, grad_last)):
             return _recorded(ctx, grad_output, grad_last)
         input, state, V, bias, w, s, spans, output, last = ctx.saved_tensors
         alpha = ctx.alpha
@@ -125,13 +126,19 @@ class _Invertible(torch.autograd.Function):
 
 
 def _recorded(ctx, grad_output: Tensor | None, grad_last: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The backward pass by autograd, which records it: for derivatives of derivatives."""
-    input, state, V, bias, w, s, spans = variables = ctx.saved_tensors[:7]
-    states = list(_states(input, state, V, bias, w, s, spans, ctx.alpha))
-    pairs = [(torch.stack(states[-1]), grad_last), (torch.stack([y for y, _ in states]), grad_output)]
+    """The backward pass by autograd, which records it if asked to: for derivatives of derivatives, and for gradients
+    that stand for many at once."""
+    # Views: what a state owes to weights that are here too belongs to the state's own graph.
+    with torch.enable_grad():
+        variables = [None if variable is None else variable.view_as(variable) for variable in ctx.saved_tensors[:7]]
+    input, state, V, bias, w, s, spans = variables
+    with torch.enable_grad():
+        states = list(_states(input, state, V, bias, w, s, spans, ctx.alpha))
+        pairs = [(torch.stack(states[-1]), grad_last), (torch.stack([y for y, _ in states]), grad_output)]
     results, weights = zip(*((result, weight) for result, weight in pairs if weight is not None), strict=True)
-    wanted = [variable for variable, need in zip(variables, ctx.needs_input_grad, strict=False) if need]
-    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=True, allow_unused=True))
+    pairs = zip(variables, ctx.needs_input_grad, strict=False)
+    wanted = [variable for variable, need in pairs if need and variable is not None]
+    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=torch.is_grad_enabled(), allow_unused=True))
     return *(next(found) if need else None for need in ctx.needs_input_grad[:7]), None, None
 
 
@@ -211,7 +218,9 @@ class UnICORNNCell(StepwiseCell):
         """As `StepwiseCell.sequence`, without stored states. It is that with the backend "reference", and where a
         compiler or function transform looks on, which cannot follow a backward pass written by hand.
         """
-        if backend == "reference" or (backend == "auto" and not engine.plain((input, state, self.weight_ih))):
+        forward_mode = forward_ad._current_level >= 0
+        seen = forward_mode or not engine.plain((input, state, self.weight_ih))
+        if backend == "reference" or (backend == "auto" and seen):
             options = {"every": every, "backend": backend, "precision": precision}
             return super().sequence(input, state, timespans=timespans, lengths=lengths, **options)
         check_plain("UnICORNN", backend, precision)

@@ -95,7 +95,7 @@ class _Kernels(torch.autograd.Function):
         given, needs, grads = Given(*tensors), ctx.needs_input_grad[2:], (grad_output, grad_last)
         if grad_output is None and grad_last is None:
             return (None,) * 8
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or not plain(grads):
             return None, None, *_by_steps(ctx.steps, given, grads, needs)
         with no_autocast(output.device.type):
             grad_drive, grad_state = backward(given, grads, number, output, kept, memory)
@@ -103,11 +103,14 @@ class _Kernels(torch.autograd.Function):
 
 
 def _by_steps(steps: Steps, given: Given, grads: tuple[Tensor | None, ...], needs) -> list[Tensor | None]:
-    """The gradients in a form that can be differentiated again."""
-    pairs = [(result, grad) for result, grad in zip(steps(given), grads, strict=True) if grad is not None]
+    """The gradients in a form that can be differentiated again, if that is asked for."""
+    with torch.enable_grad():
+        # Views: what a state owes to weights that are here too belongs to the state's own graph.
+        given = Given._make(x if x is None else x.view_as(x) for x in given)
+        pairs = [(result, grad) for result, grad in zip(steps(given), grads, strict=True) if grad is not None]
     wanted = [x for x, need in zip(given, needs, strict=True) if need and x is not None]
     results, weights = zip(*pairs, strict=True)
-    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=True, allow_unused=True))
+    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=torch.is_grad_enabled(), allow_unused=True))
     return [next(found) if need else None for need in needs]
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import peek_interpreter_stack
+from torch._C._functorch import is_legacy_batchedtensor, peek_interpreter_stack
 
 from cornn.engine import c, cuda, graph, portable, products
 from cornn.engine.problem import After, Given, active, check, live_spans
@@ -179,7 +179,7 @@ def plain(tensors: Sequence[Tensor | None]) -> bool:
         or torch._C._get_tracing_state() is not None
     ):
         return False
-    return all(x is None or type(x) in _PLAIN for x in tensors)
+    return all(x is None or (type(x) in _PLAIN and not is_legacy_batchedtensor(x)) for x in tensors)
 
 
 def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:
@@ -276,7 +276,8 @@ def _group(info, in_dims, arguments, places) -> list[Tensor | None]:
 
 
 def _dims(results: tuple[Tensor, ...], places) -> tuple[int | None, ...]:
-    return tuple(place if result.numel() else None for result, place in zip(results, places, strict=True))
+    # What is not wanted comes as an empty tensor of one dimension.
+    return tuple(place if result.dim() > 1 else None for result, place in zip(results, places, strict=True))
 
 
 def _forward_vmap(info, in_dims, *arguments):

@@ -101,10 +101,10 @@ def half_life(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explic
 
 def shortest_half_life(dt: float, epsilon: float, *, damping: str = "explicit") -> float:
     """Steps; at critical damping. A stiffer neuron rings, but forgets no faster."""
-    kept = _kept(dt, epsilon, damping)
-    if kept <= 0:
+    kept = abs(_kept(dt, epsilon, damping))  # the product of both eigenvalues, of which the larger is what lasts
+    if kept == 0:
         return 0.0
-    return math.inf if kept == 1 else math.log(0.5) / math.log(kept**0.5)
+    return math.inf if kept >= 1 else math.log(0.5) / math.log(kept**0.5)
 
 
 def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
@@ -115,7 +115,7 @@ def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "ex
     if (half_life < shortest).any():
         raise ValueError(
             f"a half-life of {half_life.min().item():.3g} steps is too short for dt={dt:g}, epsilon={epsilon:g}: "
-            f"the shortest is {shortest:.3g} (raise dt * epsilon)"
+            f"the shortest is {shortest:.3g} ({'raise' if kept > 0 else 'lower'} dt * epsilon)"
         )
     lam = 0.5 ** (1 / half_life)
     return (1 - lam) * (lam - kept) / (dt**2 * lam * (1 if damping == "explicit" else kept))

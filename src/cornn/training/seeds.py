@@ -14,9 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cornn.runs import Run, create, read_json, write_json
 from cornn.training.config import Train, as_dictionary, check, from_dictionary
-from cornn.training.fit import Introduce, about, connect, silent, unseen
+from cornn.training.fit import Diverged, Introduce, about, connect, silent, unseen
 from cornn.training.loop import Watch, train
 from cornn.training.steps import fits_side_by_side
 from cornn.training.trainee import Trainee, prepare
@@ -28,6 +30,8 @@ def fit_seeds(
     config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent, introduce: Introduce = unseen
 ) -> tuple[dict, list[Run]]:
     """Train from each of the seeds: (summary, runs)."""
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds must be one or more, each once, got {list(seeds)}")
     check(config)
     fabric = connect(config)
     out = fabric.broadcast(out)
@@ -68,7 +72,9 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
     together: dict[int, list[tuple[Trainee, dict | None]]] = {}
     failures: dict[int, str] = {}
     folders = [_folder(out, trainee.config.seed) for trainee in trainees]
-    for trainee, folder, checkpoint in zip(trainees, folders, _checkpoints(folders), strict=True):
+    side_by_side = fabric.world_size == 1 and _fit(trainees, fabric.device)
+    checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
+    for trainee, folder, checkpoint in zip(trainees, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
             started = (folder / "config.json").exists()
             trainee.run = Run(folder) if started else create(folder, about(trainee.config))
@@ -77,8 +83,7 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
     for same in together.values():
         group, checkpoints = zip(*same, strict=True)
         known = [checkpoint for checkpoint in checkpoints if checkpoint is not None]
-        models, parts = [trainee.model for trainee in group], [trainee.training for trainee in group]
-        if fabric.world_size == 1 and fits_side_by_side(models, parts, fabric.device):
+        if side_by_side:
             failures |= train(group, fabric, watch, known)
         else:
             for number, trainee in enumerate(group):
@@ -86,14 +91,20 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
     content = read_json(out / "seeds.json")
     runs = [Run(_folder(out, seed)) for seed in content["seeds"]]
     if all(run.result is None for run in runs):
-        raise RuntimeError("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()))
+        raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()))
     summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}
     if fabric.is_global_zero:
         write_json(out / "summary.json", summary)
     return summary, runs
 
 
-def _checkpoints(folders: Sequence[Path]) -> list[dict | None]:
+def _fit(trainees: Sequence[Trainee], device: torch.device) -> bool:
+    """Whether they can be trained as one."""
+    models, parts = [trainee.model for trainee in trainees], [trainee.training for trainee in trainees]
+    return fits_side_by_side(models, parts, device) and len({trainee.plan.batch for trainee in trainees}) <= 1
+
+
+def _common(folders: Sequence[Path]) -> list[dict | None]:
     """The last checkpoint of each; of those that were killed while they saved, the last that all of them have."""
     found = [Run(folder).checkpoint() for folder in folders]
     first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in found), default=0)
