@@ -1,5 +1,6 @@
 import importlib
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,26 @@ def test_contradictory_or_senseless_settings(tmp_path):
     for name in ("hidden_size", "batch_size", "steps", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
             training.fit(usual(Adding(), **{name: 0}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("schedule", "foo", "unknown schedule 'foo': choose one of constant, cosine, drop"),
+        ("damping", "foo", "unknown damping 'foo'"),
+        ("keep", "foo", "unknown keep 'foo'"),
+        ("trainable", ("dt", "foo"), "unknown trainable 'foo': choose one of dt, gamma, epsilon"),
+        ("batch_size", 2.5, "batch_size must be a whole number, got 2.5"),
+        ("until", math.nan, "until must be finite, got nan"),
+        ("learning_rate", math.inf, "learning_rate must be finite, got inf"),
+        ("recurrent_rate", -1.0, "recurrent_rate must not be below 0"),
+        ("drop_to", -1.0, "drop_to must not be below 0"),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path, name, value, words):
+    with pytest.raises(ValueError, match=words):
+        training.fit(changed(SHORT, **{name: value}), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_neurons_memories_span_the_sequence():

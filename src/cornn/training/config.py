@@ -1,9 +1,10 @@
 """The configuration of a training run: made from a recipe, checked, written and read back."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from cornn.paper import ALTERNATIVES, BETAS, RECIPES, RIVALS, Recipe, for_model
 from cornn.tasks import TASKS, Task
@@ -81,6 +82,7 @@ def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
 def check(config: Train) -> None:
     """Refuse what cannot be, before anything is read or written."""
     recipe = config.settings
+    _check_kinds(recipe)
     if config.theory and config.model != "cornn":
         raise ValueError(f"the theory is coRNN's, the model is {config.model}: use --no-theory")
     for what, names in ALTERNATIVES.items():
@@ -97,7 +99,8 @@ def check(config: Train) -> None:
         if not value > 0:
             raise ValueError(f"{name} must be above 0, got {value}")
     natural = {
-        name: getattr(recipe, name) for name in ("warm_up", "drop_after", "clip", "weight_decay", "rebase_every")
+        name: getattr(recipe, name)
+        for name in ("warm_up", "drop_after", "drop_to", "recurrent_rate", "clip", "weight_decay", "rebase_every")
     }
     natural |= {"evaluate_every": config.evaluate_every, "checkpoint_every": config.checkpoint_every}
     for name, value in natural.items():
@@ -106,8 +109,6 @@ def check(config: Train) -> None:
     for name in ("beta1", "beta2", "ema"):
         if not 0 <= getattr(recipe, name) < 1:
             raise ValueError(f"{name} must lie in [0, 1), got {getattr(recipe, name)}")
-    if recipe.optimiser not in BETAS:
-        raise ValueError(f"unknown optimiser {recipe.optimiser!r}: choose one of {', '.join(BETAS)}")
     if recipe.optimiser == "rmsprop" and recipe.beta1:
         raise ValueError(f"RMSprop has no first moment, and beta1 is {recipe.beta1}: use --beta1 0")
     if recipe.rebase_every and config.model != "dtriv":
@@ -124,6 +125,22 @@ def check(config: Train) -> None:
             raise ValueError(f"{config.model} has no option {name!r} of its layer: it has {', '.join(own) or 'none'}")
     if (recipe.schedule == "drop") != (recipe.drop_after > 0):
         raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
+
+
+def _check_kinds(recipe: Recipe) -> None:
+    """Refuse words that are not known, numbers that are not finite, and parts where whole numbers are meant."""
+    for name, kind in get_type_hints(Recipe).items():
+        value = getattr(recipe, name)
+        values = value if isinstance(value, tuple) else (value,)
+        inner = get_args(kind)[0] if isinstance(value, tuple) else kind
+        if get_origin(inner) is Literal:
+            for one in values:
+                if one not in get_args(inner):
+                    raise ValueError(f"unknown {name} {one!r}: choose one of {', '.join(get_args(inner))}")
+        if any(isinstance(one, float) and not math.isfinite(one) for one in values):
+            raise ValueError(f"{name} must be finite, got {value}")
+        if kind in (int, int | None) and value is not None and not isinstance(value, int):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
 
 
 def as_dictionary(config: Train) -> dict[str, Any]:
