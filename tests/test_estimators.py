@@ -20,6 +20,7 @@ from tolerances import FLOAT32
 
 from cornn import theory
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, Series, load
+from cornn.estimators.preparation import spread
 
 QUICK = {"hidden_size": 8, "epochs": 6, "random_state": 0, "device": "cpu"}
 LEARN = {"hidden_size": 16, "epochs": 40, "random_state": 0, "device": "cpu", "learning_rate": 0.02}
@@ -227,6 +228,25 @@ def test_missing_values_are_filled_forward_and_marked():
     assert np.isfinite(whole.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-13, 1e200])
+def test_the_unit_of_values_and_targets_does_not_matter(unit):
+    X, y = waves(24)
+    usual = CoRNNRegressor(**QUICK).fit(X, y + 0.5)
+    found = CoRNNRegressor(**QUICK).fit(X * unit, (y + 0.5) * unit)
+    assert found.preparation_.scale / unit == pytest.approx(usual.preparation_.scale, rel=1e-12)
+    assert found.target_scale_ / unit == pytest.approx(usual.target_scale_, rel=1e-12)
+    torch.testing.assert_close(
+        torch.from_numpy(found.predict(X * unit) / unit), torch.from_numpy(usual.predict(X)), **FLOAT32
+    )
+
+
+def test_a_constant_is_not_blown_up():
+    table = np.array([[0.1, 1e-13, 0.0, 1e200, np.nan]] * 1000)
+    mean, scale = spread(table)
+    np.testing.assert_allclose(mean, [0.1, 1e-13, 0, 1e200, 0], rtol=1e-12)
+    np.testing.assert_array_equal(scale, 1)
+
+
 def test_missing_values_of_pandas():
     frame = pd.DataFrame({"id": np.repeat(np.arange(10), 3), "v": pd.array([1, None, 3] * 10, dtype="Int64")})
     fitted = CoRNNClassifier(id_column="id", **QUICK).fit(frame, np.arange(10) % 2)
@@ -240,6 +260,15 @@ def test_a_missing_value_is_not_forecast():
     fitted = CoRNNForecaster(horizon=2, **QUICK).fit(series[None])
     assert np.isfinite(fitted.predict(series[None])).all()
     assert np.isfinite(fitted.score(series[None]))
+
+
+def test_a_horizon_that_nothing_was_known_of_is_refused():
+    CoRNNForecaster(**QUICK, horizon=4).fit(X[:, :5])
+    with pytest.raises(ValueError, match=r"feature 0, 5 ahead, .*a horizon of at most 4, or give longer sequences"):
+        CoRNNForecaster(**QUICK, horizon=5).fit(X[:, :5])
+    gone = np.stack([X, np.full_like(X, np.nan)], 2)
+    with pytest.raises(ValueError, match=r"feature 1, 1 ahead, .*leave it out of targets"):
+        CoRNNForecaster(**QUICK).fit(gone)
 
 
 def test_the_constants_are_those_of_the_theory_unless_given():
@@ -350,6 +379,36 @@ def test_what_is_not_a_saved_estimator(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_damaged_file_is_named(kind, tmp_path):
+    from safetensors.numpy import save_file
+
+    from cornn.estimators.stored import read
+
+    path = tmp_path / "model.safetensors"
+    fitted_with_gaps(kind)[0].save(path)
+    about, arrays = read(path)
+    learned = {"classes": ["a"], "mean": [0.0], "scale": [1.0], "targets": [0], "type": "<U1", "single": True}
+    damages = [
+        *(({key: part for key, part in about.items() if key != name}, arrays) for name in about),
+        *((about | {name: wrong}, arrays) for name in ("network", "preparation") for wrong in ([], {})),
+        (about | {"settings": []}, arrays),
+        (about | {"settings": about["settings"] | {"evil": 1}}, arrays),
+        (about | {"network": about["network"] | {"outputs": 5}}, arrays),
+        (about | {"learned": learned | {"mean": [0.0] * 9, "targets": [0] * 9}}, arrays),
+        ([], arrays),
+        *((about, {key: part for key, part in arrays.items() if key != name}) for name in arrays),
+        (about, arrays | {"mean": arrays["mean"].repeat(3)}),
+        (about, arrays | {"scale": arrays["scale"].repeat(3)}),
+        (about, arrays | {"model.head.weight": arrays["model.head.weight"] * np.nan}),
+    ]
+    for header, content in damages:
+        save_file(content, path, {"cornn.estimator": json.dumps(header)})
+        with pytest.raises(ValueError, match=r"model\.safetensors is damaged: ") as caught:
+            load(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_stream_predicts_what_the_batch_does(kind):
     fitted, X, spans = fitted_with_gaps(kind)
     stream = fitted.stream()
@@ -433,6 +492,24 @@ def test_mistakes_after_fitting():
         fitted.ids(MIXED)
     with pytest.raises(ValueError, match="bidirectional=False"):
         CoRNNClassifier(**QUICK, bidirectional=True).fit(X, Y).stream()
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor, CoRNNForecaster])
+def test_what_is_not_finite_is_no_answer(kind):
+    fitted = kind(**QUICK).fit(X, Y)
+    far = X.copy()
+    far[3, 7] = 1e300
+    with pytest.raises(ValueError, match="sequence 3, step 7 is further from the training data than float32 can hold"):
+        fitted.predict(far)
+    with torch.no_grad():
+        fitted.model_.head.weight[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="the network's answer is not finite"):
+        fitted.stream()(X[0, 0])
+    with pytest.raises(ValueError, match="the network's answer to sequence 0 is not finite"):
+        fitted.predict(X)
+    if kind is CoRNNForecaster:
+        with pytest.raises(ValueError, match="the network's answer to sequence 0 is not finite"):
+            fitted.forecasts(X)
 
 
 def test_without_scikit_learn_a_sentence_says_what_to_install(monkeypatch):

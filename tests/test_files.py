@@ -142,6 +142,40 @@ def test_a_target_may_be_absent_where_it_is_not_wanted(tmp_path):
         read(tmp_path / "new.csv", layout)
 
 
+def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
+    def series(text, layout):
+        (tmp_path / "a.csv").write_text(text)
+        data = read(tmp_path / "a.csv", layout, target_wanted=False)
+        return data.sequences[0].values.T.tolist(), data.layout
+
+    # By number, of any count, with other columns beside them.
+    found, layout = series("t0,t10,t2,y\n1,3,2,a\n", Layout(target=("y",)))
+    assert (found, layout.values) == ([[1, 2, 3]], ("t",))
+    assert series("age,t3,t1,t2,t0\n9,4,2,3,1\n", layout)[0] == [[1, 2, 3, 4]]
+    with pytest.raises(ValueError, match=r"there are a, b; .* a model takes the columns that it was fitted with"):
+        series("a,b\n1,2\n", layout)
+    assert series("1,2\n5,6\n", Layout("wide"))[1].values == ("",)
+    np.savez(tmp_path / "a.npz", X=VALUES[..., 0])
+    assert len(read(tmp_path / "a.npz", layout, target_wanted=False)) == 6
+
+    # By name, in the order of the first.
+    for header in ("mon,tue,wed", "t-2,t-1,t-0"):
+        first, second, third = header.split(",")
+        found, layout = series(f"{header},y\n1,2,3,a\n", Layout(target=("y",)))
+        assert found == [[1, 2, 3]]
+        assert series(f"age,{third},{first},{second}\n9,3,1,2\n", layout)[0] == [[1, 2, 3]]
+        with pytest.raises(ValueError, match=f"has no column '{third}': there are {first}, {second}, x"):
+            series(f"{first},{second},x\n1,2,3\n", layout)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_without_a_name_that_counts_the_rows_is_no_data(start, tmp_path):
+    rows = [f"{start + row},{row % 2},5,{'ab'[row % 2]}" for row in range(12)]
+    (tmp_path / "pandas.csv").write_text("\n".join([",t0,t1,y", *rows]))
+    data = read(tmp_path / "pandas.csv", Layout(target=("y",)))
+    np.testing.assert_array_equal(data.sequences[3].values, [[1], [5]])
+
+
 def test_labels_keep_their_spelling(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,y\n1,2,01\n3,4,02\n")
     assert read(tmp_path / "a.csv", Layout(target=("y",))).labels().tolist() == ["01", "02"]
@@ -167,6 +201,8 @@ WRONG = {
     "a cut quotation": ("a.csv", 'id,v\n1,2\n1,"3', Layout(id="id"), "line 3 cannot be read.*cut off"),
     "no header": ("a.csv", "0.5,1.5\n2.5,3.5\n", Layout(), "starts with numbers"),
     "two of a name": ("a.csv", "a,a,y\n1,2,3\n", Layout(target=("y",)), "two columns named 'a'"),
+    "no name": ("a.csv", ",a,b\n3,1,2\n9,1,2\n", Layout(), "column 1 has no name: name it, or remove it"),
+    "two of a step": ("a.csv", "a_1,a1,a2\n1,2,3\n", Layout(), "the columns 'a1' and 'a_1' are both step 1"),
     "no rows": ("a.csv", "a,b\n", Layout(), "has no rows"),
     "nothing": ("a.csv", "", Layout(), "is empty"),
     "another encoding": ("a.csv", "a,é\n1,2\n".encode("latin-1"), Layout(), "no text in UTF-8"),
@@ -271,6 +307,12 @@ def test_ids_that_do_not_repeat_name_the_rows_of_a_wide_table(tmp_path):
     (tmp_path / "a.csv").write_text("name,t0,t1,y\nanna,1,2,0\nbert,3,4,1\n")
     data = read(tmp_path / "a.csv", Layout(id="name", target=("y",)))
     assert (data.layout.form, data.ids, data.id_name) == ("wide", ["anna", "bert"], "name")
+
+
+def test_blanks_around_an_id_are_no_part_of_it(tmp_path):
+    (tmp_path / "a.csv").write_text("who,v\nanna,1\n bert,2\nanna ,3\n")
+    data = read(tmp_path / "a.csv", Layout(id="who"))
+    assert (data.ids, [len(own.values) for own in data.sequences]) == (["anna", "bert"], [2, 1])
 
 
 def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):

@@ -137,6 +137,23 @@ def test_a_series_is_forecast(cornn, tables):
     assert not (tables / "runs/long-0001/report.html").exists()
 
 
+def test_a_column_without_values_in_the_test_part(cornn, tables):
+    rows = [[k % 7, k % 5 if k < 70 else "", k % 3] for k in range(100)]
+    write_csv(tables / "late.csv", ["a", "b", "c"], rows)
+    assert cornn("fit", "late.csv", "--task", "forecast", *QUICK, "--out", "here")[0] == 0
+    result = json.loads((tables / "here/result.json").read_text(), parse_constant=pytest.fail)
+    assert [name[0] for name in result["more"]] == ["a", "c"]
+
+
+def test_numbers_that_are_not_finite_are_null():
+    from cornn.fitting import folder
+
+    assert folder._known({"a": (1.0, float("nan"), {"b": float("inf")}), "c": "nan"}) == {
+        "a": [1.0, None, {"b": None}],
+        "c": "nan",
+    }
+
+
 def test_the_forecast_of_the_test_part_is_made_without_it(tables):
     """A jump right at the cut is not seen by the scaling, nor by the weights."""
     from cornn import fitting
@@ -172,6 +189,9 @@ def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
     code, out, _ = cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "--dry-run")
     assert code == 0
     assert "feature signal" in out
+    code, _, err = cornn("fit", "series.csv", "--task", "forecast", "--target", "nothing", "--dry-run")
+    assert code == 2
+    assert "series.csv has no values 'nothing' to forecast: there are day, sales, price" in err
     assert sorted(tables.iterdir()) == before
 
 
@@ -231,8 +251,19 @@ def test_damaged_models_are_refused(cornn, tables):
     assert "is damaged ('layout')" in cornn("predict", "here", "wide.csv")[2]
     config.write_text('{"task_name": "adding"}')
     assert "was not written by `cornn fit`" in cornn("predict", "here", "wide.csv")[2]
+    for damaged in ("[]", '{"kind": "fit", "layout": {"form": 3, "id": null}}'):
+        config.write_text(damaged)
+        code, _, err = cornn("predict", "here", "wide.csv")
+        assert (code, err.count("\n")) == (2, 1)
     shutil.rmtree(tables / "here")
     assert "here is no model" in cornn("predict", "here", "wide.csv")[2]
+
+
+def test_the_page_of_a_fit_is_in_its_folder(cornn, tables):
+    cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--no-report", "--out", "here")
+    code, _, err = cornn("report", "here")
+    assert code == 2
+    assert "here was written by `cornn fit`: its page is here/report.html" in err
 
 
 def test_an_interruption_leaves_nothing(cornn, tables, monkeypatch):
@@ -246,6 +277,46 @@ def test_an_interruption_leaves_nothing(cornn, tables, monkeypatch):
     assert code == 130
     assert err == "cornn: stopped; nothing was written.\n"
     assert not list((tables / "runs").iterdir())
+
+
+def test_dollars_in_names_set_no_formulas(cornn, tables):
+    text = (tables / "wide.csv").read_text().replace("slow", "$^$").replace("fast", "$10 [b]")
+    (tables / "wide.csv").write_text(text)
+    code, out, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
+    assert (code, err) == (0, "")
+    assert "of always answering $10 [b]" in out
+    assert (tables / "here/report.html").exists()
+    series = (tables / "series.csv").read_text().replace("sales", "US$^$")
+    (tables / "series.csv").write_text(series)
+    assert cornn("fit", "series.csv", "--task", "forecast", *QUICK, "--out", "there")[0::2] == (0, "")
+
+
+def test_names_of_users_are_no_markup(cornn, tables):
+    text = (tables / "wide.csv").read_text().replace("slow", "[/a]").replace("fast", "[red] :x:")
+    (tables / "wide [b].csv").write_text(text)
+    words = [word for word in QUICK if word != "--quiet"]
+    code, out, _ = cornn("fit", "wide [b].csv", "--target", "kind", *words, "--no-report", "--out", "m [x]")
+    assert code == 0
+    for said in ("wide [b].csv, one row", "[/a] 20", "of always answering [/a]", "folder: m [x];", "[red] :x:"):
+        assert said in out
+    assert cornn("predict", "m [x]", "wide [b].csv", "--out", "o [x].csv")[2] == "40 rows: o [x].csv\n"
+    code, out, _ = cornn("export", "m [x]", "--to", "c", "--data", "wide [b].csv")
+    assert code == 0
+    assert "m [x]/c/model.h" in out
+
+
+def test_a_report_that_fails_does_not_cost_the_model(cornn, tables, monkeypatch):
+    from cornn.fitting import page
+
+    def failing(*arguments):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(page, "page", failing)
+    code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
+    assert code == 0
+    assert "the report could not be made (RuntimeError: no ink): the model is written without it" in err
+    assert not (tables / "here/report.html").exists()
+    assert len(predictions(cornn("predict", "here", "wide.csv")[1])) == 40
 
 
 def test_what_is_not_installed_is_explained(cornn, tables, monkeypatch):

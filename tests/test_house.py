@@ -11,7 +11,7 @@ SOURCE = Path(cornn.__file__).parent
 
 # Imports point upwards only: a module may use those above it, never those below it.
 FLOORS = [
-    ["functional", "constants", "precision", "seeds"],
+    ["functional", "constants", "precision", "seeds", "writing"],
     ["engine"],
     ["streaming"],
     ["stacking"],

@@ -51,7 +51,7 @@ class ExportCommand:
             target = OWN.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is for --to {target}: leave it out")
-        TARGETS[self.to](self, open_trained(self.source), Console())
+        TARGETS[self.to](self, open_trained(self.source), Console(markup=False, emoji=False))
 
     def place(self, name: str) -> Path:
         """Where to write, if nothing is said: beside the model."""

@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from cornn.report import curve
 
@@ -93,11 +94,12 @@ class FitCommand:
         from cornn.files import read
         from cornn.fitting import page
 
-        console = Console(stderr=self.json)
+        console = Console(stderr=self.json, markup=False, emoji=False)  # names of users may look like both
         layout = self._layout()
         data = read(self.data, layout)
         task = fitting.task_of(self.task, data)
         test = None if self.test is None else read(self.test, data.layout)
+        settings = self._settings(task, data)
         parts = fitting.split(data, task, test, self.test_share, self.seed)
         facts = fitting.summary(data, parts, task, self.target)
         if not self.quiet:
@@ -109,18 +111,24 @@ class FitCommand:
         if self.report:
             page.check_packages()
         try:
-            finished = self._followed(
-                console, lambda watch: fitting.fit(task, parts, self._settings(task, data), watch)
-            )
+            finished = self._followed(console, lambda watch: fitting.fit(task, parts, settings, watch))
             words = f"{test.source}" if test is not None else f"a part of {data.source} that was kept apart"
             reached = fitting.result(finished, words)
-            found = page.check(finished, f"{data.source} after training")
-            text = page.page(self.data.name, facts, finished, reached, found) if self.report else None
+            found = text = None
+            try:
+                found = page.check(finished, f"{data.source} after training")
+                text = page.page(self.data.name, facts, finished, reached, found) if self.report else None
+            except Exception as error:  # whatever it is, it must not cost the trained model
+                print(
+                    f"cornn: the report could not be made ({type(error).__name__}: {error}): the model is written "
+                    "without it",
+                    file=sys.stderr,
+                )
             fitting.write(out, data, finished, reached, text)
         except KeyboardInterrupt:
             print("cornn: stopped; nothing was written.", file=sys.stderr)
             raise SystemExit(130) from None
-        self._conclude(console, finished, reached, found.meaning, out)
+        self._conclude(console, finished, reached, found and found.meaning, out)
 
     def _layout(self) -> "Layout":
         from cornn.files import Layout
@@ -175,7 +183,7 @@ class FitCommand:
 
             return work(watch)
 
-    def _conclude(self, console: Console, finished: Any, reached: dict, meaning: str, out: Path) -> None:
+    def _conclude(self, console: Console, finished: Any, reached: dict, meaning: str | None, out: Path) -> None:
         if self.json:
             print(json.dumps({**reached, "folder": str(out)}), flush=True)
             return
@@ -186,15 +194,19 @@ class FitCommand:
             console.print(curve(points, title=f"{name} loss, by epoch"), highlight=False, soft_wrap=True)
             if outcome is not None:
                 _print_outcome(console, outcome)
-            _line(console, f"theory: {meaning}", style="dim")
+            if meaning is not None:
+                _line(console, f"theory: {meaning}", style="dim")
         after = f"after {reached['epochs']} epochs and {reached['seconds']:.1f} s"
         if outcome is None:
             _line(console, f"fitted {after}; no part was kept apart for a test")
         else:
             _line(
                 console,
-                f"test {outcome.metric} [bold]{outcome.test:.4g}[/bold] {after}, against {outcome.trivial:.4g} "
-                f"{outcome.trivial_words}",
+                Text.assemble(
+                    f"test {outcome.metric} ",
+                    (f"{outcome.test:.4g}", "bold"),
+                    f" {after}, against {outcome.trivial:.4g} {outcome.trivial_words}",
+                ),
             )
         _line(console, f"folder: {out}; predict with: cornn predict {out} DATA")
 
@@ -205,7 +217,7 @@ def _number(data: "Dataset", name: str) -> int:
     return data.features.index(name)
 
 
-def _line(console: Console, text: str, **options: Any) -> None:
+def _line(console: Console, text: str | Text, **options: Any) -> None:
     console.print(text, highlight=False, soft_wrap=True, **options)
 
 
@@ -213,7 +225,7 @@ def _print_facts(console: Console, facts: list[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False)
     for name, value in facts:
         table.add_row(name, value)
-    console.print(table, highlight=False, markup=False)
+    console.print(table, highlight=False)
 
 
 def _print_outcome(console: Console, outcome: Any) -> None:
@@ -221,14 +233,14 @@ def _print_outcome(console: Console, outcome: Any) -> None:
         table = Table("true, predicted:", *outcome.classes, box=None, header_style="bold")
         for name, row in zip(outcome.classes, outcome.confusion, strict=True):
             table.add_row(name, *map(str, row))
-        console.print(table, highlight=False, markup=False)
+        console.print(table, highlight=False)
     if outcome.ahead:
         table = Table("steps ahead", "error", "of no change", box=None, header_style="bold")
         for step, (own, idle) in list(enumerate(outcome.ahead, 1))[:MOST_CLASSES]:
             table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
         console.print(table, highlight=False)
     for name, value in outcome.more.items():
-        console.print(f"{name} {value:.4g}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{name} {value:.4g}", highlight=False, soft_wrap=True)
 
 
 def _new_folder(root: Path, name: str) -> Path:

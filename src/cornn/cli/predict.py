@@ -37,4 +37,5 @@ class PredictCommand:
             print(text, end="")
             return
         fitting.write_text(self.out, text)
-        Console(stderr=True).print(f"{len(table.rows):,} rows: {self.out}", highlight=False, soft_wrap=True)
+        console = Console(stderr=True, markup=False, emoji=False)
+        console.print(f"{len(table.rows):,} rows: {self.out}", highlight=False, soft_wrap=True)

@@ -31,7 +31,7 @@ class ReportCommand:
     """The page."""
 
     def run(self) -> None:
-        console = Console()
+        console = Console(markup=False, emoji=False)
         with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
             results = _together(self.sources, Path(folder))
             text = page(results, _left(results))
@@ -39,7 +39,7 @@ class ReportCommand:
             self.out.write_text(text, encoding="utf8")
         except OSError as error:
             raise OSError(f"cannot write {self.out} ({error.strerror}): choose another with --out") from error
-        console.print(str(self.out), highlight=False)
+        console.print(str(self.out), highlight=False, soft_wrap=True)
 
 
 def _left(results: Path) -> list[tuple[str, str, int]]:
@@ -59,6 +59,8 @@ def _together(sources: Sequence[Path], folder: Path) -> Path:
             shutil.copytree(source, folder, dirs_exist_ok=True)
             continue
         run = open_run(source)
+        if run.config.get("kind") == "fit":
+            raise ValueError(f"{source} was written by `cornn fit`: its page is {source / 'report.html'}")
         if run.result is None:
             raise ValueError(f"{source} is not done yet: go on with `cornn resume {source}`")
         records.write(records.record(run), folder)

@@ -1,5 +1,6 @@
 """What the three estimators share: settings, reading, training, saving, streaming."""
 
+import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -46,7 +47,14 @@ class PredictionStream:
 
     def __call__(self, sample: Any, timespan: float | None = None) -> Any:
         factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
-        return self._finish(self.stream(sample, factor), self.stream)
+        answer = self.stream(sample, factor)
+        # Of a handful of numbers: numpy's calls would take longer than the step itself.
+        if not math.isfinite(sum(answer.tolist())):
+            raise ValueError(
+                "the network's answer is not finite: a sample is too far from those of the training, or the weights "
+                "are damaged; `reset` the stream and correct the sample, or fit anew"
+            )
+        return self._finish(answer, self.stream)
 
     def reset(self) -> None:
         """Begin a new sequence."""
@@ -139,6 +147,15 @@ class Estimator(BaseEstimator):
         about, arrays = read(path)
         if about["kind"] != cls.__name__:
             raise ValueError(f"{path} holds a {about['kind']}, not a {cls.__name__}: use cornn.estimators.load")
+        try:
+            return cls._restored(about, arrays)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+            # What is missing or does not fit shows itself in many ways; PyTorch says it on several lines.
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ValueError(f"{path} is damaged: {said}; fit and save it anew") from error
+
+    @classmethod
+    def _restored(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
         settings = about["settings"]
         for name, value in settings.items():
             if isinstance(value, dict):
@@ -152,7 +169,19 @@ class Estimator(BaseEstimator):
         self.model_.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
         self.n_features_in_ = len(self.preparation_.mean)
         self._learn(about["learned"])
+        features = self.preparation_.features
+        if self.preparation_.scale.shape != self.preparation_.mean.shape or features != self.network_.features:
+            raise ValueError(f"the scaling is of {features} features, the network of {self.network_.features}")
+        if self._answers() != self.network_.outputs:
+            raise ValueError(f"it answers with {self._answers()} numbers, its network has {self.network_.outputs}")
+        for name, value in arrays.items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} holds what is no finite number")
         return self
+
+    def _answers(self) -> int:
+        """How many numbers the network has to give."""
+        raise NotImplementedError
 
     def _learned(self) -> dict[str, Any]:
         """What an estimator of one kind knows beyond the network, in values that JSON holds."""

@@ -87,6 +87,9 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
             raise ValueError(f"unknown method {method!r}: choose one of {', '.join(finish)}")
         return self._stream(finish[method])
 
+    def _answers(self) -> int:
+        return len(self.classes_)
+
     def _learned(self) -> dict[str, Any]:
         classes = self.classes_
         if classes.dtype.kind not in "biufUO" or not all(

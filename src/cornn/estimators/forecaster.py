@@ -55,6 +55,7 @@ class CoRNNForecaster(Estimator):
 
         def loss(data, preparation):
             targets, known = (part.to(data.input.device) for part in self._targets(pieces, preparation))
+            self._check_known(known)
 
             def of(model, batch, rows):
                 steps = len(batch.input)
@@ -146,11 +147,30 @@ class CoRNNForecaster(Estimator):
         table = torch.from_numpy(targets).flatten(2)
         return table.nan_to_num(), (~table.isnan()).float()
 
+    def _check_known(self, known: Tensor) -> None:
+        """known: (time, pieces, horizon * targets)."""
+        never = ~known.any(0).any(0).view(self.horizon, -1)
+        if not never.any():
+            return
+        ahead, column = (int(number) for number in never.nonzero()[0])
+        feature = self.targets_[column]
+        name = self.columns_[feature] if self.columns_ else f"feature {feature}"
+        if ahead == 0:
+            remedy = "give longer sequences with values of it, or leave it out of targets"
+        else:
+            remedy = f"choose a horizon of at most {ahead}, or give longer sequences"
+        raise ValueError(f"no training sequence has a value of {name}, {ahead + 1} ahead, to learn from: {remedy}")
+
+    def _answers(self) -> int:
+        return self.horizon * len(self.targets_)
+
     def _learned(self) -> dict[str, Any]:
         return {"targets": self.targets_}
 
     def _learn(self, learned: dict[str, Any]) -> None:
         self.targets_ = learned["targets"]
+        if not all(isinstance(own, int) and 0 <= own < self.n_features_in_ for own in self.targets_):
+            raise ValueError(f"it forecasts {self.targets_}, and there are {self.n_features_in_} features")
 
 
 def _r2(truth: NDArray, found: NDArray) -> float:

@@ -164,7 +164,16 @@ def predicted(model: SequenceModel, data: Padded, every: bool, device: torch.dev
                 parts.append(part)
     finally:
         model.to("cpu")
-    return np.concatenate(parts, 1 if every else 0)
+    found = np.concatenate(parts, 1 if every else 0)
+    wrong = ~np.isfinite(found).all(-1)
+    if every:
+        wrong = (wrong & (np.arange(len(found))[:, None] < data.lengths.cpu().numpy())).any(0)
+    if wrong.any():
+        raise ValueError(
+            f"the network's answer to sequence {wrong.argmax()} is not finite: its values are too far from those of "
+            "the training, or the weights are damaged; correct the values, or fit anew"
+        )
+    return found
 
 
 Loss = Callable[[SequenceModel, Padded, Tensor], Tensor]

@@ -79,7 +79,14 @@ class Preparation:
         spans = None if self.unit is None else np.ones((max(lengths), count), np.float32)
         for number, (sequence, length) in enumerate(zip(sequences, lengths, strict=True)):
             values = filled(sequence.values, self.mean)
-            input[:length, number, :size] = (values - self.mean) / self.scale
+            with np.errstate(over="ignore"):
+                input[:length, number, :size] = (values - self.mean) / self.scale
+            if not np.isfinite(input[:length, number]).all():
+                step = int(np.argwhere(~np.isfinite(input[:length, number]))[0][0])
+                raise ValueError(
+                    f"sequence {number}, step {step} is further from the training data than float32 can hold: correct "
+                    "the value, or make it NaN if it is missing"
+                )
             if self.masked:
                 input[:length, number, size:] = np.isnan(sequence.values)
             if spans is not None:
@@ -103,10 +110,15 @@ def spread(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     """Mean and standard deviation of each column, of what is there. (rows, columns)"""
     there = ~np.isnan(table)
     count = np.maximum(there.sum(0), 1)
+    # In units of about the largest value, so that no square overflows or vanishes; powers of two change no digit.
+    power = np.frexp(np.where(there, np.abs(table), 0).max(0, initial=0))[1]
+    table = np.ldexp(table, -power)
     mean = np.where(there, table, 0).sum(0) / count
     scale = np.sqrt((np.where(there, table - mean, 0) ** 2).sum(0) / count)
     # A constant is left where it is: what its rounding leaves must not be blown up.
-    return mean, np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
+    varies = scale > 1e-12 * np.abs(mean)
+    mean, scale = np.ldexp(mean, power), np.ldexp(scale, power)
+    return mean, np.where(varies & (scale > 0), scale, 1.0)
 
 
 def prepare(sequences: list[Read], longest: float) -> Preparation:

@@ -75,6 +75,9 @@ class CoRNNRegressor(RegressorMixin, Estimator):
 
         return self._stream(finish)
 
+    def _answers(self) -> int:
+        return len(self.target_mean_)
+
     def _learned(self) -> dict[str, Any]:
         mean, scale = self.target_mean_.tolist(), self.target_scale_.tolist()
         return {"single": self.single_, "mean": mean, "scale": scale}

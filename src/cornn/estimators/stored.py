@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-__all__ = ["plain", "read", "write", "write_whole"]
+from cornn.writing import write_whole
+
+__all__ = ["plain", "read", "write"]
 
 KEY = "cornn.estimator"
 
@@ -34,20 +36,8 @@ def plain(name: str, value: Any) -> Any:
 
 def write(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """The file appears whole or not at all."""
-    path = Path(path)
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {KEY: json.dumps(about)})
-    write_whole(path, content)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all, and may be read by whom the user's other files may be read by."""
-    temporary = path.with_name(f".new-{os.getpid()}-{path.name}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(Path(path), content)
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:
@@ -61,4 +51,9 @@ def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
     if about is None:
         raise ValueError(f"{path} holds no estimator: it was not written by an estimator's `save`")
-    return json.loads(about), arrays
+    try:
+        found = json.loads(about)
+        found["kind"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is damaged: its header does not say what it holds ({error})") from None
+    return found, arrays

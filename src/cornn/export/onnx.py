@@ -1,8 +1,6 @@
 """A trained model as an ONNX file: any batch, any length, and one sample at a time with `state`."""
 
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from cornn.export.recurrent import LAYERS, Timing, recurrent
 from cornn.export.trained import Trained, as_trained
 from cornn.layers import CoRNN
 from cornn.models import Head
+from cornn.writing import write_whole
 
 __all__ = ["Options", "Written", "build", "to_onnx"]
 
@@ -212,8 +211,6 @@ def _write(path: Path, content: bytes) -> None:
     """The file appears whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
+        write_whole(path, content)
     except OSError as error:
         raise OSError(f"cannot write {path} ({error.strerror}): choose another with --out") from error

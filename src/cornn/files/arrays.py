@@ -18,6 +18,8 @@ def read_npz(path: Path, layout: Layout, *, target_wanted: bool = True) -> Datas
     the end. y: the targets. times: (sequences, time). ids: (sequences). Other names of X and y: --values, --target.
     """
     arrays = _loaded(path)
+    if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
+        layout = Layout()  # it names a table's columns, with which a model was fitted
     names = {"X": layout.values[0] if layout.values else "X", "y": layout.target[0] if layout.target else "y"}
     if len(layout.values) > 1 or len(layout.target) > 1:
         raise ValueError(f"{path}: --values and --target name one array each, X and y if left out")

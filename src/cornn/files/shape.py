@@ -1,7 +1,9 @@
 """From a table to sequences: wide, one row a sequence; long, one row a sample; or all rows one series."""
 
 import re
+from collections.abc import Container
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 
 from cornn.estimators.sequences import Series, grouped
 from cornn.files.dataset import FORMS, Dataset, Layout
-from cornn.files.table import MISSING, Table
+from cornn.files.table import MISSING, Table, shortened
 
 __all__ = ["shape"]
 
@@ -48,7 +50,7 @@ def _ids(table: Table, name: str) -> list:
                 f"{table.source}, {table.place(row)}: the id in column {name!r} is missing: fill it in, or leave the "
                 "row out"
             )
-    return table.columns[name]
+    return [value.strip() if isinstance(value, str) else value for value in table.columns[name]]
 
 
 def _others(table: Table, layout: Layout) -> list[str]:
@@ -83,33 +85,60 @@ def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
 
 
 def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
-    """The columns of each feature's steps, in order: speed_0, speed_1, …; one feature, if the names tell nothing."""
+    """The columns of each feature's steps, in order: speed_0, speed_1, …; one feature, if the names tell nothing.
+
+    The layout that comes back names them, so that other tables are read alike: by what stands before the numbers, or,
+    where there are none, each column by its name.
+    """
     names = _others(table, layout)
     if layout.values and all(name in names for name in layout.values):
         return layout, {"value": list(layout.values)}
     if not names:
         raise ValueError(f"{table.source} has no column of values beside those that are named: check the options")
-    found = {name: match for name in names if (match := NUMBERED.fullmatch(name))}
-    groups: dict[str, dict[int, str]] = {}
-    for name, match in found.items():
-        groups.setdefault(match[1], {})[int(match[2])] = name
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        if match := NUMBERED.fullmatch(name):
+            groups.setdefault(match[1], []).append((int(match[2]), name))
     if layout.values:
-        for name in layout.values:
-            if name not in groups:
+        chosen = {name: groups[name] for name in _features(table, layout, names, groups)}
+    elif sum(map(len, groups.values())) < len(names) or not _alike(groups):
+        return replace(layout, values=tuple(names)), {"value": names}
+    else:
+        chosen = groups
+    for name, steps in chosen.items():
+        if {step for step, _ in steps} != {step for step, _ in next(iter(chosen.values()))}:
+            raise ValueError(f"{table.source}: the features {next(iter(chosen))} and {name} have other steps each")
+        for (step, first), (other, second) in pairwise(sorted(steps)):
+            if step == other:
                 raise ValueError(
-                    f"{table.source} has no columns {name}_0, {name}_1, … nor one named {name}: there are "
-                    f"{', '.join(groups) or 'none with numbers'}; --values names a feature by what stands before the "
-                    "number"
+                    f"{table.source}: the columns {first!r} and {second!r} are both step {step}: rename one, or leave "
+                    "it out with --ignore"
                 )
-        groups = {name: groups[name] for name in layout.values}
-    elif len(found) < len(names) or len(groups) == 1 or len({frozenset(steps) for steps in groups.values()}) > 1:
-        return layout, {"value": names}
-    uneven = [name for name in groups if set(groups[name]) != set(next(iter(groups.values())))]
-    if uneven:
-        raise ValueError(f"{table.source}: the features {next(iter(groups))} and {uneven[0]} have other steps each")
-    return replace(layout, values=tuple(groups)), {
-        name: [steps[step] for step in sorted(steps)] for name, steps in groups.items()
-    }
+    ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
+    # The name of an only feature, which stands before all numbers, tells nothing.
+    return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
+
+
+def _alike(groups: dict[str, list[tuple[int, str]]]) -> bool:
+    """Whether the numbers are those of steps: the same of all features; of one feature, they do not count down."""
+    numbers = [[step for step, _ in steps] for steps in groups.values()]
+    if len(numbers) == 1:
+        return len(numbers[0]) == 1 or any(step <= later for step, later in pairwise(numbers[0]))
+    return len({frozenset(steps) for steps in numbers}) == 1
+
+
+def _features(table: Table, layout: Layout, names: list[str], groups: Container[str]) -> tuple[str, ...]:
+    """Those that the layout names by what stands before the number."""
+    if any(name in names for name in layout.values):
+        table.require(*layout.values, option="--values")
+    for name in layout.values:
+        if name not in groups:
+            raise ValueError(
+                f"{table.source} has no columns {name}_0, {name}_1, … nor one named {name}: there are "
+                f"{shortened(names)}; --values names a feature by what stands before the number, and a model takes "
+                "the columns that it was fitted with"
+            )
+    return layout.values
 
 
 def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "Table", "number", "read_csv", "read_parquet"]
+__all__ = ["MISSING", "Table", "number", "read_csv", "read_parquet", "shortened"]
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """What stands for a missing value, in any case."""
@@ -36,7 +36,7 @@ class Table:
         for name in names:
             if name not in self.columns:
                 raise ValueError(
-                    f"{self.source} has no column {name!r}: there are {_shortened(list(self.columns))}; {option} names "
+                    f"{self.source} has no column {name!r}: there are {shortened(list(self.columns))}; {option} names "
                     "it"
                 )
 
@@ -137,7 +137,14 @@ def read_csv(path: Path) -> Table:
     if names is None or not rows:
         raise ValueError(f"{path} has no rows: a header with the columns' names, then one row each, is expected")
     columns = [list(column) for column in zip(*rows, strict=True)]
-    return Table(str(path), dict(zip(names, columns, strict=True)), lines)
+    named = {name: column for name, column in zip(names, columns, strict=True) if name}
+    for position, (name, column) in enumerate(zip(names, columns, strict=True), 1):
+        # pandas writes its index so; read as values, it would tell the order of the rows.
+        if not name and not _counts(column):
+            raise ValueError(f"{path}: column {position} has no name: name it, or remove it")
+    if not named:
+        raise ValueError(f"{path} has no column with a name: put a line with the columns' names first")
+    return Table(str(path), named, lines)
 
 
 def read_parquet(path: Path) -> Table:
@@ -160,9 +167,14 @@ def read_parquet(path: Path) -> Table:
     return Table(str(path), columns, None)
 
 
+def _counts(column: list[str]) -> bool:
+    """Whether it holds 0, 1, 2, … or 1, 2, 3, …"""
+    return any([str(row) for row in range(start, start + len(column))] == column for start in (0, 1))
+
+
 def _named(path: Path, row: list[str]) -> list[str]:
     names = [name.strip() for name in row]
-    doubled = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    doubled = next((name for number, name in enumerate(names) if name and name in names[:number]), None)
     try:
         [float(name) for name in names]
         headless = len(names) > 1 and any("." in name for name in names)
@@ -175,5 +187,5 @@ def _named(path: Path, row: list[str]) -> list[str]:
     return names
 
 
-def _shortened(names: list[str]) -> str:
+def shortened(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:8])}, … {names[-1]} ({len(names)} in all)"

@@ -11,6 +11,11 @@ __all__ = ["ahead", "confusion", "losses", "residuals"]
 MOST_CLASSES = 20  # with a number in each field
 
 
+def _plain(name: str) -> str:
+    """A user's name in a label, where dollars would set formulas."""
+    return name.replace("$", r"\$")
+
+
 @styled
 def losses(history: Sequence[dict[str, float]]) -> Any:
     """Of training and of what ended it."""
@@ -41,7 +46,7 @@ def confusion(outcome: Outcome) -> Any:
             for column, value in enumerate(values):
                 colour = "white" if shares[row][column] > 0.5 else "#333333"
                 panel.text(column, row, str(value), ha="center", va="center", color=colour, fontsize=8)
-    names = [name if len(name) <= 16 else name[:15] + "…" for name in outcome.classes]
+    names = [_plain(name if len(name) <= 16 else name[:15] + "…") for name in outcome.classes]
     panel.set_xticks(range(count), names, rotation=45 if count > 3 else 0, ha="right" if count > 3 else "center")
     panel.set_yticks(range(count), names)
     panel.grid(False)
@@ -60,11 +65,11 @@ def residuals(outcome: Outcome) -> Any:
         ends = [min(*truth, *found), max(*truth, *found)]
         first.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
         first.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
-        first.set_xlabel(f"{name}, true")
+        first.set_xlabel(f"{_plain(name)}, true")
         first.set_ylabel("predicted")
         letter(first, "a", "predictions")
         second.hist([own - other for own, other in zip(truth, found, strict=True)], bins=30, color=COLOURS[0])
-        second.set_xlabel(f"{name}, true less predicted")
+        second.set_xlabel(f"{_plain(name)}, true less predicted")
         letter(second, "b", "residuals")
     return figure
 

@@ -13,6 +13,7 @@ It appears whole or not at all. Nothing that a file in it holds is ever executed
 import csv
 import io
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -23,12 +24,12 @@ from typing import Any
 
 from cornn import __version__
 from cornn.estimators import load
-from cornn.estimators.stored import write_whole
 from cornn.files import Dataset, Layout
 from cornn.fitting.outcome import Answers, Fitted, answers
 from cornn.fitting.plan import Finished
 from cornn.models import count_parameters
 from cornn.runs import commit, machine, read_json
+from cornn.writing import write_whole
 
 __all__ = ["as_csv", "check_free", "open_folder", "result", "write", "write_text"]
 
@@ -51,7 +52,7 @@ def result(finished: Finished, test: str | None) -> dict[str, Any]:
     outcome, estimator = finished.outcome, finished.estimator
     reached = {} if outcome is None else {"evaluated_on": test, **asdict(outcome)}
     reached.pop("pairs", None)
-    return {
+    whole = {
         "task": finished.task,
         **reached,
         "sequences": len(finished.parts.training),
@@ -62,6 +63,16 @@ def result(finished: Finished, test: str | None) -> dict[str, Any]:
         "commit": commit(),
         "machine": machine(),
     }
+    return _known(whole)
+
+
+def _known(value: Any) -> Any:
+    """JSON has no number that is not finite: null takes its place."""
+    if isinstance(value, dict):
+        return {name: _known(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, Any], report: str | None) -> None:
@@ -81,8 +92,8 @@ def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, An
         estimator.save(temporary / "model.safetensors")
         texts = {
             "config.json": json.dumps(config, indent=2) + "\n",
-            "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in estimator.history_),
-            "result.json": json.dumps(reached, indent=2) + "\n",
+            "metrics.jsonl": "".join(json.dumps(_known(row), allow_nan=False) + "\n" for row in estimator.history_),
+            "result.json": json.dumps(reached, indent=2, allow_nan=False) + "\n",
         }
         if test is not None and finished.task != "forecast":
             texts["predictions.csv"] = as_csv(answers(estimator, test, truth=True))
@@ -124,13 +135,19 @@ def open_folder(path: Path) -> tuple[Fitted, Layout, tuple[str, ...] | None]:
     if not (path / "config.json").is_file():
         raise FileNotFoundError(f"{path} is no model: name the folder that `cornn fit` wrote, or a saved estimator")
     config = read_json(path / "config.json")
-    if config.get("kind") != KIND:
+    if not isinstance(config, dict) or config.get("kind") != KIND:
         raise ValueError(f"{path} was not written by `cornn fit`: a run's test figure is had with `cornn evaluate`")
     try:
         given = config["layout"]
         named: dict[str, Any] = {field.name: given[field.name] for field in fields(Layout)}
         lists: dict[str, Any] = {name: tuple(part) for name, part in named.items() if isinstance(part, list)}
         layout = Layout(**named | lists)
-        return load(path / "model.safetensors"), layout, tuple(config["features"])
+        for field in fields(Layout):
+            value = getattr(layout, field.name)
+            whole = isinstance(value, tuple) if field.default == () else value is None or isinstance(value, str)
+            if not whole or not all(isinstance(part, str) for part in value or ()):
+                raise TypeError(f"{field.name} is {value!r}")
+        features = tuple(config["features"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path / 'config.json'} is damaged ({error}): fit the model anew") from None
+    return load(path / "model.safetensors"), layout, features

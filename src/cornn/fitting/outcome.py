@@ -148,7 +148,8 @@ def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Ou
     if not count:
         raise ValueError("no values are left to test the forecasts on: give longer sequences, or a larger --test-share")
     truth, answer = (np.concatenate(part) for part in zip(*first, strict=True))
-    names = [test.features[number] for number in chosen]
+    points = [(test.features[own], *_points(truth[:, column], answer[:, column])) for column, own in enumerate(chosen)]
+    pairs = tuple(pair for pair in points if pair[1])  # of some columns no value may be known there
     return Outcome(
         "error in deviations of the values",
         "lower",
@@ -156,9 +157,9 @@ def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Ou
         _rms(np.concatenate(theirs)),
         "of forecasting no change",
         count,
-        {f"{name}: mean absolute error, one step ahead": float(np.nanmean(np.abs(truth - answer)[:, number]))
-         for number, name in enumerate(names)},
-        pairs=tuple((name, *_points(truth[:, number], answer[:, number])) for number, name in enumerate(names)),
+        {f"{name}: mean absolute error, one step ahead": float(np.abs(np.subtract(own, found)).mean())
+         for name, own, found in pairs},
+        pairs=pairs,
         ahead=tuple((_rms(own), _rms(idle)) for own, idle in zip(ours, theirs, strict=True) if (own == own).any()),
     )  # fmt: skip
 

@@ -79,7 +79,7 @@ def _pictures(outcome: Outcome) -> list[tuple[str, str]]:
         )
     if outcome.ahead:
         drawn.append(("Error by steps ahead, beside that of forecasting no change", figures.ahead(outcome)))
-    if outcome.pairs and outcome.pairs[0][1]:
+    if outcome.pairs:
         what = "One step ahead: predictions" if outcome.ahead else "Predictions"
         drawn.append((f"{what} against the truth, and the residuals", figures.residuals(outcome)))
     return [(words, _picture(figure)) for words, figure in drawn]

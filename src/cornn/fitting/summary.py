@@ -62,7 +62,9 @@ def _feature(column: np.ndarray) -> str:
         return "no value at all: nothing can be learned from it"
     if known.min() == known.max():
         return f"always {known[0]:.4g}: nothing can be learned from it{missing}"
-    return f"{known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}, deviation {known.std():.4g}{missing}"
+    with np.errstate(over="ignore"):
+        mean, deviation = known.mean(), known.std()
+    return f"{known.min():.4g} to {known.max():.4g}, mean {mean:.4g}, deviation {deviation:.4g}{missing}"
 
 
 def _target(data: Dataset, task: str, named: Sequence[str]) -> list[tuple[str, str]]:

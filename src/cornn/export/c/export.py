@@ -14,6 +14,7 @@ from cornn.export.c.plain import Plain, plain
 from cornn.export.c.source import render
 from cornn.export.c.trial import calibration
 from cornn.export.trained import Trained, as_trained
+from cornn.writing import write_whole
 
 __all__ = ["Options", "Written", "export"]
 
@@ -144,5 +145,5 @@ def _header(trained: Trained, model: Plain, state_type: str, state_format: str) 
 
 
 def _write(folder: Path, header: str, source: str) -> None:
-    (folder / "model.h").write_text(header, encoding="ascii")
-    (folder / "model.c").write_text(source, encoding="ascii")
+    write_whole(folder / "model.c", source.encode("ascii"))
+    write_whole(folder / "model.h", header.encode("ascii"))
