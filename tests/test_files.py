@@ -169,9 +169,10 @@ def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_a_column_without_a_name_that_counts_the_rows_is_no_data(start, tmp_path):
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_a_column_without_a_name_that_counts_the_rows_is_no_data(name, start, tmp_path):
     rows = [f"{start + row},{row % 2},5,{'ab'[row % 2]}" for row in range(12)]
-    (tmp_path / "pandas.csv").write_text("\n".join([",t0,t1,y", *rows]))
+    (tmp_path / "pandas.csv").write_text("\n".join([f"{name},t0,t1,y", *rows]))
     data = read(tmp_path / "pandas.csv", Layout(target=("y",)))
     np.testing.assert_array_equal(data.sequences[3].values, [[1], [5]])
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn.report.check import Check, Subject, examine, fresh, of_run, of_task, page
+from cornn.writing import write_whole
 
 __all__ = ["CheckCommand"]
 
@@ -55,7 +56,7 @@ class CheckCommand:
             content = page(found)
             try:
                 self.html.parent.mkdir(parents=True, exist_ok=True)
-                self.html.write_text(content, encoding="utf8")
+                write_whole(self.html, content.encode())
             except OSError as error:
                 raise OSError(f"cannot write {self.html} ({error.strerror}): choose another with --html") from error
             console.print(f"page: {self.html}", highlight=False, soft_wrap=True)

@@ -16,6 +16,7 @@ __all__ = ["MISSING", "Table", "number", "read_csv", "read_parquet", "shortened"
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """What stands for a missing value, in any case."""
 DELIMITERS = ",;\t"
+UNNAMED = re.compile(r"Unnamed: \d+")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
@@ -137,11 +138,14 @@ def read_csv(path: Path) -> Table:
     if names is None or not rows:
         raise ValueError(f"{path} has no rows: a header with the columns' names, then one row each, is expected")
     columns = [list(column) for column in zip(*rows, strict=True)]
-    named = {name: column for name, column in zip(names, columns, strict=True) if name}
+    named = {}
     for position, (name, column) in enumerate(zip(names, columns, strict=True), 1):
-        # pandas writes its index so; read as values, it would tell the order of the rows.
-        if not name and not _counts(column):
+        # pandas writes its index without a name, or as Unnamed: 0; read as values, it would tell the order of the rows.
+        if _counts(column) and (not name or UNNAMED.fullmatch(name)):
+            continue
+        if not name:
             raise ValueError(f"{path}: column {position} has no name: name it, or remove it")
+        named[name] = column
     if not named:
         raise ValueError(f"{path} has no column with a name: put a line with the columns' names first")
     return Table(str(path), named, lines)
