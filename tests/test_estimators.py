@@ -517,3 +517,19 @@ def test_without_scikit_learn_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "cornn.estimators")
     with pytest.raises(ImportError, match=r'pip install "cornn\[estimators\]"'):
         importlib.import_module("cornn.estimators")
+
+
+def test_a_prediction_that_fails_leaves_the_model_on_the_cpu(monkeypatch):
+    network = importlib.import_module("cornn.estimators.network")
+    X, y = np.zeros((6, 5, 1)), [0, 1] * 3
+    classifier = CoRNNClassifier(hidden_size=4, epochs=1, random_state=0).fit(X, y)
+    moved, move = [], classifier.model_.to
+
+    def full(*arguments):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(network, "read_out", full)
+    monkeypatch.setattr(classifier.model_, "to", lambda device: moved.append(str(device)) or move(device))
+    with pytest.raises(RuntimeError, match="no memory"):
+        classifier.predict(X)
+    assert moved == ["cpu", "cpu"]

@@ -1,9 +1,20 @@
 """Files that appear whole or not at all."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["write_whole"]
+__all__ = ["said", "write_whole"]
+
+
+@contextlib.contextmanager
+def said(path: Path, option: str = "--out") -> Iterator[None]:
+    """What goes wrong with a file that the user chose by this option is said so."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {path} ({error.strerror}): choose another with {option}") from error
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from cornn import engine
 from cornn.baselines.shared import Layer
@@ -47,6 +46,12 @@ def _states(input, state, V, bias, w, s, spans, alpha) -> Iterator[tuple[Tensor,
             yield y, z
 
 
+def _run(*given) -> tuple[Tensor, Tensor]:
+    """y of every step and the last state, of what `_states` takes: for autograd, which keeps all states."""
+    states = list(_states(*given))
+    return torch.stack([y for y, _ in states]), torch.stack(states[-1])
+
+
 class _Invertible(torch.autograd.Function):
     """The recurrence, with a backward pass that makes the states again.
 
@@ -70,7 +75,8 @@ class _Invertible(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output, grad_last):
         if torch.is_grad_enabled() or not engine.plain((grad_output, grad_last)):
-            return _recorded(ctx, grad_output, grad_last)
+            given, grads, needs = ctx.saved_tensors[:7], (grad_output, grad_last), ctx.needs_input_grad[:7]
+            return *engine.by_autograd(lambda *given: _run(*given, ctx.alpha), given, grads, needs), None, None
         input, state, V, bias, w, s, spans, output, last = ctx.saved_tensors
         alpha = ctx.alpha
         y, z = last.unbind(0)
@@ -123,23 +129,6 @@ class _Invertible(torch.autograd.Function):
             None,
             None,
         )
-
-
-def _recorded(ctx, grad_output: Tensor | None, grad_last: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The backward pass by autograd, which records it if asked to: for derivatives of derivatives, and for gradients
-    that stand for many at once."""
-    # Views: what a state owes to weights that are here too belongs to the state's own graph.
-    with torch.enable_grad():
-        variables = [None if variable is None else variable.view_as(variable) for variable in ctx.saved_tensors[:7]]
-    input, state, V, bias, w, s, spans = variables
-    with torch.enable_grad():
-        states = list(_states(input, state, V, bias, w, s, spans, ctx.alpha))
-        pairs = [(torch.stack(states[-1]), grad_last), (torch.stack([y for y, _ in states]), grad_output)]
-    results, weights = zip(*((result, weight) for result, weight in pairs if weight is not None), strict=True)
-    pairs = zip(variables, ctx.needs_input_grad, strict=False)
-    wanted = [variable for variable, need in pairs if need and variable is not None]
-    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=torch.is_grad_enabled(), allow_unused=True))
-    return *(next(found) if need else None for need in ctx.needs_input_grad[:7]), None, None
 
 
 class UnICORNNCell(StepwiseCell):
@@ -218,9 +207,7 @@ class UnICORNNCell(StepwiseCell):
         """As `StepwiseCell.sequence`, without stored states. It is that with the backend "reference", and where a
         compiler or function transform looks on, which cannot follow a backward pass written by hand.
         """
-        forward_mode = forward_ad._current_level >= 0
-        seen = forward_mode or not engine.plain((input, state, self.weight_ih))
-        if backend == "reference" or (backend == "auto" and seen):
+        if backend == "reference" or (backend == "auto" and not engine.plain((input, state, self.weight_ih))):
             options = {"every": every, "backend": backend, "precision": precision}
             return super().sequence(input, state, timespans=timespans, lengths=lengths, **options)
         check_plain("UnICORNN", backend, precision)

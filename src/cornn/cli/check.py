@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn.report.check import Check, Subject, examine, fresh, of_run, of_task, page
-from cornn.writing import write_whole
+from cornn.writing import said, write_whole
 
 __all__ = ["CheckCommand"]
 
@@ -54,11 +54,9 @@ class CheckCommand:
         _print(console, found)
         if self.html is not None:
             content = page(found)
-            try:
+            with said(self.html, "--html"):
                 self.html.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.html, content.encode())
-            except OSError as error:
-                raise OSError(f"cannot write {self.html} ({error.strerror}): choose another with --html") from error
             console.print(f"page: {self.html}", highlight=False, soft_wrap=True)
         if self.strict and not found.sound:
             raise SystemExit(1)

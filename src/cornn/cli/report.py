@@ -15,7 +15,7 @@ from cornn.report import records
 from cornn.report.page import page
 from cornn.runs import open_run
 from cornn.training import task_name
-from cornn.writing import write_whole
+from cornn.writing import said, write_whole
 
 __all__ = ["ReportCommand"]
 
@@ -36,10 +36,8 @@ class ReportCommand:
         with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
             results = _together(self.sources, Path(folder))
             text = page(results, _left(results))
-        try:
+        with said(self.out):
             write_whole(self.out, text.encode())
-        except OSError as error:
-            raise OSError(f"cannot write {self.out} ({error.strerror}): choose another with --out") from error
         console.print(str(self.out), highlight=False, soft_wrap=True)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
-from cornn.engine.operator import BACKENDS, no_autocast, plain, recur, reference
+from cornn.engine.operator import BACKENDS, by_autograd, no_autocast, plain, recur, reference
 from cornn.engine.problem import PRECISIONS, Given, Problem
 from cornn.engine.updates import UPDATES
 
@@ -21,10 +21,12 @@ __all__ = [
     "PRECISIONS",
     "UPDATES",
     "Problem",
+    "by_autograd",
     "check_backend",
     "check_precision",
     "choose",
     "no_autocast",
+    "plain",
     "run",
 ]
 
@@ -123,7 +125,7 @@ def run(
     )
     direct = plain(given)
     name, _ = (_choose_once if direct else choose)(problem, backend)
-    if (not direct or forward_ad._current_level >= 0) and _transformed(given):
+    if not direct and _transformed(given):
         if precision != "exact":
             raise RuntimeError(
                 f"precision={precision!r} has no forward-mode derivatives and no torch.func.grad: use 'exact'"

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from cornn.engine.launch import Launch, launch, prepare, unable
-from cornn.engine.operator import no_autocast, plain
+from cornn.engine.operator import by_autograd, no_autocast, plain
 
 __all__ = ["SIZES", "Given", "run", "unusable"]
 
@@ -49,7 +48,7 @@ def unusable(given: Given) -> str | None:
         return f"its kernel is for float32, and this is {input.dtype}"
     if hidden > max(SIZES):
         return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
-    if not plain(given) or forward_ad._current_level >= 0:
+    if not plain(given):
         return "its kernel is not for compilers, function transforms and forward-mode derivatives"
     return _unusable_there(input.device.index, padded(hidden))
 
@@ -96,22 +95,10 @@ class _Kernels(torch.autograd.Function):
         if grad_output is None and grad_last is None:
             return (None,) * 8
         if torch.is_grad_enabled() or not plain(grads):
-            return None, None, *_by_steps(ctx.steps, given, grads, needs)
+            return None, None, *by_autograd(lambda *given: ctx.steps(Given(*given)), given, grads, needs)
         with no_autocast(output.device.type):
             grad_drive, grad_state = backward(given, grads, number, output, kept, memory)
             return None, None, *_spread(given, grad_drive, grad_state, output, memory, needs)
-
-
-def _by_steps(steps: Steps, given: Given, grads: tuple[Tensor | None, ...], needs) -> list[Tensor | None]:
-    """The gradients in a form that can be differentiated again, if that is asked for."""
-    with torch.enable_grad():
-        # Views: what a state owes to weights that are here too belongs to the state's own graph.
-        given = Given._make(x if x is None else x.view_as(x) for x in given)
-        pairs = [(result, grad) for result, grad in zip(steps(given), grads, strict=True) if grad is not None]
-    wanted = [x for x, need in zip(given, needs, strict=True) if need and x is not None]
-    results, weights = zip(*pairs, strict=True)
-    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=torch.is_grad_enabled(), allow_unused=True))
-    return [next(found) if need else None for need in needs]
 
 
 def forward(

@@ -9,19 +9,29 @@ sequence does.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_legacy_batchedtensor, peek_interpreter_stack
+from torch.autograd import forward_ad
 
 from cornn.engine import c, cuda, graph, portable, products
 from cornn.engine.problem import After, Given, active, check, live_spans
 from cornn.engine.updates import UPDATES, OneState
 from cornn.functional import unroll, unroll_one
 
-__all__ = ["BACKENDS", "no_autocast", "plain", "recur", "recurrence", "recurrence_backward", "reference"]
+__all__ = [
+    "BACKENDS",
+    "by_autograd",
+    "no_autocast",
+    "plain",
+    "recur",
+    "recurrence",
+    "recurrence_backward",
+    "reference",
+]
 
 BACKENDS = {"cuda": cuda, "c": c, "graph": graph, "portable": portable}
 """Name -> module, the most preferred first."""
@@ -171,15 +181,38 @@ _PLAIN = (Tensor, nn.Parameter)
 
 
 def plain(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether nobody looks on: no compiler, tracer or function transform, and no tensor that only stands for others."""
+    """Whether nobody looks on: no compiler, tracer, function transform or forward mode, and no tensor that only stands
+    for others."""
     if (
         torch.compiler.is_compiling()
         or peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack()
         or torch._C._get_tracing_state() is not None
+        or forward_ad._current_level >= 0
     ):
         return False
     return all(x is None or (type(x) in _PLAIN and not is_legacy_batchedtensor(x)) for x in tensors)
+
+
+def by_autograd(
+    equations: Callable[..., tuple[Tensor, ...]],
+    tensors: Sequence[Tensor | None],
+    grads: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> list[Tensor | None]:
+    """A backward pass through `equations`, plain ones of the `tensors`: it can be differentiated again where that is
+    asked for, and takes gradients that stand for many at once.
+
+    grads: of what the equations give, some not None. needs: whether a tensor's gradient is wanted.
+    """
+    with torch.enable_grad():
+        # Views: what a state owes to weights that are here too belongs to the state's own graph.
+        views = [None if x is None else x.view_as(x) for x in tensors]
+        pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
+    wanted = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
+    results, weights = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=torch.is_grad_enabled(), allow_unused=True))
+    return [next(found) if need else None for need in needs]
 
 
 def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:

@@ -53,7 +53,8 @@ def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:
         raise ValueError(f"{path} holds no estimator: it was not written by an estimator's `save`")
     try:
         found = json.loads(about)
-        found["kind"]
-    except (ValueError, TypeError, KeyError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is damaged: its header does not say what it holds ({error})") from None
+    if not isinstance(found, dict) or "kind" not in found:
+        raise ValueError(f"{path} is damaged: its header does not say what it holds")
     return found, arrays

@@ -16,7 +16,7 @@ from cornn.export.recurrent import LAYERS, Timing, recurrent
 from cornn.export.trained import Trained, as_trained
 from cornn.layers import CoRNN
 from cornn.models import Head
-from cornn.writing import write_whole
+from cornn.writing import said, write_whole
 
 __all__ = ["Options", "Written", "build", "to_onnx"]
 
@@ -209,8 +209,6 @@ def _encoded(graph: Graph, module: nn.Module, value: str) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     """The file appears whole or not at all."""
-    try:
+    with said(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
-    except OSError as error:
-        raise OSError(f"cannot write {path} ({error.strerror}): choose another with --out") from error

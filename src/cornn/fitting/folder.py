@@ -29,7 +29,7 @@ from cornn.fitting.outcome import Answers, Fitted, answers
 from cornn.fitting.plan import Finished
 from cornn.models import count_parameters
 from cornn.runs import commit, machine, read_json
-from cornn.writing import write_whole
+from cornn.writing import said, write_whole
 
 __all__ = ["as_csv", "check_free", "open_folder", "result", "write", "write_text"]
 
@@ -112,10 +112,8 @@ def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, An
 
 def write_text(path: Path, text: str) -> None:
     """The file appears whole or not at all."""
-    try:
+    with said(path):
         write_whole(path, text.encode())
-    except OSError as error:
-        raise OSError(f"cannot write {path} ({error.strerror}): choose another with --out") from error
 
 
 def as_csv(table: Answers) -> str:

@@ -72,7 +72,7 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
     together: dict[int, list[tuple[Trainee, dict | None]]] = {}
     failures: dict[int, str] = {}
     folders = [_folder(out, trainee.config.seed) for trainee in trainees]
-    side_by_side = fabric.world_size == 1 and _fit(trainees, fabric.device)
+    side_by_side = fabric.world_size == 1 and _fits(trainees, fabric.device)
     checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
     for trainee, folder, checkpoint in zip(trainees, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
@@ -81,8 +81,8 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
         together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((trainee, checkpoint))
     fabric.barrier()
     for same in together.values():
-        group, checkpoints = zip(*same, strict=True)
-        known = [checkpoint for checkpoint in checkpoints if checkpoint is not None]
+        group, begun = zip(*same, strict=True)
+        known = [checkpoint for checkpoint in begun if checkpoint is not None]
         if side_by_side:
             failures |= train(group, fabric, watch, known)
         else:
@@ -98,7 +98,7 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
     return summary, runs
 
 
-def _fit(trainees: Sequence[Trainee], device: torch.device) -> bool:
+def _fits(trainees: Sequence[Trainee], device: torch.device) -> bool:
     """Whether they can be trained as one."""
     models, parts = [trainee.model for trainee in trainees], [trainee.training for trainee in trainees]
     return fits_side_by_side(models, parts, device) and len({trainee.plan.batch for trainee in trainees}) <= 1

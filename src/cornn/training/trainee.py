@@ -72,8 +72,10 @@ class Trainee:
         return bool(until) and (metric <= until if self.task.better == "lower" else metric >= until)
 
     def better(self, metric: float) -> bool:
-        if self.best is None or not math.isfinite(metric):
-            return math.isfinite(metric)
+        if not math.isfinite(metric):
+            return False
+        if self.best is None:
+            return True
         return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
 
     def buffers(self) -> dict[str, Tensor]:

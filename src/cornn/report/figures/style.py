@@ -5,6 +5,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from cornn.writing import said
+
 __all__ = ["COLOURS", "STYLES", "canvas", "letter", "note", "save", "styled"]
 
 # Okabe and Ito's: told apart by colour-blind readers, and in grey by the line styles beside them.
@@ -72,10 +74,8 @@ def save(figure: Any, path: Path) -> list[Path]:
     """Write `path` with the endings .svg and .png."""
     import matplotlib
 
-    try:
+    with said(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"cannot write {path} ({error.strerror}): choose another with --out") from error
     written = [path.with_name(f"{path.name}.{ending}") for ending in ("svg", "png")]
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(written[0], metadata={"Date": None})
