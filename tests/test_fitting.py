@@ -297,7 +297,14 @@ def test_names_of_users_are_no_markup(cornn, tables):
     words = [word for word in QUICK if word != "--quiet"]
     code, out, _ = cornn("fit", "wide [b].csv", "--target", "kind", *words, "--no-report", "--out", "m [x]")
     assert code == 0
-    for said in ("wide [b].csv, one row", "[/a] 20", "of always answering [/a]", "folder: m [x];", "[red] :x:"):
+    for said in (
+        "wide [b].csv, one row",
+        "[/a] 20",
+        "of always answering [/a]",
+        "folder: m [x];",
+        "cornn predict 'm [x]' DATA",
+        "[red] :x:",
+    ):
         assert said in out
     assert cornn("predict", "m [x]", "wide [b].csv", "--out", "o [x].csv")[2] == "40 rows: o [x].csv\n"
     code, out, _ = cornn("export", "m [x]", "--to", "c", "--data", "wide [b].csv")

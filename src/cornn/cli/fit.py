@@ -1,6 +1,7 @@
 """cornn fit"""
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -208,7 +209,7 @@ class FitCommand:
                     f" {after}, against {outcome.trivial:.4g} {outcome.trivial_words}",
                 ),
             )
-        _line(console, f"folder: {out}; predict with: cornn predict {out} DATA")
+        _line(console, f"folder: {out}; predict with: cornn predict {shlex.quote(str(out))} DATA")
 
 
 def _number(data: "Dataset", name: str) -> int:
