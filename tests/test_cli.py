@@ -35,6 +35,18 @@ def test_evaluate_prints_the_figure_again(cornn):
     assert float(first) == pytest.approx(float(second), abs=1e-6)
 
 
+def test_names_that_look_like_markup_are_printed_as_they_are(cornn):
+    name = "a[bold]b[/red]:smile:"
+    for arguments in (
+        ("train", "adding", *SHORT, "--out", name),
+        ("evaluate", name),
+        ("check", name, "--html", name + "/page"),
+    ):
+        code, out, err = cornn(*arguments)
+        assert code == 0, err
+        assert name in out
+
+
 def test_resume_goes_on(cornn, tmp_path, monkeypatch):
     from cornn.training import loop
 

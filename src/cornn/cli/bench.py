@@ -14,6 +14,7 @@ from rich.table import Table
 from cornn import bench
 from cornn.bench.measure import row
 from cornn.bench.plot import check_plotting, draw
+from cornn.cli.shared import line, screen
 from cornn.runs import machine, write_json
 
 __all__ = ["BenchCommand"]
@@ -60,8 +61,8 @@ class BenchCommand:
             check_plotting()
             if len(self.threads) > 1:
                 raise ValueError("--against takes one number of --threads at a time")
-        console, before = Console(), torch.get_num_threads()
-        console.print(", ".join(f"{key} {value}" for key, value in machine().items() if value), highlight=False)
+        console, before = screen(), torch.get_num_threads()
+        line(console, ", ".join(f"{key} {value}" for key, value in machine().items() if value))
         try:
             if self.against is None:
                 self._compare(console)
@@ -95,7 +96,7 @@ class BenchCommand:
             "both: forward and backward with the gradients of all weights. ÷: how many times faster it is.", style="dim"
         )
         for name, reason in reasons.items():
-            console.print(f"{name} is left out: {reason}", style="dim", highlight=False)
+            line(console, f"{name} is left out: {reason}", style="dim")
         self._say_where(console)
 
     def _sweep(self, console: Console, against: str) -> None:
@@ -117,7 +118,7 @@ class BenchCommand:
             table.add_row(name, *(_microseconds(here[value]) if value in here else "-" for value in sweep.values))
         console.print(table)
         for name, reason in failed.items():
-            console.print(f"{name} ends before {reason}", style="dim", highlight=False)
+            line(console, f"{name} ends before {reason}", style="dim")
         held = {"steps": "steps", "batch": "sequences", "hidden": "neurons"}
         others = ", ".join(
             _counted(getattr(sweep.case, field), words.removesuffix("s"))
@@ -127,7 +128,7 @@ class BenchCommand:
         where = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else _counted(threads, "thread")
         stem = self.plot or Path(f"bench-{against}-{self.device}")
         written = draw(points, floor, sweep.label, f"{others}; {where}", stem)
-        console.print(f"plot: {', '.join(map(str, written))}", highlight=False)
+        line(console, f"plot: {', '.join(map(str, written))}")
         rows = [asdict(point) | {"threads": threads} for point in (*points, *floor)]
         self._write(f"forward and backward against {against}, {others}; {where}", rows)
         self._say_where(console)
@@ -139,7 +140,7 @@ class BenchCommand:
 
     def _say_where(self, console: Console) -> None:
         if self.json is not None:
-            console.print(f"record: {self.json}", highlight=False)
+            line(console, f"record: {self.json}")
 
 
 def _microseconds(point: bench.Point) -> str:
@@ -154,10 +155,10 @@ def _counted(number: int, word: str) -> str:
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Gives `say(what, detail)`, which shows what is being measured."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("[bold]{task.fields[what]}[/]  {task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        shown = progress.add_task("")
-        yield lambda what, detail: progress.update(shown, description=f"[bold]{what}[/bold]  {detail}")
+        shown = progress.add_task("", what="")
+        yield lambda what, detail: progress.update(shown, what=what, description=detail)
 
 
 def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Figure]) -> Table:

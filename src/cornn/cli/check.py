@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from cornn.cli.shared import line, screen
 from cornn.report.check import Check, Subject, examine, fresh, of_run, of_task, page
 from cornn.writing import said, write_whole
 
@@ -49,7 +51,7 @@ class CheckCommand:
     """Exit with code 1 if a measurement breaks a bound that stands."""
 
     def run(self) -> None:
-        console = Console()
+        console = screen()
         found = examine(self._subject())
         _print(console, found)
         if self.html is not None:
@@ -57,7 +59,7 @@ class CheckCommand:
             with said(self.html, "--html"):
                 self.html.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.html, content.encode())
-            console.print(f"page: {self.html}", highlight=False, soft_wrap=True)
+            line(console, f"page: {self.html}")
         if self.strict and not found.sound:
             raise SystemExit(1)
 
@@ -83,13 +85,13 @@ class CheckCommand:
 
 def _print(console: Console, check: Check) -> None:
     steps, batch = check.subject.input.shape[:2]
-    console.print(f"[bold]{check.subject.name}[/bold], {batch} sequences of {steps} steps", highlight=False)
+    line(console, (check.subject.name, "bold"), f", {batch} sequences of {steps} steps")
     facts = Table("the linear picture, and measured", "", box=None, header_style="bold")
     for fact in check.facts:
         facts.add_row(fact.name, fact.value)
     conditions = Table("hypothesis of the paper", "value", "limit", "holds", box=None, header_style="bold")
     for condition in check.conditions:
-        word = "[green]yes[/green]" if condition.holds else "[yellow]no[/yellow]"
+        word = Text("yes", "green") if condition.holds else Text("no", "yellow")
         numbers = (f"{condition.value:.4g}", f"{condition.limit:.4g}") if condition.numbers else ("", "")
         conditions.add_row(condition.name, *numbers, word)
     held = Table("bound that stands", "whose", "bound", "measured", "holds", box=None, header_style="bold")
@@ -98,10 +100,10 @@ def _print(console: Console, check: Check) -> None:
             held.add_row(bound.says, bound.label, "-", "-", f"needs {bound.needs}", style="dim")
         else:
             power = "10^" if found.logarithm else ""
-            word = "[green]yes[/green]" if found.holds else "[bold red]BROKEN[/bold red]"
+            word = Text("yes", "green") if found.holds else Text("BROKEN", "bold red")
             held.add_row(bound.says, bound.label, f"{power}{found.bound:.4g}", f"{power}{found.measured:.4g}", word)
     for table in (facts, conditions, held):
         console.print()
         console.print(table)
     console.print()
-    console.print(check.meaning, highlight=False)
+    console.print(check.meaning)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn import compare
-from cornn.cli.shared import hush
+from cornn.cli.shared import hush, line, screen
 from cornn.compare import Contest, Place, Row
 
 __all__ = ["CompareCommand"]
@@ -56,7 +56,7 @@ class CompareCommand:
     """Print what there is to do, and do nothing."""
 
     def run(self) -> None:
-        console = Console()
+        console = screen()
         if self.workers < 1:
             raise ValueError(f"workers must be above 0, got {self.workers}")
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
@@ -73,7 +73,7 @@ class CompareCommand:
                 said = left
                 whole = [f"{row.contest.name} {row.entrant}" for row in standing if not row.left]
                 last = f"; whole: {', '.join(whole)}" if whole else ""
-                console.print(f"{time.monotonic() - began:.0f} s: {left} to go{last}", highlight=False, soft_wrap=True)
+                line(console, f"{time.monotonic() - began:.0f} s: {left} to go{last}")
 
         place = Place(self.folder, self.device, self.data, self.workers)
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -86,20 +86,20 @@ class CompareCommand:
             signal.signal(signal.SIGTERM, before)
         _print_plan(console, contests, self.folder)
         for path, why in ended.broken:
-            console.print(f"{path} ended a worker: {why}", highlight=False, soft_wrap=True, markup=False)
+            line(console, f"{path} ended a worker: {why}")
         for path in ended.written:
-            console.print(str(path), highlight=False, soft_wrap=True)
+            line(console, str(path))
         if ended.left:
-            console.print(f"{ended.left} trials and final runs to go: the same command goes on", highlight=False)
+            line(console, f"{ended.left} trials and final runs to go: the same command goes on")
 
 
 def _print_plan(console: Console, contests: list[Contest], folder: Path) -> None:
     for contest in contests:
-        console.print(
-            f"[bold]{contest.name}[/bold]: trials of {contest.trial:,} {contest.unit}, final runs of {contest.final:,} "
-            f"at the most, {contest.hidden_size} units",
-            highlight=False,
-            soft_wrap=True,
+        line(
+            console,
+            (contest.name, "bold"),
+            f": trials of {contest.trial:,} {contest.unit}, final runs of {contest.final:,} at the most, "
+            f"{contest.hidden_size} units",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")
         for row in compare.rows(contest, folder):

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.filesize import decimal
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
+from rich.text import Text
 
+from cornn.cli.shared import line, screen
 from cornn.data import catalogue, folder
 from cornn.data.cache import CACHE
 from cornn.data.download import Watch
@@ -28,24 +28,22 @@ class ListCommand:
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
-        console, where = Console(), folder(self.data)
+        console, where = screen(), folder(self.data)
         table = Table("set", "for the tasks", "", "size", "", box=None, header_style="bold")
         absent = []
         for name, entry in catalogue.SETS.items():
             found = catalogue.state(name, where)
             size = decimal(found.size) if found.size else f"{entry.megabytes} MB to download"
-            word = f"[{COLOUR[found.word]}]{found.word}[/]"
-            table.add_row(name, ", ".join(entry.tasks), word, size, escape(found.detail))
+            word = Text(found.word, COLOUR[found.word])
+            table.add_row(name, ", ".join(entry.tasks), word, size, found.detail)
             absent += [name] if found.word == "missing" else []
-        console.print(
-            f"data folder: {escape(str(where))}" + ("" if where.is_dir() else ", which is not there"), highlight=False
-        )
+        line(console, f"data folder: {where}", "" if where.is_dir() else ", which is not there")
         console.print(table)
         kept = sum(file.stat().st_size for file in (where / CACHE).glob("*") if file.is_file())
         if kept:
-            console.print(f"{decimal(kept)} of parsed data are kept in {where / CACHE}", style="dim", highlight=False)
+            line(console, f"{decimal(kept)} of parsed data are kept in {where / CACHE}", style="dim")
         if absent:
-            console.print(f'"cornn data get {absent[0]}" downloads; CORNN_DATA names another folder', highlight=False)
+            line(console, f'"cornn data get {absent[0]}" downloads; CORNN_DATA names another folder')
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class GetCommand:
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
-        console, where = Console(), folder(self.data)
+        console, where = screen(), folder(self.data)
         found = catalogue.state(self.name, where)
         if found.word != "there":
             columns = (
@@ -74,13 +72,12 @@ class GetCommand:
                     shown = bar.add_task(Path(file).name, total=None)
                     return lambda done, whole: bar.update(shown, completed=done, total=whole)
 
-                tell = lambda sentence: console.print(sentence, style="dim", highlight=False)  # noqa: E731
+                tell = lambda sentence: line(console, sentence, style="dim")  # noqa: E731
                 found = catalogue.get(self.name, where, watch, tell)
         title = catalogue.SETS[self.name].title
         if found.word != "there":
             raise ValueError(f"{title} is {found.word} after the download: {found.detail}")
-        sentence = f"{title} is there: {escape(found.detail)}, {decimal(found.size)}"
-        console.print(sentence, highlight=False, soft_wrap=True)
+        line(console, f"{title} is there: {found.detail}, {decimal(found.size)}")
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from cornn import __version__, engine
+from cornn.cli.shared import screen
 from cornn.runs import machine
 
 __all__ = ["DoctorCommand"]
@@ -17,7 +18,7 @@ class DoctorCommand:
     """Say what can run the recurrence on this machine, and why the rest cannot."""
 
     def run(self) -> None:
-        console = Console()
+        console = screen()
         console.print(
             f"cornn {__version__}, " + ", ".join(f"{key} {value}" for key, value in machine().items() if value)
         )
@@ -30,7 +31,7 @@ class DoctorCommand:
             chosen, _ = engine.choose(problem)
             for name, backend in engine.BACKENDS.items():
                 usable, reason = backend.usable(problem)
-                word = "[green]chosen[/green]" if name == chosen else "usable" if usable else "[yellow]no[/yellow]"
+                word = Text("chosen", "green") if name == chosen else "usable" if usable else Text("no", "yellow")
                 table.add_row(device, name, word, reason)
         console.print(table)
         console.print(

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from cornn import training
+from cornn.cli.shared import line, screen
 
 __all__ = ["EvaluateCommand"]
 
@@ -20,13 +20,13 @@ class EvaluateCommand:
     """The run folder."""
 
     def run(self) -> None:
-        console = Console()
+        console = screen()
         finished, task, metric = training.evaluate(self.folder)
         recorded = (finished.result or {}).get("test")
-        console.print(
-            f"{self.folder}: test {task.metric} [bold]{metric:.6f}[/bold], "
-            f"against {task.trivial:.4f} {task.trivial_words}"
-            + (f"; {recorded:.6f} was recorded" if recorded is not None else ""),
-            highlight=False,
-            soft_wrap=True,
+        line(
+            console,
+            f"{self.folder}: test {task.metric} ",
+            (f"{metric:.6f}", "bold"),
+            f", against {task.trivial:.4f} {task.trivial_words}",
+            f"; {recorded:.6f} was recorded" if recorded is not None else "",
         )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
+from cornn.cli.shared import line, screen
 from cornn.export import Trained, open_trained
 
 __all__ = ["TARGETS", "ExportCommand"]
@@ -51,7 +52,7 @@ class ExportCommand:
             target = OWN.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is for --to {target}: leave it out")
-        TARGETS[self.to](self, open_trained(self.source), Console(markup=False, emoji=False))
+        TARGETS[self.to](self, open_trained(self.source), screen())
 
     def place(self, name: str) -> Path:
         """Where to write, if nothing is said: beside the model."""
@@ -72,12 +73,11 @@ def _onnx(command: ExportCommand, trained: Trained, console: Console) -> None:
     written = to_onnx(trained, command.place("model.onnx"), options)
     for kind, ports in (("takes", written.inputs), ("gives", written.outputs)):
         told = "; ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in ports.items())
-        console.print(f"{kind} {told}", highlight=False, soft_wrap=True)
-    console.print(
+        line(console, f"{kind} {told}")
+    line(
+        console,
         f"in onnxruntime within {written.deviation:.0e} of PyTorch, as a share of the largest value; "
         f"{written.size:,} bytes: {written.path}",
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -95,8 +95,8 @@ def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
         from cornn.files import read
 
         data = read(command.data, fitting.open_folder(command.source)[1], target_wanted=False).sequences
-    for line in export(trained, command.place("c"), options, data).lines():
-        console.print(line, highlight=False, soft_wrap=True)
+    for text in export(trained, command.place("c"), options, data).lines():
+        line(console, text)
 
 
 def _hub(command: ExportCommand, trained: Trained, console: Console) -> None:
@@ -106,7 +106,7 @@ def _hub(command: ExportCommand, trained: Trained, console: Console) -> None:
         raise ValueError("an estimator's file holds more than its network: publish the file as it is")
     folder = command.place("hub")
     HubModel.of(trained.model).save_pretrained(folder)
-    console.print(f"{trained.name}: {folder}", highlight=False, soft_wrap=True)
+    line(console, f"{trained.name}: {folder}")
 
 
 TARGETS: dict[str, Callable[[ExportCommand, Trained, Console], None]] = {"onnx": _onnx, "c": _c, "hub": _hub}

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
+from cornn.cli.shared import line, screen
 from cornn.report.figures import FIGURES, save
 
 __all__ = ["FigureCommand"]
@@ -36,4 +36,4 @@ class FigureCommand:
             raise ValueError(f"the figure {self.name} takes no run folders: only assumptions does")
         figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
         for path in save(figure, self.out or Path("figures") / self.name):
-            Console().print(str(path), highlight=False, soft_wrap=True)
+            line(screen(), str(path))

@@ -12,8 +12,8 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 
+from cornn.cli.shared import line, screen
 from cornn.report import curve
 
 if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do without
@@ -95,7 +95,7 @@ class FitCommand:
         from cornn.files import read
         from cornn.fitting import page
 
-        console = Console(stderr=self.json, markup=False, emoji=False)  # names of users may look like both
+        console = screen(stderr=self.json)
         layout = self._layout()
         data = read(self.data, layout)
         task = fitting.task_of(self.task, data)
@@ -192,24 +192,22 @@ class FitCommand:
         if not self.quiet:
             name = "validation" if "validation" in finished.estimator.history_[0] else "training"
             points = [(row["epoch"], row[name]) for row in finished.estimator.history_]
-            console.print(curve(points, title=f"{name} loss, by epoch"), highlight=False, soft_wrap=True)
+            line(console, curve(points, title=f"{name} loss, by epoch"))
             if outcome is not None:
                 _print_outcome(console, outcome)
             if meaning is not None:
-                _line(console, f"theory: {meaning}", style="dim")
+                line(console, f"theory: {meaning}", style="dim")
         after = f"after {reached['epochs']} epochs and {reached['seconds']:.1f} s"
         if outcome is None:
-            _line(console, f"fitted {after}; no part was kept apart for a test")
+            line(console, f"fitted {after}; no part was kept apart for a test")
         else:
-            _line(
+            line(
                 console,
-                Text.assemble(
-                    f"test {outcome.metric} ",
-                    (f"{outcome.test:.4g}", "bold"),
-                    f" {after}, against {outcome.trivial:.4g} {outcome.trivial_words}",
-                ),
+                f"test {outcome.metric} ",
+                (f"{outcome.test:.4g}", "bold"),
+                f" {after}, against {outcome.trivial:.4g} {outcome.trivial_words}",
             )
-        _line(console, f"folder: {out}; predict with: cornn predict {shlex.quote(str(out))} DATA")
+        line(console, f"folder: {out}; predict with: cornn predict {shlex.quote(str(out))} DATA")
 
 
 def _number(data: "Dataset", name: str) -> int:
@@ -218,15 +216,11 @@ def _number(data: "Dataset", name: str) -> int:
     return data.features.index(name)
 
 
-def _line(console: Console, text: str | Text, **options: Any) -> None:
-    console.print(text, highlight=False, soft_wrap=True, **options)
-
-
 def _print_facts(console: Console, facts: list[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False)
     for name, value in facts:
         table.add_row(name, value)
-    console.print(table, highlight=False)
+    console.print(table)
 
 
 def _print_outcome(console: Console, outcome: Any) -> None:
@@ -234,14 +228,14 @@ def _print_outcome(console: Console, outcome: Any) -> None:
         table = Table("true, predicted:", *outcome.classes, box=None, header_style="bold")
         for name, row in zip(outcome.classes, outcome.confusion, strict=True):
             table.add_row(name, *map(str, row))
-        console.print(table, highlight=False)
+        console.print(table)
     if outcome.ahead:
         table = Table("steps ahead", "error", "of no change", box=None, header_style="bold")
         for step, (own, idle) in list(enumerate(outcome.ahead, 1))[:MOST_CLASSES]:
             table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
-        console.print(table, highlight=False)
+        console.print(table)
     for name, value in outcome.more.items():
-        console.print(f"{name} {value:.4g}", highlight=False, soft_wrap=True)
+        line(console, f"{name} {value:.4g}")
 
 
 def _new_folder(root: Path, name: str) -> Path:

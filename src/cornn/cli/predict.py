@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
+
+from cornn.cli.shared import line, screen
 
 __all__ = ["PredictCommand"]
 
@@ -37,5 +38,4 @@ class PredictCommand:
             print(text, end="")
             return
         fitting.write_text(self.out, text)
-        console = Console(stderr=True, markup=False, emoji=False)
-        console.print(f"{len(table.rows):,} rows: {self.out}", highlight=False, soft_wrap=True)
+        line(screen(stderr=True), f"{len(table.rows):,} rows: {self.out}")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from cornn import reproduce
+from cornn.cli.shared import line, screen
 from cornn.report import records
 from cornn.report.page import page
 from cornn.runs import open_run
@@ -32,13 +32,13 @@ class ReportCommand:
     """The page."""
 
     def run(self) -> None:
-        console = Console(markup=False, emoji=False)
+        console = screen()
         with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
             results = _together(self.sources, Path(folder))
             text = page(results, _left(results))
         with said(self.out):
             write_whole(self.out, text.encode())
-        console.print(str(self.out), highlight=False, soft_wrap=True)
+        line(console, str(self.out))
 
 
 def _left(results: Path) -> list[tuple[str, str, int]]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn import reproduce
-from cornn.cli.shared import Telling, watched
+from cornn.cli.shared import Telling, line, screen, watched
 from cornn.runs import read_json
 from cornn.training import task_name
 
@@ -48,7 +48,7 @@ class ReproduceCommand:
     """Print the plan, and do nothing."""
 
     def run(self) -> None:
-        console = Console()
+        console = screen()
         planned = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
         left = [(one, reproduce.missing(one, self.results)) for one in planned]
         _print_plan(console, left, self.results)
@@ -63,9 +63,9 @@ class ReproduceCommand:
             needed = (reproduce.seconds_a_run(one, self.results) or 0.0) * len(seeds)
             spent = time.monotonic() - began
             if self.budget_minutes is not None and spent + needed > 60 * self.budget_minutes:
-                console.print(f"{task_name(one.config.task)} {one.name}: left out, the budget is spent", style="dim")
+                line(console, f"{task_name(one.config.task)} {one.name}: left out, the budget is spent", style="dim")
                 continue
-            console.print(f"[bold]{task_name(one.config.task)}[/bold] {one.name}, seeds {seeds}", highlight=False)
+            line(console, (task_name(one.config.task), "bold"), f" {one.name}, seeds {seeds}")
 
             def work(watch, one=one):
                 return reproduce.complete(one, self.results, self.folder, watch)
@@ -73,7 +73,7 @@ class ReproduceCommand:
             for path in watched(console, Telling(quiet=self.quiet), self.folder, work):
                 result = read_json(path)["result"]
                 said = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
-                console.print(f"  {path}: {said}", highlight=False, soft_wrap=True)
+                line(console, f"  {path}: {said}")
 
 
 def _draw_heuristics(console: Console, folder: Path) -> None:
@@ -81,12 +81,12 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
         return
     if not importlib.util.find_spec("matplotlib"):
         said = 'heuristics: no figure without matplotlib, which pip install "cornn[report]" brings'
-        console.print(said, style="dim", markup=False)
+        line(console, said, style="dim")
         return
     from cornn.report.figures import FIGURES, save
 
     written = save(FIGURES["illustration"](), folder / "heuristics")
-    console.print(f"heuristics: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
+    line(console, f"heuristics: {', '.join(map(str, written))}")
 
 
 def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]], results: Path) -> None:
@@ -102,4 +102,4 @@ def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]
     console.print(table)
     runs = sum(len(seeds) for _, seeds in left)
     note = f", and {unknown} whose time is not known yet" if unknown else ""
-    console.print(f"{runs} runs to go: {total:.0f} minutes where they were recorded{note}", highlight=False)
+    line(console, f"{runs} runs to go: {total:.0f} minutes where they were recorded{note}")

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shlex
 import signal
 import sys
 import time
@@ -19,7 +20,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cornn import search, training
-from cornn.cli.shared import SECONDS_BETWEEN_PICTURES, Telling, console_of
+from cornn.cli.shared import SECONDS_BETWEEN_PICTURES, Telling, console_of, line
 from cornn.cli.train import named_option, settled
 from cornn.paper import RANGES, RECIPES, SOURCES, Recipe, for_model
 from cornn.search import Follow, Search, Standing
@@ -126,17 +127,14 @@ def _describe(console: Console, plan: Search, out: Path) -> None:
     """The space and the plan."""
     task, recipe = training.task_name(plan.base.task), plan.base.settings
     whose = "the paper's" if plan.base.model == "cornn" and task in RANGES else "ours; the paper has none"
-    console.print(
-        f"[bold]{task}[/bold], {plan.base.model}, recipe {plan.base.recipe}; ranges: {whose}", highlight=False
-    )
+    line(console, (task, "bold"), f", {plan.base.model}, recipe {plan.base.recipe}; ranges: {whose}")
     for name, (low, high) in plan.space.items():
-        console.print(f"  {name}: {low:g} to {high:g}, log-uniform", highlight=False)
+        line(console, f"  {name}: {low:g} to {high:g}, log-uniform")
     length = f"{recipe.epochs:,} epochs" if recipe.epochs is not None else f"{recipe.steps:,} steps"
-    console.print(
+    line(
+        console,
         f"{plan.trials} trials of {length} at the most, {'pruned by the median' if plan.prune else 'none pruned'}; "
         f"seed {plan.base.seed}; study {plan.study} in {search.hidden(plan.storage)}; result in {out}",
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -201,11 +199,12 @@ def _conclude(console: Console, plan: Search, standing: Standing, best: Path, tr
     console.print(table)
     for row in standing.rows:
         if row["failure"] is not None:
-            console.print(f"trial {row['trial']} failed: {row['failure']}", highlight=False, soft_wrap=True)
-    console.print(
+            line(console, f"trial {row['trial']} failed: {row['failure']}")
+    line(
+        console,
         f"{standing.done} trials, {standing.pruned} pruned, {standing.failed} failed; all of them: {trials}\n"
-        f"best validation [bold]{ranked[0]['validation']:.4g}[/bold], trial {ranked[0]['trial']}; train it with\n"
-        f"cornn train {training.task_name(plan.base.task)} --config {best}",
-        highlight=False,
-        soft_wrap=True,
+        "best validation ",
+        (f"{ranked[0]['validation']:.4g}", "bold"),
+        f", trial {ranked[0]['trial']}; train it with\n"
+        f"cornn train {training.task_name(plan.base.task)} --config {shlex.quote(str(best))}",
     )

@@ -1,4 +1,4 @@
-"""What several commands print: progress of a training, and what it reached."""
+"""How commands print; and what several of them do: the progress of a training, and what it reached."""
 
 import json
 import logging
@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from cornn.report import curve
 from cornn.runs import Run
 from cornn.training import Progress, Watch
 
-__all__ = ["TELL_ALL", "Telling", "conclude", "conclude_seeds", "console_of", "hush", "watched"]
+__all__ = ["TELL_ALL", "Telling", "conclude", "conclude_seeds", "console_of", "hush", "line", "screen", "watched"]
 
 SECONDS_BETWEEN_PICTURES = 0.1
 
@@ -41,10 +42,20 @@ TELL_ALL = Telling()
 Finished = TypeVar("Finished")
 
 
+def screen(stderr: bool = False, quiet: bool = False) -> Console:
+    """Where a command prints. Text is shown as it is: names and paths of users may look like markup."""
+    return Console(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
+
+
+def line(console: Console, *parts: str | tuple[str, str], style: str = "") -> None:
+    """Print a line that is not broken, so that paths can be copied. A part is a text, or a text and its style."""
+    console.print(Text.assemble(*parts), style=style, soft_wrap=True)
+
+
 def console_of(telling: Telling) -> Console:
-    """Where a command prints. Of several processes only the first does."""
+    """Where a training prints. Of several processes only the first does."""
     rank = int(os.environ.get("RANK", 0)) or int(os.environ.get("LOCAL_RANK", 0)) + int(os.environ.get("NODE_RANK", 0))
-    return Console(stderr=telling.json, quiet=rank > 0)
+    return screen(stderr=telling.json, quiet=rank > 0)
 
 
 def watched(console: Console, telling: Telling, folder: Path, work: Callable[[Watch], Finished]) -> Finished:
@@ -135,16 +146,16 @@ def conclude(console: Console, telling: Telling, finished: Run) -> None:
     rows = [(row[by], 100 - row["metric"] if missing else row["metric"]) for row in finished.metrics()]
     name = f"100 - {result['metric']}" if missing else result["metric"]
     title = f"{name} on {result['evaluated_on']}, by training {by}"
-    console.print(curve(rows, goal=result["solved"], title=title), highlight=False, soft_wrap=True)
+    line(console, curve(rows, goal=result["solved"], title=title))
     length = f"{result['epochs']:g} epochs" if by == "epoch" else f"{result['steps']:,} steps"
-    console.print(
-        f"test {result['metric']} [bold]{_figure(result['test'], result)}[/bold] after {length} and "
-        f"{result['seconds']:.0f} s, against {_figure(result['trivial'], result)} {result['trivial_words']}: "
-        f"{_verdict(result)}",
-        highlight=False,
-        soft_wrap=True,
+    line(
+        console,
+        f"test {result['metric']} ",
+        (_figure(result["test"], result), "bold"),
+        f" after {length} and {result['seconds']:.0f} s, against {_figure(result['trivial'], result)} "
+        f"{result['trivial_words']}: {_verdict(result)}",
     )
-    console.print(f"run folder: {finished.path}", highlight=False, soft_wrap=True)
+    line(console, f"run folder: {finished.path}")
 
 
 def conclude_seeds(console: Console, telling: Telling, folder: Path, summary: dict, runs: Sequence[Run]) -> None:
@@ -164,15 +175,15 @@ def conclude_seeds(console: Console, telling: Telling, folder: Path, summary: di
             table.add_row(str(result["seed"]), *figures, f"{result['steps']:,}", f"{result['seconds']:.0f}")
     console.print(table)
     for seed, failure in summary["failures"].items():
-        console.print(f"seed {seed}: {failure}", highlight=False, soft_wrap=True)
+        line(console, f"seed {seed}: {failure}")
     interval = summary["interval_95"]
-    console.print(
-        f"{summary['finished']} of {summary['seeds']} seeds: mean [bold]{_figure(summary['mean'], summary)}[/bold]"
-        + ("" if interval is None else f" ± {_figure(summary['mean'] - interval[0], summary)} (95 %)")
-        + ("" if summary["deviation"] is None else f", deviation {_figure(summary['deviation'], summary)}")
-        + f", best {_figure(summary['best'], summary)}; summary: {folder / 'summary.json'}",
-        highlight=False,
-        soft_wrap=True,
+    line(
+        console,
+        f"{summary['finished']} of {summary['seeds']} seeds: mean ",
+        (_figure(summary["mean"], summary), "bold"),
+        "" if interval is None else f" ± {_figure(summary['mean'] - interval[0], summary)} (95 %)",
+        "" if summary["deviation"] is None else f", deviation {_figure(summary['deviation'], summary)}",
+        f", best {_figure(summary['best'], summary)}; summary: {folder / 'summary.json'}",
     )
 
 

@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 
 from cornn import training
-from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
+from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, line, watched
 from cornn.models import SequenceModel, count_parameters
 from cornn.paper import ALTERNATIVES, BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
 from cornn.report.tables import NAMES
@@ -113,17 +113,13 @@ def settled(given: Recipe, base: Recipe) -> Recipe:
 
 
 def _introduce(console: Console, config: Train, task: Task, model: SequenceModel) -> None:
-    console.print(
-        f"[bold]{task.name}[/bold], {task.length} steps a sequence; {_network(config)}, {_parameters(model)}; "
-        f"seed {config.seed}",
-        highlight=False,
-        soft_wrap=True,
+    line(
+        console,
+        (task.name, "bold"),
+        f", {task.length} steps a sequence; {_network(config)}, {_parameters(model)}; seed {config.seed}",
     )
-    console.print(
-        f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", style="dim", highlight=False, soft_wrap=True
-    )
-    for note in task.notes:
-        console.print(note, style="dim", highlight=False, soft_wrap=True)
+    for note in (f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", *task.notes):
+        line(console, note, style="dim")
 
 
 def _network(config: Train) -> str:
@@ -144,22 +140,22 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
     try:
         task = training.load(config)
     except OSError as error:
-        console.print(f"{error}; without the data the size of the model and the steps are not known", soft_wrap=True)
+        line(console, f"{error}; without the data the size of the model and the steps are not known")
         return
     model, plan = training.build(config, task), training.plan(config, task)
-    console.print(f"{_network(config)}, {_parameters(model)}", highlight=False)
+    line(console, f"{_network(config)}, {_parameters(model)}")
     for row in PUBLISHED.get(task.name, ()):
         if NAMES.get(config.model) == row.model and row.units == config.settings.hidden_size:
             case = f" ({row.case})" if row.case else ""
-            console.print(
+            line(
+                console,
                 f"the paper's {row.model} with {row.units} neurons{case}: {row.parameters / 1000:.0f}k parameters, "
                 f"{task.metric} {row.figure:g}",
-                highlight=False,
             )
     ahead = f"{plan.steps:,} steps of {plan.batch} sequences"
     if plan.epoch is not None:
         ahead += f", {plan.epoch:,} to an epoch of {plan.size:,} sequences"
-    console.print(ahead + ("" if seeds == 1 else f", for each of {seeds} seeds"), highlight=False, soft_wrap=True)
+    line(console, ahead, "" if seeds == 1 else f", for each of {seeds} seeds")
 
 
 def _new_folder(root: Path, name: str) -> Path:
