@@ -62,12 +62,15 @@ class SequenceModel(nn.Module):
         if self.read == "every":
             output, _ = self.layer(features)
             return self.head(output)
-        state = self._last_state(features, lengths)
+        return self.head(self.read_out(self._last_state(features, lengths)))
+
+    def read_out(self, state: Tensor | tuple[Tensor, ...]) -> Tensor:
+        """What the head reads of the state after a sequence: (batch, numbers read)."""
         last = state if isinstance(state, Tensor) else state[0]  # (layers * directions, batch, hidden)
         if len(last) == 1:
-            return self.head(last.squeeze(0))  # a view; its gradient is one too
+            return last.squeeze(0)  # a view; its gradient is one too
         directions = 2 if self.layer.bidirectional else 1
-        return self.head(torch.cat(last.unbind(0)[-directions:], -1))
+        return torch.cat(last.unbind(0)[-directions:], -1)
 
     def stream(self) -> Stream:
         """This model, one sample at a time: `prediction = stream(sample)`, that for the sequence so far."""

@@ -136,8 +136,7 @@ def read_out(model: SequenceModel, batch: Padded, every: bool) -> Tensor:
     layer: Any = model.layer
     if every:
         return layer(batch.input, timespans=batch.timespans)[0]
-    y, _ = layer.last_state(batch.input, timespans=batch.timespans, lengths=batch.lengths)
-    return torch.cat(y[-2 if layer.bidirectional else -1 :].unbind(0), -1)
+    return model.read_out(layer.last_state(batch.input, timespans=batch.timespans, lengths=batch.lengths))
 
 
 def outputs(model: SequenceModel, batch: Padded, every: bool) -> Tensor:

@@ -125,10 +125,7 @@ def by_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
             features = pack_padded_sequence(features, lengths, enforce_sorted=False) if packed else features
             output, last = layer(features, state)
         last = (last,) if isinstance(last, Tensor) else last
-        if model.read == "every":
-            answer = model.head(output).transpose(0, 1)
-        else:
-            answer = model.head(torch.cat(last[0][-2 if layer.bidirectional else -1 :].unbind(0), -1))
+        answer = model.head(output).transpose(0, 1) if model.read == "every" else model.head(model.read_out(last))
     wanted = {"output": answer.numpy()}
     if state is not None:
         wanted |= {f"last_{name}": part.numpy() for name, part in zip(names, last, strict=True)}
