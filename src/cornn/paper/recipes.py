@@ -195,13 +195,13 @@ RECIPES = {
         "paper-128": PSMNIST_128,
         "memory": _with_memory(PSMNIST_128),
         "ringing": PSMNIST_RINGING,
-        "better": replace(_with_ringing(PSMNIST), learning_rate=4e-3, epochs=24),
+        "better": replace(_with_ringing(PSMNIST), learning_rate=4e-3, epochs=60),
         "better-128": replace(PSMNIST_RINGING, learning_rate=4e-3, epochs=60),
     },
     "noisy-cifar10": {
         "paper": NOISY_CIFAR10,
         "ringing": NOISY_CIFAR10_RINGING,
-        "better": replace(NOISY_CIFAR10_RINGING, learning_rate=4e-3, epochs=60, clip=1.0),
+        "better": replace(NOISY_CIFAR10_RINGING, learning_rate=4e-3, epochs=120, clip=1.0),
     },
     "har2": {
         "paper": HAR2,
