@@ -9,69 +9,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cornn.paper import RECIPES
-from cornn.report import records, tables
+from cornn.report import better, records, tables
+from cornn.report.better import WINDOWS
 from cornn.report.tables import Reached
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-WINDOWS = {"validation": "random", "test": "windows"}
-AUGMENTED = ("shift", "warp", "mirror", "jitter", "drop_words")
-"""Options of tasks that change training sequences alone: a recipe of ours may have them."""
 
 
-class Aim(NamedTuple):
-    task: str
-    units: int
-    figure: float  # the least, or of Lorenz-96 the most
-    case: str = ""  # what is not as usual in the task, in words
-    options: Mapping[str, Any] = MappingProxyType({})  # and as its options
-    ours: Mapping[str, Any] = MappingProxyType({})  # options besides, of our recipe alone
-
-
-PERMUTED = ("a permutation a seed", {"permutation": "own"})
-AIMS = (
-    Aim("smnist", 256, 99.5),
-    Aim("psmnist", 256, 98.0),
-    Aim("psmnist", 256, 98.0, *PERMUTED),
-    Aim("psmnist", 128, 97.4),
-    Aim("psmnist", 128, 97.4, *PERMUTED),
-    Aim("noisy-cifar10", 128, 62.0, ours={"standard": True}),
-    Aim("har2", 64, 97.5, "windows at random", WINDOWS),
-    Aim("har2", 20, 96.8, "windows at random", WINDOWS),
-    Aim("imdb", 128, 88.5, ours={"read_at": "end", "lower": True, "validation": 500}),
-    Aim("lorenz96", 64, 0.068),
-)
-
-
-def _shown(found: list[Reached]) -> str:
+def _shown(one: Reached | None) -> str:
     """Mean and seeds of the runs, or that there is none."""
-    if not found:
+    if one is None:
         return "not run"
-    one = found[0]
     return f"{one.summary} ({len(one.tests)} seed{'s' if len(one.tests) > 1 else ''})"
-
-
-def _ours(found: list[Reached], aim: Aim) -> list[Reached]:
-    """What our recipes reached: as they are before changed ones, and the best by validation first."""
-
-    def is_meant(one: Reached) -> bool:
-        task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
-        return str(one.settings.get("recipe", "")).startswith("better") and task == {**aim.options, **aim.ours}
-
-    def place(one: Reached) -> tuple[bool, float]:
-        mean = statistics.fmean(record["result"]["validation"] for record in one.records)
-        return one.settings.keys() == {"recipe"}, mean if one.better == "higher" else -mean
-
-    return sorted(filter(is_meant, found), key=place, reverse=True)
-
-
-def _found(results: Path, aim: Aim) -> list[Reached]:
-    """All that coRNN reached on an aim's task at its size."""
-    there = tables.reached(results, aim.task)
-    return [one for one in there if one.records and (one.model, one.units) == ("cornn", aim.units)]
-
-
-def _named(aim: Aim) -> str:
-    return f"{aim.task} ({aim.case})" if aim.case else aim.task
 
 
 def aims(results: Path = RESULTS) -> str:
@@ -80,34 +29,23 @@ def aims(results: Path = RESULTS) -> str:
         "| task | neurons | aim | our recipe | first recipe | reached |",
         "| --- | ---: | ---: | ---: | ---: | --- |",
     ]
-    for aim in AIMS:
-        found = _found(results, aim)
-        better = _ours(found, aim)
-        first = [one for one in found if not one.settings and one.options == aim.options]
-        best = (better or first or [None])[0]
-        reached = "not run"
-        if best is not None:
-            holds = best.mean >= aim.figure if best.better == "higher" else best.mean <= aim.figure
-            # A figure that is rounded up to the aim is not one that reaches it.
-            rounded = float(best.number(best.mean)) == aim.figure
-            reached = "yes" if holds else f"no: {best.mean:.3f}" if rounded else "no"
-        figure = f"{'below' if aim.task == 'lorenz96' else 'at least'} {aim.figure:g}"
-        lines.append(f"| {_named(aim)} | {aim.units} | {figure} | {_shown(better)} | {_shown(first)} | {reached} |")
+    for one in better.read(results):
+        figures = " | ".join((_shown(one.ours[0] if one.ours else None), _shown(one.first), one.verdict))
+        lines.append(f"| {one.aim.title} | {one.aim.units} | {one.aim.words} | {figures} |")
     return "\n".join(lines)
 
 
 def longer(results: Path = RESULTS) -> str:
-    """What recipes of ours reached in fewer epochs, and in as many as they have."""
+    """What recipes of ours reached in other numbers of epochs than they have."""
     lines = [
         "| task | neurons | epochs | validation, mean | test, mean ± deviation | seeds |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for aim in AIMS:
-        runs = {one.records[0]["config"]["settings"]["epochs"]: one for one in _ours(_found(results, aim), aim)}
+    for standing in better.read(results):
+        runs = {one.records[0]["config"]["settings"]["epochs"]: one for one in standing.ours}
         for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
-            validation = statistics.fmean(record["result"]["validation"] for record in one.records)
-            figures = f"{epochs} | {one.number(validation)} | {one.summary} | {len(one.tests)}"
-            lines.append(f"| {_named(aim)} | {aim.units} | {figures} |")
+            figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"
+            lines.append(f"| {standing.aim.title} | {standing.aim.units} | {figures} |")
     return "\n".join(lines)
 
 

@@ -8,7 +8,8 @@ import tiny
 
 from cornn import reproduce, training
 from cornn.paper import RECIPES
-from cornn.report import records
+from cornn.report import better, records
+from cornn.report.tables import Reached
 from cornn.reproduce import TARGETS, Planned
 from cornn.tasks import Adding, PermutedMNIST, SequentialMNIST
 from cornn.training import usual
@@ -63,13 +64,21 @@ def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_
     tests = [json.loads(path.read_text())["result"]["test"] for path in written]
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     tables = importlib.import_module("better_tables")
-    aims = [tables.Aim("psmnist", 4, 101.0, "own", {"permutation": "own", "validation": 8})]
-    aims.append(tables.Aim("psmnist", 4, 101.0, "", {"validation": 8}))
-    monkeypatch.setattr(tables, "AIMS", aims)
-    *_, gathered, other = tables.aims(results).splitlines()
-    assert f"| {sum(tests) / 2:.2f} ± " in gathered
-    assert gathered.endswith("(2 seeds) | not run | no |")
+    mean, own = sum(tests) / 2, ("own", {"permutation": "own", "validation": 8})
+    aims = [better.Aim("psmnist", 4, figure, *own) for figure in (101.0, mean)]
+    monkeypatch.setattr(better, "AIMS", (*aims, better.Aim("psmnist", 4, 101.0, "", {"validation": 8})))
+    *_, missed, reached, other = tables.aims(results).splitlines()
+    assert f"| {mean:.2f} ± " in missed
+    assert missed.endswith("(2 seeds) | not run | no |")
+    assert reached.endswith("| yes |")
     assert other.endswith("| not run | not run | not run |")
+
+
+def test_a_figure_that_is_rounded_up_to_the_aim_does_not_reach_it():
+    tests = {97.99: "no", 97.996: "no: 97.996", 98.0: "yes"}
+    for test, verdict in tests.items():
+        runs = Reached("psmnist", "cornn", 256, {}, {}, ({"result": {"test": test, "better": "higher"}},), 0)
+        assert better.Standing(better.Aim("psmnist", 256, 98.0), (runs,), None).verdict == verdict
 
 
 def test_the_better_recipe_of_smnist_is_run_with_changed_images():

@@ -9,7 +9,7 @@ from typing import Any
 
 from cornn import __version__
 from cornn.paper import PUBLISHED
-from cornn.report import compared, tables
+from cornn.report import better, compared, tables
 from cornn.report.figures import FIGURES
 from cornn.report.figures.ablation import ablation
 from cornn.report.figures.assumptions import assumptions
@@ -59,6 +59,8 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         machine=machine(),
         sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
         contests=[{"contest": one, "curves": _picture(tuned(one))} for one in compared.read(results) if one.rows],
+        aims=better.read(results),
+        anchor=_anchor,
         watched=_watched(results),
         left=left,
         speed=_speed(results),
@@ -79,7 +81,6 @@ def _section(task: str, found: list[Reached]) -> dict[str, Any]:
         "curves": _picture(curves(usual)) if usual else None,
         "difference": DIFFERENCES.get(task),
         "records": [_record(one) for one in found],
-        "anchor": _anchor,
     }
 
 

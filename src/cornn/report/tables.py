@@ -58,6 +58,11 @@ class Reached:
         return statistics.fmean(self.tests)
 
     @property
+    def validation(self) -> float:
+        """The mean on the validation part."""
+        return statistics.fmean(record["result"]["validation"] for record in self.records)
+
+    @property
     def deviation(self) -> float | None:
         return statistics.stdev(self.tests) if len(self.tests) > 1 else None
 
