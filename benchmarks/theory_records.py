@@ -46,7 +46,7 @@ def start(task: str, recipe: str, features: int, steps: int) -> dict:
         "recipe": recipe,
         "steps": steps,
         "time": steps * own.dt,
-        "assumption": hypotheses.assumption(network) / own.dt**0.5,
+        "assumption": hypotheses.assumption(network)[0] / own.dt**0.5,
         "constant": hypotheses.smallest_constant(network, 0.5),
         "share_of_limit": own.dt / linear.stability_limit(own.gamma, own.epsilon).item(),
         "rate": memory.slowest_rate(network),

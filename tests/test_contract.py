@@ -656,3 +656,14 @@ def test_parameters_are_all_trained_and_nothing_else_is(kind, net):
 def test_two_runs_give_equal_results(kind):
     layer, input = make(kind, **NETS["two-layers-bidirectional"]), data()
     assert_equal(layer(input), layer(input))
+
+
+@every_layer_and_net
+def test_a_state_can_be_changed_in_place(kind, net):
+    layer = LAYERS[kind](FEATURES, HIDDEN, **net)
+    _, state = layer(torch.randn(TIME, BATCH, FEATURES))
+    for part in (state,) if isinstance(state, Tensor) else state:
+        part *= torch.rand(BATCH, 1)
+        part[:, 0] = 0
+        part.sum().backward(retain_graph=True)
+        part.detach_()

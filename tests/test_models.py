@@ -37,6 +37,22 @@ def test_parameters_of_the_papers_networks():
         assert count_parameters(SequenceModel(CoRNN(inputs, hidden), outputs)) == want
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_every_step_is_read_within_each_sequence(bidirectional):
+    model = SequenceModel(CoRNN(2, 5, bidirectional=bidirectional), 1, read="every")
+    input, lengths = torch.randn(6, 2, 2), torch.tensor([3, 6])
+    found = model(input, lengths)
+    assert found.shape == (6, 2, 1)
+    torch.testing.assert_close(found[:3, 0], model(input[:3, :1])[:, 0])
+    torch.testing.assert_close(found[:, 1], model(input[:, 1:])[:, 0])
+
+
+@pytest.mark.parametrize("kind", [CoRNN, nn.LSTM])
+def test_the_head_is_of_the_layers_type(kind):
+    model = SequenceModel(kind(2, 4, dtype=torch.float64), 3)
+    assert model(torch.randn(5, 2, 2, dtype=torch.float64)).dtype == torch.float64
+
+
 def test_an_encoder_comes_first():
     model = SequenceModel(CoRNN(6, 4), 2, encoder=nn.Embedding(10, 6))
     assert model(torch.randint(0, 10, (7, 3))).shape == (3, 2)

@@ -1,7 +1,6 @@
 import errno
 import json
 import os
-import pickle
 import subprocess
 import sys
 
@@ -137,9 +136,40 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path):
             return os.mkdir, (str(marker),)
 
     torch.save({"step": Evil()}, tmp_path / "checkpoint.pt")
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged: remove it"):
         run.checkpoint()
     assert not marker.exists()
+
+
+def test_damaged_files_are_named_with_a_remedy(tmp_path):
+    run = runs.create(tmp_path, {})
+    run.save_checkpoint({"step": 1})
+    run.save_weights({"w": torch.ones(300)})
+    for name in ("checkpoint.pt", "model.safetensors"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
+    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged"):
+        run.checkpoint()
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+        run.weights()
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(ValueError, match=r"config\.json is damaged"):
+        _ = run.config
+
+
+def test_files_may_be_read_by_whom_the_users_others_may(tmp_path):
+    run = runs.create(tmp_path, {})
+    (tmp_path / "plain").touch()
+    run.save_result({"test": 1.0})
+    modes = {(tmp_path / name).stat().st_mode for name in ("plain", "config.json", "result.json")}
+    assert len(modes) == 1
+
+
+def test_a_line_that_was_cut_off_is_no_measurement(tmp_path):
+    run = runs.create(tmp_path, {})
+    run.log({"step": 1, "theory": {"r": 1.0}})
+    text = (tmp_path / "metrics.jsonl").read_text()
+    (tmp_path / "metrics.jsonl").write_text(text + text.rstrip()[:-1])
+    assert [row["step"] for row in run.metrics()] == [1]
 
 
 def test_a_damaged_file_is_named(tmp_path):

@@ -76,6 +76,23 @@ def test_a_model_gives_the_same_prediction_on_every_instruction_set(isa, outputs
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_a_head_of_another_type_is_taken_as_the_layers(backend, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    layer, head, input = built(dtype=torch.float64), nn.Linear(19, 2), sequence(dtype=torch.float64)
+    with torch.no_grad():
+        expected = head.double()(layer(input)[0])
+    found = streamed(open_stream(layer, head.float()), input)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, expected, **FLOAT32)
+
+
+def test_a_layer_in_half_precision_has_no_stream():
+    with pytest.raises(TypeError, match="streams compute in float32 or float64"):
+        built(dtype=torch.bfloat16).stream()
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
 @pytest.mark.parametrize("damping", ["explicit", "implicit"])
 def test_timespans(damping, backend, monkeypatch):
     if backend == "numpy":

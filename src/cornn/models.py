@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from cornn.stacking import Stack
 from cornn.streaming import Stream, open_stream
@@ -45,7 +45,9 @@ class SequenceModel(nn.Module):
             raise ValueError(f"unknown read {read!r}: choose last or every")
         self.encoder = encoder or nn.Identity()
         self.layer = layer
-        self.head = Head(layer.hidden_size * (2 if layer.bidirectional else 1), outputs)
+        like = next(layer.parameters())
+        width = layer.hidden_size * (2 if layer.bidirectional else 1)
+        self.head = Head(width, outputs, device=like.device, dtype=like.dtype)
         self.read = read
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -60,8 +62,7 @@ class SequenceModel(nn.Module):
         """The prediction; shapes are above."""
         features = self.encoder(input)
         if self.read == "every":
-            output, _ = self.layer(features)
-            return self.head(output)
+            return self.head(self._outputs(features, lengths))
         return self.head(self.read_out(self._last_state(features, lengths)))
 
     def read_out(self, state: Tensor | tuple[Tensor, ...]) -> Tensor:
@@ -77,6 +78,13 @@ class SequenceModel(nn.Module):
         if not isinstance(self.encoder, nn.Identity):
             raise TypeError("a model with an encoder has no stream: use model.layer.stream() on what it encodes")
         return open_stream(self.layer, self.head)
+
+    def _outputs(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """(time, batch, hidden), 0 past the end of a sequence."""
+        if lengths is None:
+            return self.layer(features)[0]
+        packed = pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False)
+        return pad_packed_sequence(self.layer(packed)[0], total_length=len(features))[0]
 
     def _last_state(self, features: Tensor, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         if isinstance(self.layer, Stack):

@@ -14,15 +14,17 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import platform
 import subprocess
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 __all__ = [
@@ -54,13 +56,18 @@ class Run:
         path = self.path / "result.json"
         return read_json(path) if path.exists() else None
 
+    @property
+    def complete(self) -> bool:
+        """Whether it has a result, and the weights that the result is of."""
+        return self.result is not None and (self.path / "model.safetensors").exists()
+
     def metrics(self) -> list[dict]:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return []
-        lines = path.read_text(encoding="utf8").splitlines()
+        lines = path.read_text(encoding="utf8").splitlines(keepends=True)
         # A line that was being written when the machine stopped is not a measurement.
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        return [json.loads(line) for line in lines if line.endswith("}\n")]
 
     def log(self, row: Mapping[str, object]) -> None:
         path = self.path / "metrics.jsonl"
@@ -82,7 +89,16 @@ class Run:
     def checkpoint(self, before: bool = False) -> dict | None:
         """The last checkpoint, if there is one; `before`: the one before it, which runs that go together keep."""
         path = self.path / (BEFORE if before else CHECKPOINT)
-        return torch.load(path, weights_only=True, map_location="cpu") if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return torch.load(path, weights_only=True, map_location="cpu")
+        except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: remove it, and training begins anew") from error
+
+    def go_back(self) -> None:
+        """The checkpoint before the last one becomes the last."""
+        os.replace(self.path / BEFORE, self.path / CHECKPOINT)
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
@@ -92,7 +108,10 @@ class Run:
         path = self.path / "model.safetensors"
         if not path.exists():
             raise FileNotFoundError(f"{self.path} has no model.safetensors: its training has not finished")
-        return load_file(path)
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise ValueError(f"{path} is damaged ({error}): remove it, and `cornn resume {self.path}`") from error
 
     def save_result(self, result: Mapping[str, object]) -> None:
         write_json(self.path / "result.json", result)
@@ -192,9 +211,12 @@ def commit() -> str | None:
 
 def read_json(path: Path) -> dict:
     try:
-        return json.loads(path.read_text(encoding="utf8"))
+        content = json.loads(path.read_text(encoding="utf8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged: it holds no names with values")
+    return content
 
 
 def write_json(path: Path, content: Mapping[str, object], indent: int | None = 2) -> None:
@@ -213,19 +235,17 @@ def _write(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
     """Write beside the file; it takes the file's place on leaving. A reader, or a crash, never sees half of it."""
-    temporary = None
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_TEMPORARY}{path.name}-")
-        with open(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # readable for those who may read the user's other files
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         yield
         os.replace(temporary, path)
     except BaseException as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError):
             raise _unwritten(path, error) from error
         raise

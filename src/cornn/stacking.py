@@ -88,6 +88,8 @@ def _seen(values: Tensor) -> bool:
 def _checked_lengths(lengths: Tensor, input: Tensor) -> Tensor:
     """`lengths` on the device of an input that is time-major already."""
     steps, batch = input.shape[:2]
+    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise TypeError("lengths must be a tensor of whole numbers, one a sequence")
     if lengths.shape != (batch,):
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
     if _seen(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
@@ -263,8 +265,10 @@ class Stack(nn.Module):
 
         if back is not None:
             last = last.index_select(2, back)
-        state = (last.squeeze(2) if unbatched else last).unbind(0)
-        state = state if len(names) > 1 else state[0]
+        parts: tuple[Tensor, ...] = (last.squeeze(2) if unbatched else last).unbind(0)
+        if every:
+            parts = tuple(part.clone() for part in parts)  # no views, which could not be changed in place
+        state = parts if len(names) > 1 else parts[0]
         if not every:
             return output, state
         if packed is not None:

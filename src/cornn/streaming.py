@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import load, save
 
@@ -242,14 +243,15 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
         raise ValueError("a layer that reads both ways needs the whole sequence: streams need bidirectional=False")
     layers = []
     for cell in cells:
+        if cell.weight_hh.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"streams compute in float32 or float64, this layer is {cell.weight_hh.dtype}: convert it")
         weight, hidden = cell.weight_hh.detach().cpu().numpy(), cell.hidden_size
-        if weight.dtype not in (np.float32, np.float64):
-            raise TypeError(f"streams compute in float32 or float64, this layer is {weight.dtype}: convert it")
         bias = np.zeros(hidden, weight.dtype) if cell.bias is None else cell.bias.detach().cpu().numpy()
         constants = np.stack([value.detach().expand(hidden).cpu().numpy() for value in cell.oscillators()])
         V = cell.weight_ih.detach().cpu().numpy()
         layers.append(Layer(V.copy(), weight.copy(), bias.copy(), constants, cell.damping, cell.activation))
     if head is not None:
-        bias = np.zeros(head.out_features, layers[0].R.dtype) if head.bias is None else head.bias.detach().cpu().numpy()
-        head = (head.weight.detach().cpu().numpy().copy(), bias.copy())
+        dtype = layers[0].R.dtype
+        bias = np.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu().double().numpy()
+        head = (head.weight.detach().cpu().double().numpy().astype(dtype), bias.astype(dtype))
     return Stream(layers, head, scaling)

@@ -9,7 +9,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 
-from cornn import engine
+from cornn import CoRNN, baselines, engine
 from cornn.engine import cuda
 from cornn.engine.operator import recurrence, recurrence_backward
 from cornn.engine.problem import Problem
@@ -324,3 +324,46 @@ def test_clusters_serve_steps_whose_bytes_they_can_count(monkeypatch):
         served, reason = cuda.usable(fits._replace(**more))
         assert not served
         assert "count the bytes of a step with 32 bits: take smaller batches" in reason
+
+
+@pytest.mark.parametrize("backend", ["portable", "c", "auto"])
+def test_third_derivatives_are_those_of_the_equations(backend):
+    """A loss of second derivatives is trained on."""
+    found = {}
+    for name in ("reference", backend):
+        layer = CoRNN(1, 4, dtype=torch.float64, dt=0.5, backend=name)
+        layer.reset_parameters(torch.Generator().manual_seed(0))
+        time = torch.linspace(-1, 1, 5, dtype=torch.float64).reshape(5, 1, 1).requires_grad_()
+        output, _ = layer(time)
+        (first,) = torch.autograd.grad(output.sum(), time, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), time, create_graph=True)
+        loss = (100 * second).square().sum() + output.square().sum()
+        found[name] = torch.autograd.grad(loss, list(layer.parameters()))
+    for got, want in zip(found[backend], found["reference"], strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("backend", ["portable", "c"])
+def test_gates_that_are_given_their_drives_and_a_bias(backend):
+    random = torch.Generator().manual_seed(0)
+    drawn = [torch.randn(*shape, generator=random, dtype=torch.float64) for shape in ((3, 2, 8), (8,), (4, 4))]
+    found = {}
+    for name in ("reference", backend):
+        drive, bias, weight = given = [value.clone().requires_grad_() for value in drawn]
+        state, parameters = torch.zeros(1, 2, 4, dtype=torch.float64), torch.full((1, 4), 0.5, dtype=torch.float64)
+        output, last = engine.run(drive, state, None, bias, weight, parameters, update="gated", backend=name)
+        found[name] = (output, last, *torch.autograd.grad(output.square().sum() + last.sum(), given))
+    for got, want in zip(found[backend], found["reference"], strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("kind", [CoRNN, baselines.GatedAntisymmetricRNN, baselines.UnICORNN])
+def test_a_backward_pass_within_autocast_is_exact(kind):
+    layer, input = kind(2, 8), torch.randn(300, 3, 2, generator=torch.Generator().manual_seed(0))
+    found = []
+    for inside in (False, True):
+        loss = layer(input)[0].square().sum()
+        with torch.autocast("cpu", enabled=inside):
+            found.append(torch.autograd.grad(loss, list(layer.parameters())))
+    for got, want in zip(*found, strict=True):
+        assert torch.equal(got, want)

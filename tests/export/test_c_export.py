@@ -200,3 +200,30 @@ def test_without_a_compiler_it_says_so(tmp_path, monkeypatch):
     assert written.checked is None
     assert "not checked: there is no gcc" in written.lines()[-1]
     assert (tmp_path / "model.h").exists()
+
+
+@needs_gcc
+def test_a_stiff_neuron_saturates_at_the_right_end(tmp_path):
+    """Inputs of four times what the data had: z would need more than 32 bits before it is cut off."""
+    dt, gamma, epsilon, level = 0.85, 3.96, 0.03, 0.369
+    layer = CoRNN(1, 4, dt=dt, gamma=gamma, epsilon=epsilon)
+    model = SequenceModel(layer, 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        layer.matrices().V.fill_(1.0)
+        model.head.weight.fill_(1.0)
+    wave = np.arctanh(level) * torch.sin(torch.linspace(0, torch.pi, 61))[:45]
+    export(
+        model, tmp_path, Options(weights="int8"), wave.reshape(1, 45, 1) * torch.linspace(0.2, 1, 50).reshape(50, 1, 1)
+    )
+    body = (
+        f"model_state s; model_reset(&s); const float f = {4 * wave.abs().max():.6f}f;\n"
+        f"for (int n = 0; n < 600; n++) {{ const double y = s.yz[0][0], z = s.yz[0][4];\n"
+        f"const double moved = {1 - dt * epsilon} * z - {dt * gamma} * y; const float u = moved >= 0 ? f : -f;\n"
+        'model_step(&s, &u); printf("%.0f %d\\n", moved, (int)s.yz[0][4]); }'
+    )
+    moved, found = called(tmp_path, body).reshape(-1, 2).T
+    large = np.abs(moved) > 2**30
+    assert large.any()
+    assert (np.sign(moved[large]) == np.sign(found[large])).all()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cornn import CoRNN
 from cornn.report import check
 from cornn.theory import bounds
 
@@ -97,3 +98,59 @@ def test_what_cannot_be_checked_is_said_on_one_line(cornn, arguments, sentence):
 def test_long_sequences_are_cut():
     assert check.fresh(0.1, 1.0, 1.0, hidden_size=2, length=5000).input.shape[0] == check.MOST_STEPS
     assert torch.isfinite(check.fresh(0.1, 1.0, 1.0, **SMALL).input).all()
+
+
+def test_the_length_that_was_asked_for_is_held_against_the_hypotheses():
+    subject = check.fresh(0.0009, 1.0, 1.0, hidden_size=2, length=5000)
+    (condition,) = [one for one in check.examine(subject).conditions if one.name == "steps dt <= 1"]
+    assert condition.value == pytest.approx(4.5)
+    assert not condition.holds
+
+
+@pytest.mark.parametrize(
+    ("dt", "gamma", "epsilon", "options", "sentence"),
+    [
+        (0.9, 1.0, 0.5, {"init": "separate", "length": 1000, "hidden_size": 64}, "neither vanishing nor exploding"),
+        (0.9, 1000.0, 0.1, {"length": 300}, "An uncoupled neuron is unstable"),
+        (0.5, 4.0, 2.0, {"init": "uncoupled", "length": 20}, "gradients change by a factor of 0"),
+        (0.1, 1.0, 0.0, {}, "neither fades nor grows"),
+        (0.1, 0.0, 0.0, {"damping": "implicit"}, "neither fades nor grows"),
+        (0.1, 0.0, 0.5, {"damping": "implicit"}, "neither fades nor grows"),
+    ],
+)
+def test_no_bound_breaks_where_numbers_end(dt, gamma, epsilon, options, sentence):
+    """Growth beyond the range of numbers, products that come to nothing, no damping, no stiffness."""
+    found = check.examine(check.fresh(dt, gamma, epsilon, **(SMALL | options)))
+    assert found.sound
+    assert sentence in found.meaning
+    assert "nan" not in found.meaning
+    assert "nan" not in "".join(fact.value for fact in found.facts)
+
+
+def test_every_layer_of_several_can_be_checked():
+    layer = CoRNN(2, 4, 3)
+    input = torch.rand(20, 2, 2)
+    second = check.of_layer("own", layer, input, 1)
+    assert second.name == "own, layer 2 of 3"
+    with torch.no_grad():
+        layer.cell(1).weight_hh.mul_(1e4)
+    assert check.of_layer("own", layer, input, 1).network.W.abs().max() > 100
+    with pytest.raises(ValueError, match="there is no layer 4: there are 3"):
+        check.of_layer("own", layer, input, 3)
+
+
+def test_a_layer_is_checked_on_what_those_below_it_give():
+    layer, input = CoRNN(2, 4, 2).double(), torch.rand(20, 2, 2, dtype=torch.float64)
+    lower = CoRNN(2, 4).double()
+    lower.load_state_dict({name: value for name, value in layer.state_dict().items() if "l0" in name})
+    with torch.no_grad():
+        torch.testing.assert_close(check.of_layer("own", layer, input, 1).input, lower(input)[0])
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--task", "adding", "--hidden-size", "8"), ("--dt", "0.1", "--layer", "1"), ("run", "--recipe", "x")]
+)
+def test_options_of_another_subject_are_refused(cornn, arguments):
+    code, _, err = cornn("check", *arguments)
+    assert code == 2
+    assert "goes with" in err

@@ -113,7 +113,7 @@ def test_hypotheses_by_hand():
     W, W_z = torch.tensor([[1.0, -2.0], [0.0, 0.5]]), torch.tensor([[4.0, 0.0], [1.0, 1.0]])
     one = network(W, W_z, 0.04, 2.0, 3.0)
     assert hypotheses.eta(one) == pytest.approx(0.04 * 5)
-    assert hypotheses.assumption(one) == pytest.approx(0.04 * 4 / 1.04)
+    assert hypotheses.assumption(one) == pytest.approx((0.04 * 4 / 1.04, 0.2))
     assert hypotheses.largest_r(one) == pytest.approx(math.log(0.2) / math.log(0.04))
     assert hypotheses.smallest_constant(one, 0.5) == pytest.approx(1.0)
     assert hypotheses.smallest_constant(one, 1.0) == pytest.approx(5.0)
@@ -136,7 +136,7 @@ def test_a_wrong_bound_in_the_list_is_caught():
     W = torch.randn(4, 4, generator=random, dtype=torch.float64)
     one = network(W, W, 0.1, 1.0, 1.0)
     good = follow(one, torch.zeros(60, 1, 4))
-    bad = replace(good, slopes=10 * good.slopes, y=good.y + 100, z=good.z)
+    bad = replace(good, slopes=10 * good.slopes, y=torch.cat((good.y[:1], good.y[1:] + 100)), z=good.z)
     broken = {bound.says for bound in bounds.BOUNDS if (held := bounds.hold(bound, one, bad)) and not held.holds}
     assert {"norm of a step Jacobian", "energy of a neuron: rate n dt", "what a neuron's y and z can reach"} <= broken
     assert "Euclidean norm of products: K r^lag" in broken
@@ -149,3 +149,28 @@ def test_no_exponent_exceeds_what_the_weights_allow(damping):
     one = network(W, torch.zeros(16, 16), 0.1, 1.0, 1.0, damping=damping)
     found = follow(one, torch.randn(400, 1, 16, generator=random, dtype=torch.float64))
     assert lyapunov_exponents(one, found)[0, 0] < math.log(memory.slowest_rate(one))
+
+
+def test_bounds_about_a_zero_start_say_nothing_of_another():
+    one = network(torch.eye(3), torch.eye(3), 0.1, 1.0, 1.0)
+    moved = follow(one, torch.zeros(20, 2, 3), (10 + torch.rand(2, 3), torch.rand(2, 3)))
+    for bound in bounds.BOUNDS:
+        held = bounds.hold(bound, one, moved)
+        assert held is None if bound.from_rest else held is None or held.holds, bound.says
+
+
+@pytest.mark.parametrize("W", [0.0, 1e-16, 3e-15, 1e-8, 1e-4])
+def test_the_bound_on_the_odes_gradient_does_not_cancel(W):
+    one = network(torch.tensor([[W]]), torch.zeros(1, 1), 0.1, 1.0, 1.0)
+    assert gradients.ode_gradient_bound(one, torch.tensor(1.0)).item() == pytest.approx(0.25, rel=1e-3)
+
+
+def test_the_sides_of_the_papers_assumption_are_one_neurons():
+    one = network(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([1e-4, 0.5]), 1.0, 1.0, damping="implicit")
+    assert hypotheses.assumption(one) == pytest.approx((0.5 / 1.5, 0.5**0.5))
+
+
+def test_weights_beyond_all_measure_have_no_rate():
+    one = network(torch.full((2, 2), 1e200, dtype=torch.float64), torch.zeros(2, 2), 0.1, 1.0, 1.0)
+    assert memory.slowest_rate(one) == math.inf
+    assert memory.log_growth_bound(one, 3).tolist() == [0.0, math.inf, math.inf, math.inf]

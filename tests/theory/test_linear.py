@@ -111,3 +111,14 @@ def test_what_is_the_wrong_way_round_or_unstable_is_refused():
         theory.log_spaced(1000, 10, 5)
     with pytest.raises(ValueError, match="not stable hold nothing for 5,000 steps: lower dt"):
         theory.numbers_held(0.9, 100.0, 0.1, 5000)
+
+
+def test_a_misspelt_damping_is_refused():
+    for call in (
+        lambda: theory.half_life(0.1, 1.0, 4.0, damping="explict"),
+        lambda: theory.linear.stability_limit(1.0, 4.0, damping="explict"),
+        lambda: theory.suggest(100, 8, damping="Explicit"),
+        lambda: theory.suggest(100, 8, damping="Explicit", ringing=True),
+    ):
+        with pytest.raises(ValueError, match="unknown damping"):
+            call()

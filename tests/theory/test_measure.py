@@ -180,3 +180,31 @@ def test_the_representation_serves_at_short_lags_and_its_remainder_grows_with_th
         early, late = left[round(0.1 / dt) - 1].item(), left[round(0.2 / dt) - 1].item()
         assert early < 0.02
         assert 3 < late / early < 5
+
+
+def test_lags_beyond_the_trajectory_are_refused():
+    one = a_network()
+    found = measure.follow(one, an_input(20))
+    assert measure.singular_values(one, found, 0).shape == (2, 10)
+    with pytest.raises(ValueError, match="lag must be 0 to 20"):
+        measure.singular_values(one, found, 25)
+    with pytest.raises(ValueError, match="skip below the 20 steps"):
+        measure.lyapunov_exponents(one, found, skip=20)
+
+
+def test_gradients_beyond_the_range_of_numbers_have_a_logarithm():
+    one = a_network(m=32)
+    one = network(0 * one.W, 20 * one.W_z, 0.9, 0.5, 1.0, V=one.V, b=one.b)
+    found = measure.follow(one, an_input(5000))
+    _, logs = measure.product_norms(one, found, norm="euclid")
+    change = measure.fading(one, found)
+    assert change.isfinite().all()
+    assert 300 < change[0].max() <= logs[-1].max() / math.log(10) + 1
+
+
+def test_values_that_are_not_finite_are_refused_by_name():
+    layer = CoRNN(2, 4, trainable=("epsilon",))
+    with torch.no_grad():
+        layer.cell().free_epsilon.fill_(float("nan"))
+    with pytest.raises(ValueError, match="epsilon holds values that are not finite"):
+        network_of(layer)

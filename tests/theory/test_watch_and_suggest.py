@@ -25,7 +25,7 @@ def test_watch_tells_what_the_functions_tell():
     layer = CoRNN(2, 16, dt=0.05, gamma=2.0, epsilon=3.0)
     found = watch(layer, an_input(50))
     network = network_of(layer)
-    assert found["assumption"] == hypotheses.assumption(network)
+    assert (found["assumption"], found["assumption_limit"]) == hypotheses.assumption(network)
     assert found["assumption_limit"] == pytest.approx(0.05**0.5)
     assert found["r"] == hypotheses.largest_r(network)
     assert found["eta"] == hypotheses.eta(network)
@@ -111,10 +111,15 @@ def test_one_end_that_is_given_bounds_the_other():
 def test_suggest_refuses_nonsense():
     with pytest.raises(ValueError, match="shortest must not be above longest, got 50 and 5"):
         suggest(300, 8, shortest=50, longest=5)
-    with pytest.raises(ValueError, match="length must be 2 or more"):
+    with pytest.raises(ValueError, match="length must be a whole number from 2 on"):
         suggest(1, 8)
     with pytest.raises(ValueError, match="dt must lie between 0 and 1"):
         suggest(100, 8, dt=1.5)
+    for length, options in ((100.5, {}), (100, {"longest": math.inf}), (100, {"longest": 0}), (100, {"shortest": -5})):
+        with pytest.raises(ValueError, match="must be"):
+            suggest(length, 8, **options)
+    with pytest.raises(ValueError, match="longest must be 4 steps at least with these settings, got 3"):
+        suggest(100, 8, longest=3, ringing=True)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -127,6 +127,13 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
         training.resume(tmp_path / "parts")
 
 
+def test_a_run_whose_weights_are_gone_is_not_complete(tmp_path):
+    weights = training.fit(SHORT, tmp_path).weights()
+    (tmp_path / "model.safetensors").unlink()
+    again = training.resume(tmp_path)
+    assert all(torch.equal(value, again.weights()[key]) for key, value in weights.items())
+
+
 def test_a_run_stopped_before_its_first_checkpoint_starts_again(tmp_path):
     def stop(progress):
         raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from synthetic import Synthetic
 from cornn import training
 from cornn.runs import Run, create
 from cornn.tasks import Adding
-from cornn.training import trainee, usual
+from cornn.training import seeds, trainee, usual
 from cornn.training.seeds import student_quantile, summarise
 
 synthetic.register()
@@ -79,6 +79,10 @@ def test_killed_while_they_were_saved_they_go_on_from_the_step_before(tmp_path):
     for seed in (0, 2):
         folder = tmp_path / "parts" / f"seed-{seed}"
         (folder / "checkpoint-before.pt").replace(folder / "checkpoint.pt")
+    steps = [checkpoint["step"] for checkpoint in seeds._common([tmp_path / "parts" / f"seed-{n}" for n in range(3)])]
+    assert len(set(steps)) == 1
+    kept = [Run(tmp_path / "parts" / f"seed-{seed}").checkpoint()["step"] for seed in range(3)]
+    assert kept == steps
     _, parts = training.resume_seeds(tmp_path / "parts")
     for one, other in zip(whole, parts, strict=True):
         assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())

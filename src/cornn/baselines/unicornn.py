@@ -68,7 +68,7 @@ class _Invertible(torch.autograd.Function):
                 output[n] = end[0]
         last = torch.stack(end)
         ctx.save_for_backward(input, state, V, bias, w, s, spans, output, last)
-        ctx.alpha, ctx.every = alpha, every
+        ctx.alpha, ctx.every, ctx.device = alpha, every, input.device.type
         ctx.set_materialize_grads(False)
         return output, last
 
@@ -77,6 +77,12 @@ class _Invertible(torch.autograd.Function):
         if torch.is_grad_enabled() or not engine.plain((grad_output, grad_last)):
             given, grads, needs = ctx.saved_tensors[:7], (grad_output, grad_last), ctx.needs_input_grad[:7]
             return *engine.by_autograd(lambda *given: _run(*given, ctx.alpha), given, grads, needs), None, None
+        with engine.no_autocast(ctx.device):
+            return _Invertible.by_states_made_again(ctx, grad_output, grad_last)
+
+    @staticmethod
+    def by_states_made_again(ctx, grad_output, grad_last):
+        """The gradients of what `forward` was given."""
         input, state, V, bias, w, s, spans, output, last = ctx.saved_tensors
         alpha = ctx.alpha
         y, z = last.unbind(0)

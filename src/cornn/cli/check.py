@@ -16,6 +16,15 @@ from cornn.writing import said, write_whole
 __all__ = ["CheckCommand"]
 
 
+SUBJECTS = {"folder": "a run folder", "task": "--task", "dt": "--dt"}
+OWN = {
+    "folder": ("layer",),
+    "task": ("recipe", "length", "seed", "layer"),
+    "dt": ("gamma", "epsilon", "hidden_size", "length", "damping", "init", "seed"),
+}
+"""What is checked -> options that go with it."""
+
+
 @dataclass(frozen=True)
 class CheckCommand:
     """Hold a layer against the theory: a run's, a task's before training, or one with given dt, gamma and epsilon.
@@ -35,16 +44,18 @@ class CheckCommand:
     """With --dt: its stiffness."""
     epsilon: float | None = None
     """With --dt: its damping."""
-    hidden_size: int = 128
-    """With --dt: its neurons."""
+    hidden_size: int | None = None
+    """With --dt: its neurons. Default: 128."""
     length: int | None = None
-    """Steps of a sequence; with --task adding, or with --dt (500)."""
-    damping: Literal["explicit", "implicit"] = "explicit"
-    """With --dt: whether the damping acts on the old velocity or on the new one."""
-    init: str = "paper"
-    """With --dt: how the weights start."""
-    seed: int = 0
-    """Of fresh weights and of what is drawn."""
+    """With --task adding, or with --dt: steps of a sequence. Default: the task's; with --dt 500."""
+    damping: Literal["explicit", "implicit"] | None = None
+    """With --dt: whether the damping acts on the old velocity (explicit, the default) or on the new one."""
+    init: str | None = None
+    """With --dt: how the weights start. Default: paper."""
+    seed: int | None = None
+    """With --task or --dt: of fresh weights and of what is drawn. Default: 0."""
+    layer: int | None = None
+    """With a run or --task: which of several layers, counted from 1, the default."""
     html: Path | None = None
     """Write a page with figures there as well."""
     strict: bool = False
@@ -67,25 +78,31 @@ class CheckCommand:
         given = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("check what? Give one of: a run folder, --task, or --dt with --gamma and --epsilon")
+        for name in {name for names in OWN.values() for name in names} - set(OWN[given[0]]):
+            if getattr(self, name) is not None:
+                kinds = [SUBJECTS[kind] for kind, names in OWN.items() if name in names]
+                raise ValueError(f"--{name.replace('_', '-')} goes with {' or '.join(kinds)}: leave it out")
+        number = 0 if self.layer is None else self.layer - 1
         if self.folder is not None:
-            return of_run(self.folder)
+            return of_run(self.folder, number)
         if self.task is not None:
             options = {} if self.length is None else {"length": self.length}
             try:
-                return of_task(self.task, self.recipe, seed=self.seed, options=options)
+                return of_task(self.task, self.recipe, seed=self.seed or 0, options=options, number=number)
             except TypeError as error:
                 if "length" not in str(error):
                     raise
                 raise ValueError(f"the task {self.task} has no --length of its own") from None
         if self.dt is None or self.gamma is None or self.epsilon is None:
             raise ValueError("a fresh layer needs all three: --dt, --gamma and --epsilon")
-        own = {"hidden_size": self.hidden_size, "damping": self.damping, "init": self.init, "seed": self.seed}
-        return fresh(self.dt, self.gamma, self.epsilon, length=self.length or 500, **own)
+        own = {name: getattr(self, name) for name in ("hidden_size", "length", "damping", "init", "seed")}
+        return fresh(self.dt, self.gamma, self.epsilon, **{k: value for k, value in own.items() if value is not None})
 
 
 def _print(console: Console, check: Check) -> None:
     steps, batch = check.subject.input.shape[:2]
-    line(console, (check.subject.name, "bold"), f", {batch} sequences of {steps} steps")
+    cut = f", the first of {check.subject.length:,}" if check.subject.length > steps else ""
+    line(console, (check.subject.name, "bold"), f", {batch} sequences of {steps:,} steps{cut}")
     facts = Table("the linear picture, and measured", "", box=None, header_style="bold")
     for fact in check.facts:
         facts.add_row(fact.name, fact.value)

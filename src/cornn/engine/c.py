@@ -20,7 +20,7 @@ from torch import Tensor
 from cornn.engine import products
 from cornn.engine.memory import reusable
 from cornn.engine.problem import After, Given, Problem, about_this_machine
-from cornn.engine.updates import UPDATES
+from cornn.engine.updates import UPDATES, OneState, Oscillator
 
 __all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
 
@@ -178,8 +178,15 @@ def _with_workspace(call: Call, kernel: Kernel, kept: list[Tensor]) -> Call:
     return call
 
 
-def _drives(input: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
-    """V u + b: an update whose drives share a product is given its drives, since the kernels' product has no room."""
+def _is_given_drives(rule: Oscillator | OneState, given: Given) -> bool:
+    """An update whose drives share a product is given its drives, since the kernels' product has no room."""
+    return rule.products < rule.drives and (given.input_weight is not None or given.bias is not None)
+
+
+def _drives(input: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """V u + b."""
+    if input_weight is None:
+        return input if bias is None else input + bias.unsqueeze(-2)
     drive = input @ input_weight.mT
     return drive if bias is None else drive.add_(bias.unsqueeze(-2))
 
@@ -187,7 +194,7 @@ def _drives(input: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
 def whole_forward(given: Given, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor, Tensor | None]:
     rule, dtype, kept = UPDATES[update], given.input.dtype, []
     kernel, shape, hidden = _find(dtype, update), given.input.shape[:-1], given.state.shape[-1]
-    if rule.products < rule.drives and given.input_weight is not None:
+    if _is_given_drives(rule, given):
         drives = _drives(given.input, given.input_weight, given.bias)
         given = given._replace(input=drives, input_weight=None, bias=None)
     output = _empty((*shape, hidden) if keep or every else (0,), dtype)
@@ -203,14 +210,17 @@ def whole_forward(given: Given, *, update: str, every: bool, keep: bool) -> tupl
 def whole_backward(given: Given, after: After, *, update: str, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
     need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
     rule, dtype, kept = UPDATES[update], given.input.dtype, []
-    if rule.products < rule.drives and given.input_weight is not None:
+    if _is_given_drives(rule, given):
         # The drives as they were are not needed, only their shape.
         driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
         asked = (True, need_state, False, False, need_weight, need_parameters, need_timespans)
         drive, *others = whole_backward(driven, after, update=update, needs=asked)
         assert drive is not None
         for_map = products.for_input_map(drive, given, need_input_weight, need_bias)
-        return drive @ given.input_weight if need_input else None, others[0], *for_map, *others[3:]
+        for_input = None
+        if need_input:
+            for_input = drive if given.input_weight is None else drive @ given.input_weight
+        return for_input, others[0], *for_map, *others[3:]
     kernel = _find(dtype, update)
 
     def fresh(like: Tensor | None, needed: bool) -> Tensor | None:

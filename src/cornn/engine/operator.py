@@ -66,9 +66,9 @@ def _forward(backend: str, given: Given, *, update: str, **options) -> tuple[Ten
 def _backward(backend: str, given: Given, after: After, **options) -> Sequence[Tensor | None]:
     """Gradients for `ARGUMENTS`, in their order; None where `needs` says that none is wanted."""
     module = _served_by(backend)
-    if whole := getattr(module, "whole_backward", None):
-        return whole(given, after, **options)
     with no_autocast(after.output.device.type):
+        if whole := getattr(module, "whole_backward", None):
+            return whole(given, after, **options)
         return products.backward(module, given, after, **options)
 
 
@@ -205,13 +205,14 @@ def by_autograd(
 
     grads: of what the equations give, some not None. needs: whether a tensor's gradient is wanted.
     """
-    with torch.enable_grad():
+    again, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
+    with torch.enable_grad(), no_autocast(device):
         # Views: what a state owes to weights that are here too belongs to the state's own graph.
         views = [None if x is None else x.view_as(x) for x in tensors]
         pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
-    wanted = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
-    results, weights = zip(*pairs, strict=True)
-    found = iter(torch.autograd.grad(results, wanted, weights, create_graph=torch.is_grad_enabled(), allow_unused=True))
+        wanted = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
+        results, weights = zip(*pairs, strict=True)
+        found = iter(torch.autograd.grad(results, wanted, weights, create_graph=again, allow_unused=True))
     return [next(found) if need else None for need in needs]
 
 
@@ -260,13 +261,21 @@ def _setup_second(ctx, inputs, output) -> None:
     ctx.set_materialize_grads(False)
 
 
+def _variable(x: Tensor | None) -> Tensor | None:
+    """To differentiate for: a view, where it has a graph of its own that may be gone through after this one."""
+    if x is None:
+        return None
+    return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
+
+
 def _second_gradients(ctx, *grads):
-    """The gradient of the gradient, by differentiating the reference twice."""
+    """The gradient of the gradient, by differentiating the reference twice, and once more where that is asked for."""
     grad_output, grad_last, *arguments, lengths = ctx.saved_tensors
     if all(grad is None for grad in grads):
         return (None,) * 15
-    with torch.enable_grad():
-        variables = [None if x is None else x.detach().requires_grad_() for x in (grad_output, grad_last, *arguments)]
+    again = torch.is_grad_enabled()
+    with torch.enable_grad(), no_autocast(arguments[0].device.type):
+        variables = [_variable(x) for x in (grad_output, grad_last, *arguments)]
         grads_given, arguments = variables[:2], variables[2:]
         results = reference(Given._make([*arguments, lengths]), ctx.update)
         pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
@@ -275,7 +284,7 @@ def _second_gradients(ctx, *grads):
         inputs, seconds = zip(*asked, strict=True)
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True)
         present = [x for x in variables if x is not None]
-        second = torch.autograd.grad(first, present, seconds, allow_unused=True)
+        second = torch.autograd.grad(first, present, seconds, create_graph=again, allow_unused=True)
     found = iter(second)
     for_output, for_last, *for_arguments = [None if x is None else next(found) for x in variables]
     return for_output, for_last, None, None, *for_arguments, None, None, None, None

@@ -8,16 +8,15 @@ from typing import Any
 
 import torch
 
-from cornn import theory
 from cornn.fitting import figures
 from cornn.fitting.outcome import Outcome
 from cornn.fitting.plan import Finished
-from cornn.report.check import Check, Subject, examine
+from cornn.report.check import Check, examine, of_layer
 from cornn.report.figures.checked import checked
 
 __all__ = ["check", "check_packages", "page"]
 
-SEQUENCES, MOST_STEPS = 2, 1000  # of the theory's check
+SEQUENCES = 2  # of the theory's check
 
 
 def check_packages() -> None:
@@ -36,9 +35,8 @@ def check(finished: Finished, name: str) -> Check:
     estimator = finished.estimator
     sequences = sorted(estimator._again(finished.parts.training.sequences, None), key=lambda own: -len(own.values))
     data = estimator.preparation_(sequences[:SEQUENCES])
-    steps = min(int(data.lengths.min()), MOST_STEPS)
     with torch.no_grad():
-        return examine(Subject(name, theory.network_of(estimator.model_.layer), data.input[:steps]))
+        return examine(of_layer(name, estimator.model_.layer, data.input[: int(data.lengths.min())]))
 
 
 def page(

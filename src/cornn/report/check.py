@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cornn import theory, training
 from cornn.layers import CoRNN
@@ -19,7 +19,7 @@ from cornn.theory.bounds import Bound, Held
 from cornn.theory.measure import Trajectory
 from cornn.theory.register import Condition
 
-__all__ = ["Check", "Fact", "Subject", "examine", "fresh", "of_run", "of_task", "page"]
+__all__ = ["Check", "Fact", "Subject", "examine", "fresh", "of_layer", "of_run", "of_task", "page"]
 
 SEQUENCES = 2
 MOST_STEPS = 1000
@@ -28,11 +28,12 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked: a network and an input (time, batch, features) to try it on."""
+    """What is checked: a network and an input (time, batch, features) to try it on, cut where it is long."""
 
     name: str
     network: Network
     input: Tensor
+    length: int  # steps of a sequence, before it was cut
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,23 @@ class Check:
         return all(held is None or held.holds for _, held in self.held)
 
 
-def of_run(path: Path) -> Subject:
-    """The trained layer of a run folder, on sequences of its validation part."""
+def of_run(path: Path, number: int = 0) -> Subject:
+    """The trained layer of a run folder, on sequences of its validation part; of several, the one with this number."""
     run = open_run(path)
     config = training.from_dictionary(run.config)
     task = training.load(config)
     model = training.build(config, task)
     model.load_state_dict(run.weights())
-    return _subject(f"{path}: {task.name} after training", model, task, config.seed)
+    return _subject(f"{path}: {task.name} after training", model, task, config.seed, number)
 
 
 def of_task(
-    name: str, recipe: str | None = None, *, seed: int = 0, options: Mapping[str, object] | None = None
+    name: str,
+    recipe: str | None = None,
+    *,
+    seed: int = 0,
+    options: Mapping[str, object] | None = None,
+    number: int = 0,
 ) -> Subject:
     """The layer that a task's recipe starts from, before training."""
     if name not in TASKS:
@@ -77,15 +83,34 @@ def of_task(
     config = training.usual(TASKS[name](**(options or {})), recipe, seed=seed)
     task = training.load(config)
     model = training.build(config, task)
-    return _subject(f"{name}, recipe {config.recipe}, before training", model, task, seed)
+    return _subject(f"{name}, recipe {config.recipe}, before training", model, task, seed, number)
 
 
-def _subject(name: str, model: SequenceModel, task: Task, seed: int) -> Subject:
+def _subject(name: str, model: SequenceModel, task: Task, seed: int, number: int) -> Subject:
     index = torch.arange(SEQUENCES)
     batch = task.validation.batch(index, generator(seed, "check"))
     with torch.no_grad():
         features = model.encoder(batch.input)
-    return Subject(name, theory.network_of(model.layer), features[:MOST_STEPS])
+    return of_layer(name, model.layer, features, number)
+
+
+def of_layer(name: str, layer: nn.Module, input: Tensor, number: int = 0) -> Subject:
+    """One layer of a `CoRNN`, on what those below it make of an input (time, batch, features); of two directions the
+    first."""
+    if not isinstance(layer, CoRNN):
+        raise ValueError(f"the theory is about coRNN, this is a {type(layer).__name__}")
+    if not 0 <= number < layer.num_layers:
+        raise ValueError(f"there is no layer {number + 1}: there are {layer.num_layers}")
+    if number and layer.bidirectional:
+        raise ValueError("of a layer that reads both ways only the first of several can be checked: take layer 1")
+    features = input[:MOST_STEPS]
+    for below in range(number):
+        features = measure.follow(theory.network_of(layer, below), features).y[1:]
+    if layer.num_layers > 1:
+        name += f", layer {number + 1} of {layer.num_layers}"
+    if layer.bidirectional:
+        name += ", reading forwards"
+    return Subject(name, theory.network_of(layer, number), features, len(input))
 
 
 def fresh(
@@ -101,11 +126,13 @@ def fresh(
     seed: int = 0,
 ) -> Subject:
     """A layer with these constants before training, on inputs drawn from U(0, 1)."""
+    if length < 1:
+        raise ValueError(f"length must be 1 or more, got {length}")
     layer = CoRNN(inputs, hidden_size, dt=dt, gamma=gamma, epsilon=epsilon, damping=damping, init=init)
     layer.reset_parameters(generator(seed, "check", "weights"))
     input = torch.rand(min(length, MOST_STEPS), SEQUENCES, inputs, generator=generator(seed, "check", "input"))
     name = f"dt {dt:g}, gamma {gamma:g}, epsilon {epsilon:g}, {damping} damping, {hidden_size} neurons, before training"
-    return Subject(name, theory.network_of(layer), input)
+    return Subject(name, theory.network_of(layer), input, length)
 
 
 def examine(subject: Subject) -> Check:
@@ -113,7 +140,7 @@ def examine(subject: Subject) -> Check:
     network = subject.network
     trajectory = measure.finite_part(measure.follow(network, subject.input))
     held = tuple((bound, bounds.hold(bound, network, trajectory)) for bound in bounds.BOUNDS)
-    conditions = tuple(register.conditions(network, len(trajectory)))
+    conditions = tuple(register.conditions(network, subject.length))
     change = measure.fading(network, trajectory)[0].mean().item()
     rate = memory.slowest_rate(network)
     exponent = measure.lyapunov_exponents(network, trajectory, skip=len(trajectory) // 4).max().item()
@@ -126,7 +153,7 @@ def examine(subject: Subject) -> Check:
 def _facts(network: Network, rate: float, exponent: float, change: float) -> tuple[Fact, ...]:
     constants = (network.dt, network.gamma, network.epsilon)
     limits = linear.stability_limit(network.gamma, network.epsilon, damping=network.damping)
-    assumption = hypotheses.assumption(network) / network.dt.min().item() ** 0.5
+    left, right = hypotheses.assumption(network)
     constant = ", ".join(f"{hypotheses.smallest_constant(network, r):.3g}" for r in (0.5, 1.0))
     return (
         Fact("frequency, radians a step", _span(network.dt * linear.natural_frequency(network.gamma))),
@@ -134,7 +161,7 @@ def _facts(network: Network, rate: float, exponent: float, change: float) -> tup
         Fact("kept of the past a step, uncoupled", _span(linear.spectral_radius(*constants, damping=network.damping))),
         Fact("half-life in steps, uncoupled", _span(linear.half_life(*constants, damping=network.damping))),
         Fact("dt over its exact limit, uncoupled", _span(network.dt / limits)),
-        Fact("eq:assm as printed: left side over dt^(1/2)", f"{assumption:.3g}"),
+        Fact("eq:assm as printed: left side over dt^(1/2)", f"{left / right:.3g}"),
         Fact("largest r with eta <= dt^r (the paper asks for 1/2)", f"{hypotheses.largest_r(network):.3g}"),
         Fact("smallest C of eq:nassm for r = 1/2 and r = 1", constant),
         Fact("slowest rate of products, proven", f"{rate:.6g}"),
@@ -159,20 +186,25 @@ def _meaning(
 ) -> str:
     limit = linear.stability_limit(network.gamma, network.epsilon, damping=network.damping)
     share = (network.dt / limit).max().item()
+    lasting = (network.gamma == 0) | (network.epsilon == 0)
     steps, asked = lengths
     said = []
     if share >= 1:
         said.append(f"An uncoupled neuron is unstable: dt is {share:.3g} times its exact limit. Lower dt.")
+    elif lasting.any():
+        said.append("An uncoupled neuron neither fades nor grows: it has no damping, or no stiffness.")
     else:
         said.append(f"Uncoupled neurons are stable: dt is {share:.1%} of its exact limit.")
     if steps < asked:
         said.append(f"Its states leave the range of numbers after {steps} of {asked} steps; what follows is of those.")
-    if rate < 1:
+    if 0 < rate < 1:
         tenth = math.log(0.1) / math.log(rate)
         said.append(
-            f"With these weights every gradient must vanish, whatever the input: by a factor of ten in {tenth:,.0f} "
-            "steps at the latest, once the first few are over."
+            f"With these weights every gradient must vanish, whatever the input: by a factor of ten in "
+            f"{max(tenth, 1):,.0f} steps at the latest, once the first few are over."
         )
+    elif rate == 0:
+        said.append("With these weights no gradient outlives a few steps, whatever the input.")
     else:
         said.append(
             f"The weights leave room for gradients that grow, by a factor of {rate:.4g} a step at the most, and do not "
@@ -208,6 +240,8 @@ def _meaning(
 
 
 def _power(logarithm: float) -> str:
+    if logarithm == -math.inf:
+        return "0"
     return f"{10**logarithm:.2g}" if -4 < logarithm < 4 else f"10^{logarithm:.1f}"
 
 

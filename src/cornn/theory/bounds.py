@@ -43,11 +43,13 @@ class Bound:
     needs: str
     met: Callable[[Network], bool]
     held: Callable[[Network, Trajectory], Held]
+    from_rest: bool = False  # whether it is about states that start at zero
 
 
 def _nearest(measured: Tensor, bound: Tensor) -> Held:
-    """Where measured / bound is largest."""
-    share = torch.where(bound > 0, measured / bound, torch.where(measured > 0, torch.inf, 0.0))
+    """Where measured / bound is largest. What is no number left the range of numbers on its way."""
+    measured = measured.nan_to_num(math.inf, math.inf)
+    share = torch.where(bound > 0, measured / bound, torch.where(measured > 0, torch.inf, 0.0)).nan_to_num(1.0)
     place = share.argmax()
     holds = bool((measured <= bound * (1 + ROUNDING)).all())
     return Held(bound.broadcast_to(share.shape).flatten()[place].item(), measured.flatten()[place].item(), holds)
@@ -144,11 +146,17 @@ BOUNDS = (
         "dt within eq:ndt (explicit) or eq:dt (implicit)",
         _paper_limit,
         _paper_energy,
+        True,
     ),
-    Bound("ours", "energy of a neuron: rate n dt", "dt within the energy limit", _rate_exists, _energy),
-    Bound("ours", "what a neuron's y and z can reach", "tanh", _bounded, _reach),
+    Bound("ours", "energy of a neuron: rate n dt", "dt within the energy limit", _rate_exists, _energy, True),
+    Bound("ours", "what a neuron's y and z can reach", "tanh", _bounded, _reach, True),
     Bound(
-        "prop:2, ours", "energy of a difference: 4 rate n dt", "dt within the energy limit", _rate_exists, _separation
+        "prop:2, ours",
+        "energy of a difference: 4 rate n dt",
+        "dt within the energy limit",
+        _rate_exists,
+        _separation,
+        True,
     ),
     Bound("ours", "norm of a step Jacobian", "slopes from 0 to 1", _steep_at_most_one, _step),
     Bound(
@@ -166,10 +174,13 @@ BOUNDS = (
         _energy_product,
     ),
     Bound("ours", "Euclidean norm of products: K r^lag", "slopes from 0 to 1", _steep_at_most_one, _gain_product),
-    Bound("ours", "largest entry of the loss's gradient", "tanh", _bounded, _loss),
+    Bound("ours", "largest entry of the loss's gradient", "tanh", _bounded, _loss, True),
 )
 
 
 def hold(bound: Bound, network: Network, trajectory: Trajectory) -> Held | None:
-    """The bound against the trajectory, or None where its condition is not met."""
-    return bound.held(network, trajectory) if bound.met(network) else None
+    """The bound against the trajectory, or None where its condition is not met, or where it is about a zero start and
+    the trajectory has another."""
+    if not bound.met(network) or (bound.from_rest and bool(trajectory.y[0].any() or trajectory.z[0].any())):
+        return None
+    return bound.held(network, trajectory)

@@ -239,7 +239,7 @@ def assumption_at_the_start() -> Counterexample:
         for name in ("W", "W_z")
     )
     one = network(W, W_z, dt, 0.13, 4.1)
-    return Counterexample("psMNIST-128 before training: the two sides of eq:assm, r = 1/2", dt**0.5, assumption(one))
+    return Counterexample("psMNIST-128 before training: the two sides of eq:assm, r = 1/2", dt**0.5, assumption(one)[0])
 
 
 def chaos_inside_the_bound() -> bool:

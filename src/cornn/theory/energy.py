@@ -10,6 +10,8 @@ as long as the denominator is positive, and no smaller rate will do. The couplin
 for tanh: the bounds hold neuron by neuron, for all weights and inputs.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -33,10 +35,14 @@ def energy(network: Network, y: Tensor, z: Tensor) -> Tensor:
     return network.gamma * y**2 + z**2
 
 
+def _stiff(network: Network) -> Tensor:
+    """What a larger dt takes off the denominator of the rate."""
+    return network.gamma + network.epsilon**2 if network.damping == "explicit" else network.gamma
+
+
 def _slack(network: Network) -> Tensor:
     """The denominator of the rate."""
-    stiff = network.gamma + network.epsilon**2 if network.damping == "explicit" else network.gamma
-    return 2 * network.epsilon - network.dt * stiff
+    return 2 * network.epsilon - network.dt * _stiff(network)
 
 
 def energy_rate(network: Network) -> Tensor:
@@ -47,14 +53,14 @@ def energy_rate(network: Network) -> Tensor:
 
 def energy_step_limit(network: Network) -> Tensor:
     """The dt of each neuron below which a rate exists."""
-    stiff = network.gamma + network.epsilon**2 if network.damping == "explicit" else network.gamma
-    return 2 * network.epsilon / stiff
+    none = torch.where(network.epsilon > 0, math.inf, 0.0)
+    return torch.where(_stiff(network) > 0, 2 * network.epsilon / _stiff(network), none)
 
 
 def paper_step_limit(network: Network) -> Tensor:
     """eq:ndt (explicit) and eq:dt (implicit): the dt up to which the rate is 1 at most. Not positive: never."""
-    stiff = network.gamma + network.epsilon**2 if network.damping == "explicit" else network.gamma
-    return (2 * network.epsilon - 1) / stiff
+    more = 2 * network.epsilon - 1
+    return torch.where(_stiff(network) > 0, more / _stiff(network), torch.where(more >= 0, math.inf, -math.inf))
 
 
 def energy_bound(network: Network, steps: int, start: Tensor | float = 0.0) -> Tensor:
@@ -78,8 +84,9 @@ def reach(network: Network, steps: int) -> tuple[Tensor, Tensor]:
     y, z = network.dt * network.push, network.push
     ys, zs = [torch.zeros_like(y)], [torch.zeros_like(z)]
     for _ in range(steps):
-        ys.append(ys[-1] + y.abs())
-        zs.append(zs[-1] + z.abs())
+        # An unstable neuron leaves the range of numbers, and its response is inf - inf then.
+        ys.append(ys[-1] + y.abs().nan_to_num(math.inf, math.inf))
+        zs.append(zs[-1] + z.abs().nan_to_num(math.inf, math.inf))
         z = network.kept * z - network.push * network.gamma * y
         y = y + network.dt * z
     return torch.stack(ys), torch.stack(zs)

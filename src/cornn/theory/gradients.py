@@ -65,9 +65,14 @@ def loss_gradient_bounds(
     ones = torch.ones(steps, dtype=torch.float64)
     factors = {"V": largest_input * ones, "W": ys.amax(1)[:-1], "W_z": zs.amax(1)[:-1], "b": ones}
     growth = torch.exp(log_growth_bound(network, steps)[:steps])
+
+    def grown(factor: Tensor) -> Tensor:
+        """What is 0 stays 0, also where the growth leaves the range of numbers."""
+        return torch.where(factor > 0, growth[: len(factor)].flip(0) * factor, 0.0).sum()
+
     found = {}
     for name, factor in factors.items():
-        sums = torch.stack([(growth[: n + 1].flip(0) * factor[: n + 1]).sum() for n in range(steps)])
+        sums = torch.stack([grown(factor[: n + 1]) for n in range(steps)])
         found[name] = (misfit * first * sums).mean().item()
     return found
 
@@ -84,7 +89,10 @@ def ode_gradient_constant(network: Network) -> float:
 def ode_gradient_bound(network: Network, time: Tensor, start: float = 0.0) -> Tensor:
     """A bound on sum y_theta**2 + z_theta**2 / gamma of the ODE after `time`, for theta an entry of W."""
     C = ode_gradient_constant(network)
-    grown = torch.expm1(C * time) - C * time if C > 0 else time**2 / 2
-    shape = grown / C**2 if C > 0 else grown
+    grown = C * time
+    # (e**x - 1 - x) / x**2, which cancels for small x.
+    shape = (
+        torch.where(grown < 1e-3, 0.5 + grown / 6 + grown**2 / 24, (torch.expm1(grown) - grown) / grown**2) * time**2
+    )
     force = (1 / network.gamma).max() * (1 / (2 * network.epsilon * network.gamma)).max()
     return (start * torch.exp(C * time) if start else 0.0) + force * shape

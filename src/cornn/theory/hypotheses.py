@@ -28,10 +28,13 @@ def eta(network: Network) -> float:
     return left_sides(network).max().item()
 
 
-def assumption(network: Network) -> float:
-    """The left side of eq:assm as it is printed, whatever gamma, epsilon and damping are: the paper's figure has it."""
+def assumption(network: Network) -> tuple[float, float]:
+    """Both sides of eq:assm as it is printed, with r = 1/2, whatever gamma, epsilon and damping are: the paper's figure
+    has them. Of the neuron where the left side is most of the right one."""
     rows = torch.maximum(1 + row_sums(network.W), row_sums(network.W_z)) * network.dt / (1 + network.dt)
-    return rows.max().item()
+    limits = network.dt**0.5
+    most = (rows / limits).argmax()
+    return rows[most].item(), limits[most].item()
 
 
 def largest_r(network: Network) -> float:

@@ -6,7 +6,8 @@ Without coupling and input, a step multiplies (y, z) by the 2 x 2 matrix
     [ -pull         kept    ]        implicit damping: kept = 1 / (1 + dt epsilon),  pull = dt gamma kept
 
 whose determinant is `kept`. Its larger eigenvalue is what a neuron keeps of its past in a step. All functions take
-numbers or tensors that broadcast, and return float64 tensors.
+numbers or tensors that broadcast, and return float64 tensors; `stiffness` and `ringing_stiffness` take one dt and one
+epsilon.
 """
 
 import math
@@ -14,6 +15,8 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+from cornn.functional import DAMPINGS
 
 __all__ = [
     "damping_ratio",
@@ -38,10 +41,16 @@ def _double(*values: Value) -> list[Tensor]:
     return [torch.as_tensor(value, dtype=torch.float64) for value in values]
 
 
+def _check(damping: str) -> None:
+    if damping not in DAMPINGS:
+        raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
+
+
 Single = TypeVar("Single", float, Tensor)
 
 
 def _kept(dt: Single, epsilon: Single, damping: str) -> Single:
+    _check(damping)
     return 1 - dt * epsilon if damping == "explicit" else 1 / (1 + dt * epsilon)
 
 
@@ -66,7 +75,7 @@ def natural_frequency(gamma: Value) -> Tensor:
 def damping_ratio(gamma: Value, epsilon: Value) -> Tensor:
     """epsilon / (2 sqrt(gamma)): below 1 a neuron rings, above it creeps back. Of the ODE; dt plays no part."""
     gamma, epsilon = _double(gamma, epsilon)
-    return epsilon / (2 * torch.sqrt(gamma))
+    return torch.where(epsilon > 0, epsilon / (2 * torch.sqrt(gamma)), 0.0)
 
 
 def spectral_radius(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
@@ -85,10 +94,11 @@ def stability_limit(gamma: Value, epsilon: Value, *, damping: str = "explicit") 
     only if it is positive at 1 and at -1 and |kept| < 1 (Jury). At 1 it is dt pull > 0. At -1 it is
     2 + 2 kept - dt pull, which changes sign at (sqrt(epsilon**2 + 4 gamma) -+ epsilon) / gamma.
     """
+    _check(damping)
     gamma, epsilon = _double(gamma, epsilon)
     root = torch.sqrt(epsilon**2 + 4 * gamma)
     # The first form of the explicit limit cancels for small gamma; this one is the same number.
-    return 4 / (root + epsilon) if damping == "explicit" else (root + epsilon) / gamma
+    return 4 / (root + epsilon) if damping == "explicit" else torch.where(gamma > 0, (root + epsilon) / gamma, math.inf)
 
 
 def half_life(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:

@@ -4,6 +4,7 @@ Time runs first: an input is (time, batch, features), states are (time + 1, batc
 slopes, the derivatives of the activation at each step, are (time, batch, hidden).
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -44,9 +45,12 @@ class Trajectory:
 @torch.no_grad()
 def follow(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Trajectory:
     """The states that an input (time, batch, features) leads through, from zero or from `state`."""
+    if input.dim() != 3 or input.shape[2] != network.V.shape[1]:
+        raise ValueError(f"input must be (time, batch, {network.V.shape[1]}), got {tuple(input.shape)}")
     input = input.detach().to("cpu", torch.float64)
     drive = input @ network.V.T + network.b
-    y, z = state or (torch.zeros_like(drive[0]), torch.zeros_like(drive[0]))
+    rest = torch.zeros_like(drive[0])
+    y, z = (part.detach().to("cpu", torch.float64) for part in state or (rest, rest))
     coupling = torch.cat((network.W, network.W_z), 1).T.contiguous()
     activation = ACTIVATIONS[network.activation]
     ys, zs, arguments = [y], [z], []
@@ -116,7 +120,8 @@ def product_norms(
         for_z = for_y * network.dt + product[..., m:]
         product = torch.cat((for_y + for_z @ B, for_z @ C), -1)
         largest = product.abs().amax((-1, -2))
-        product, size = product / largest[:, None, None], size + torch.log(largest)
+        size = size + torch.log(largest)
+        product = product / torch.where(largest > 0, largest, 1.0)[:, None, None]  # a product may come to nothing
         if lag % every == 0:
             lags.append(lag)
             logs.append(size + torch.log(_norm(network, product, norm)))
@@ -126,8 +131,10 @@ def product_norms(
 @torch.no_grad()
 def singular_values(network: Network, trajectory: Trajectory, lag: int) -> Tensor:
     """Of dX_n/dX_{n - lag}, n the last step: (batch, 2 hidden), largest first."""
-    steps = len(trajectory)
-    product = torch.eye(2 * network.hidden_size, dtype=torch.float64)
+    steps, batch, m = trajectory.slopes.shape
+    if not 0 <= lag <= steps:
+        raise ValueError(f"lag must be 0 to {steps}, the steps of the trajectory, got {lag}")
+    product = torch.eye(2 * m, dtype=torch.float64).expand(batch, 2 * m, 2 * m)
     for slope in trajectory.slopes[steps - lag :]:
         product = jacobian(network, slope) @ product
     return torch.linalg.svdvals(product)
@@ -140,6 +147,8 @@ def lyapunov_exponents(network: Network, trajectory: Trajectory, count: int = 1,
     skip: steps at the beginning that turn the tangent vectors but are not counted.
     """
     steps, batch, m = trajectory.slopes.shape
+    if not (1 <= count <= 2 * m and 0 <= skip < steps):
+        raise ValueError(f"count must be 1 to {2 * m} and skip below the {steps} steps, got {count} and {skip}")
     # Tangent vectors that no symmetry of the network singles out.
     random = torch.Generator().manual_seed(0)
     start = torch.randn(batch, 2 * m, count, generator=random, dtype=torch.float64)
@@ -165,13 +174,17 @@ def _backward(network: Network, slope: Tensor, y: Tensor, z: Tensor) -> tuple[Te
 
 
 def _carried_back(network: Network, trajectory: Trajectory, last: Tensor) -> tuple[Tensor, Tensor]:
-    """For a gradient `last` for y_n: the norms of those for each step's argument and state, both (time, batch)."""
-    y, z = last, torch.zeros_like(last)
+    """For a gradient `last` for y_n: the natural logarithms of the norms of those for each step's argument and state,
+    both (time, batch). The size is kept apart from the gradient, so that nothing over- or underflows."""
+    y, z, size = last, torch.zeros_like(last), torch.zeros(last.shape[:-1], dtype=last.dtype)
     arguments, states = [], []
     for slope in trajectory.slopes.flip(0):
-        states.append(torch.sqrt((y**2 + z**2).sum(-1)))
+        norm = torch.sqrt((y**2 + z**2).sum(-1))
+        size = size + torch.log(norm)
+        y, z = (part / torch.where(norm > 0, norm, 1.0)[..., None] for part in (y, z))
+        states.append(size)
         argument, y, z = _backward(network, slope, y, z)
-        arguments.append(torch.linalg.vector_norm(argument, dim=-1))
+        arguments.append(size + torch.log(torch.linalg.vector_norm(argument, dim=-1)))
     return torch.stack(arguments).flip(0), torch.stack(states).flip(0)
 
 
@@ -179,10 +192,10 @@ def _carried_back(network: Network, trajectory: Trajectory, last: Tensor) -> tup
 def fading(network: Network, trajectory: Trajectory) -> Tensor:
     """log10 of |dE_n/dX_k| over |dE_n/dX_n|, n the last step, for a loss that depends on every neuron alike.
 
-    Entry k - 1 is step k's; (time, batch). Below -300 it is cut off.
+    Entry k - 1 is step k's; (time, batch).
     """
     _, sizes = _carried_back(network, trajectory, torch.ones_like(trajectory.y[-1]))
-    return torch.log10(sizes.clamp(min=1e-300) / sizes[-1])
+    return (sizes - sizes[-1]) / math.log(10)
 
 
 @torch.no_grad()
@@ -192,7 +205,7 @@ def gradient_by_lag(network: Network, trajectory: Trajectory, target: Tensor | f
     Entry k - 1 along the first axis is step k's; (time, batch). "W", "W_z", "V" and "b" hold the Euclidean norm over
     all entries of that weight, "state" that of dE_n/dX_k.
     """
-    own, state = _carried_back(network, trajectory, trajectory.y[-1] - target)
+    own, state = (torch.exp(size) for size in _carried_back(network, trajectory, trajectory.y[-1] - target))
     # Step k's part is the product of a column and a row, so that its norm is the product of theirs.
     factors = {"W": trajectory.y[:-1], "W_z": trajectory.z[:-1], "V": trajectory.input}
     return {name: own * torch.linalg.vector_norm(row, dim=-1) for name, row in factors.items()} | {

@@ -17,6 +17,9 @@ from cornn.theory.network import Network
 __all__ = ["filter_gains", "log_growth_bound", "loop_gain", "slowest_rate"]
 
 
+LARGEST_RATE = 1e70  # of which the fourth power is a number still
+
+
 def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
     """The largest moduli, on the circle |x| = r, of each neuron's transfer functions from force to the y and z before.
 
@@ -56,11 +59,16 @@ def loop_gain(network: Network, r: float) -> float:
 
 
 def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
-    """The smallest r whose loop gain is below 1: no Jacobian product decays slower, or grows faster, than r**lag."""
+    """The smallest r whose loop gain is below 1: no Jacobian product decays slower, or grows faster, than r**lag.
+
+    Infinite where the weights are so large that r would leave the range of numbers.
+    """
     own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping).max().item()
     low, high = own, max(2 * own, 2.0)
     while loop_gain(network, high) >= 1:
         low, high = high, 2 * high
+        if high > LARGEST_RATE:
+            return math.inf
     while high - low > tolerance * high:
         middle = (low + high) / 2
         low, high = (low, middle) if loop_gain(network, middle) < 1 else (middle, high)
@@ -73,6 +81,8 @@ def log_growth_bound(network: Network, steps: int, rates: int = 12) -> Tensor:
     The least over `rates` values of r: those near the slowest have large constants and win at long lags.
     """
     least = slowest_rate(network)
+    if not math.isfinite(least):
+        return torch.cat((torch.zeros(1), torch.full((steps,), math.inf))).double()
     rs = least + torch.logspace(-6, 0.3, rates, dtype=torch.float64) * max(least, 0.1)
     gains = torch.tensor([loop_gain(network, r) for r in rs.tolist()], dtype=torch.float64)
     rs, gains = rs[gains < 1], gains[gains < 1]

@@ -83,7 +83,13 @@ def network(
     V = torch.eye(m) if V is None else V
     b = torch.zeros(m) if b is None else b
     constants = (each(dt), each(gamma), each(epsilon))
-    return Network(double(V), double(W), double(W_z), double(b), *constants, damping, activation)
+    made = Network(double(V), double(W), double(W_z), double(b), *constants, damping, activation)
+    for name in ("V", "W", "W_z", "b", "dt", "gamma", "epsilon"):
+        if not getattr(made, name).isfinite().all():
+            raise ValueError(
+                f"{name} holds values that are not finite: nothing can be said of a training that diverged"
+            )
+    return made
 
 
 def network_of(layer: nn.Module, number: int = 0, reverse: bool = False) -> Network:

@@ -19,6 +19,8 @@ def flow(network: Network, input: Input, theta: tuple[str, int, int] | tuple[str
     theta: an entry to differentiate for: ("W", i, j), ("W_z", i, j), ("V", i, j) or ("b", i). The state is then (y, z,
         y_theta, z_theta) in one row, (4 hidden), else (y, z), (2 hidden).
     """
+    if network.activation != "tanh":
+        raise ValueError(f"the paper's ODE is of tanh, this network has {network.activation}")
     V, W, W_z, b = (value.numpy() for value in (network.V, network.W, network.W_z, network.b))
     gamma, epsilon, m = network.gamma.numpy(), network.epsilon.numpy(), network.hidden_size
 

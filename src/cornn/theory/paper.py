@@ -80,11 +80,11 @@ def ode_gradient(network: Network, time: Tensor, start: float = 0.0) -> Tensor:
     return grown + network.hidden_size * time**2 / (2 * gamma**2)
 
 
-def order_of_gradient(dt: float, k: int, gamma: float = 1.0, epsilon: float = 1.0) -> tuple[float, float, float]:
-    """prop:4, eq:gulb and prop:n4, eq:ngulb: the terms whose orders are claimed, at step k, constants left out."""
+def order_of_gradient(dt: float, k: int, gamma: float, epsilon: float) -> tuple[float, float, float]:
+    """prop:n4, eq:ngulb: the terms whose orders are claimed, at step k, constants left out."""
     delta = 1 / (1 + epsilon * dt)
     slope = 1 / math.cosh(math.sqrt(k * dt) * (1 + dt)) ** 2 / gamma
-    return slope * delta * dt**1.5, slope * delta * (1 + delta) * dt**2.5, dt**3
+    return slope * dt**1.5, slope * delta * (1 + delta) * dt**2.5, dt**3
 
 
 def safe_training_steps(m: int, target: float, learning_rate: float, dt: float, r: float = 0.5) -> float:

@@ -7,6 +7,7 @@ sequence (docs/better.md has those of permuted MNIST).
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -112,8 +113,13 @@ def suggest(
     ringing: neurons that hold (the default) keep few values over any time, which is what a sum or a marked value asks
         for. Neurons that ring tell many things about a sequence as a whole, for about its length.
     """
-    if length < 2 or hidden_size < 1:
-        raise ValueError(f"length must be 2 or more and hidden_size 1 or more, got {length} and {hidden_size}")
+    if not isinstance(length, Integral) or length < 2 or not isinstance(hidden_size, Integral) or hidden_size < 1:
+        raise ValueError(
+            f"length must be a whole number from 2 on, and hidden_size one from 1 on, got {length} and {hidden_size}"
+        )
+    for name, value in (("shortest", shortest), ("longest", longest)):
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"{name} must be above 0 and finite, got {value}")
     dt = (RINGING_STEP if ringing else STEP) if dt is None else dt
     if not 0 < dt < 1:
         raise ValueError(f"dt must lie between 0 and 1, got {dt}")
@@ -137,6 +143,8 @@ def _ends(
     as they are from each other; both from `least` on."""
     if shortest is not None and longest is not None and shortest > longest:
         raise ValueError(f"shortest must not be above longest, got {shortest:g} and {longest:g}")
+    if longest is not None and longest < least:
+        raise ValueError(f"longest must be {least:.3g} steps at least with these settings, got {longest:g}")
     ratio = usual[1] / usual[0]
     first = min(usual[0], (longest or usual[1]) / ratio) if shortest is None else shortest
     last = max(usual[1], first * ratio) if longest is None else longest

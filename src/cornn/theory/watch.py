@@ -27,21 +27,22 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
         half and none of the way from the first step to the last
     """
     network = network_of(layer)
+    left, right = assumption(network)
     trajectory = finite_part(follow(network, input[:, :sequences]))
     own = energy(network, trajectory.y, trajectory.z)[1:]
     bound = energy_bound(network, len(trajectory))[1:, None]
     ratio = fading(network, trajectory).mean(1)
     steps = len(ratio)
     return {
-        "assumption": assumption(network),
-        "assumption_limit": network.dt.min().item() ** 0.5,
+        "assumption": left,
+        "assumption_limit": right,
         "eta": eta(network),
         "r": largest_r(network),
         "constant": smallest_constant(network, 0.5),
         "W_norm": row_sums(network.W).max().item(),
         "W_z_norm": row_sums(network.W_z).max().item(),
         "energy": own.max().item(),
-        "energy_share": (own / bound).max().item(),
+        "energy_share": (own / bound).max().item() if network.activation == "tanh" else 0.0,
         "gradient_quarter": ratio[steps - 1 - (steps - 1) // 4].item(),
         "gradient_half": ratio[(steps - 1) // 2].item(),
         "gradient_first": ratio[0].item(),

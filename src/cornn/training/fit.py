@@ -91,7 +91,7 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
 def resume(path: Path, watch: Watch = silent) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; it ends as if it had not been."""
     run = open_run(path)
-    if run.result is not None:
+    if run.complete:
         raise ValueError(f"{path} is complete: there is nothing to resume")
     config = from_dictionary(run.config)
     check(config)
@@ -108,7 +108,7 @@ def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
     if not (out / "config.json").exists():
         return fit(config, out, watch)
     run = Run(out)
-    return run if run.result is not None else resume(out, watch)
+    return run if run.complete else resume(out, watch)
 
 
 class Diverged(RuntimeError):

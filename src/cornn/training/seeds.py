@@ -114,6 +114,8 @@ def _common(folders: Sequence[Path]) -> list[dict | None]:
             before = Run(folder).checkpoint(before=True)
             if (before["step"] if before else 0) == first:
                 found[number] = before
+                if before is not None:
+                    Run(folder).go_back()  # else the next save would keep the one that the others do not have
     return found
 
 

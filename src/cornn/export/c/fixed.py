@@ -48,7 +48,7 @@ def calibrate(model: Plain, input: Tensor) -> Formats:
     for layer, (y, z) in zip(model.layers, states(model, input), strict=True):
         y_bits, z_bits = _bits(y), _bits(z)
         keep, pull, push = (float(np.abs(factor).max()) for factor in _factors(layer, model.damping))
-        # A state that takes up all its bits must not leave 32 bits in a step before it is cut off.
+        # A state that takes up all its bits should not be cut off for the format of the other.
         while keep + pull * 2.0 ** (z_bits - y_bits) + push * 2.0 ** (z_bits - STATE_BITS) >= 2:
             z_bits -= 1
             if z_bits < -STATE_BITS:

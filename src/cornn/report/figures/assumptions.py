@@ -20,11 +20,16 @@ def watched_rows(path: Path) -> tuple[str, list[dict]]:
         run = open_run(path)
         config, rows = run.config, run.metrics()
     else:
-        content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
-        config, rows = content["config"], content.get("rows") or _as_rows(content.get("curve") or {})
+        try:
+            content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
+            config, rows = content["config"], content.get("rows") or _as_rows(content.get("curve") or {})
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path} is not a record of a run: name run folders, or records of them") from None
     rows = [row for row in rows if "theory" in row]
     if not rows:
-        raise ValueError(f"{path} holds no numbers of the theory: its training was not watched")
+        raise ValueError(
+            f"{path} holds no numbers of the theory: its training was not watched (cornn train --theory does)"
+        )
     length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
     return f"{config['task_name']}{length}, {config['recipe']}, m = {config['settings']['hidden_size']}", rows
 

@@ -20,12 +20,13 @@ def checked(network: Network, trajectory: Trajectory) -> Any:
     own = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
     steps = torch.arange(1, len(own) + 1)
     first.plot(steps, own, color=COLOURS[0], label="largest of a neuron")
-    bound = energy.energy_bound(network, len(own))[1:].amax(1)
-    if bound.isfinite().all():
-        first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate n dt")
-    y, z = energy.reach(network, len(own))
-    most = (network.gamma * y**2 + z**2)[1:].amax(1)
-    first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: reach of y and z")
+    if network.activation == "tanh":  # of the others there is none
+        bound = energy.energy_bound(network, len(own))[1:].amax(1)
+        if bound.isfinite().all():
+            first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate n dt")
+        y, z = energy.reach(network, len(own))
+        most = (network.gamma * y**2 + z**2)[1:].amax(1)
+        first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: reach of y and z")
     first.set_yscale("log")
     first.set_xlabel("step")
     first.set_ylabel(r"energy $\gamma y^2 + z^2$")
