@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cornn import engine
+from cornn.cli import report
 from cornn.cli.train import settled
 from cornn.paper import ALTERNATIVES, RECIPES
 
@@ -227,3 +228,44 @@ def test_the_installed_program_answers():
     done = subprocess.run([sys.executable, "-m", "cornn", "--help"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0
     assert "usage: cornn" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "words"),
+    [
+        ("settings", "learning_rate", "0.1", "learning_rate must be a number, got '0.1'"),
+        ("settings", "dt", None, "dt must be a number, got None"),
+        ("settings", "clip", True, "clip must be a number, got True"),
+        ("settings", "half_lives", [1, 2, 3], "half_lives must be 2 numbers, or none"),
+        ("task", "length", "100", "length must be a whole number, got '100'"),
+        (None, "devices", "x", "devices must be a whole number, got 'x'"),
+        (None, "settings", [], "a recipe is given by names and their values, got []"),
+    ],
+)
+def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name, value, words):
+    cornn("train", "adding", *SHORT, "--out", "here")
+    config = json.loads((tmp_path / "here" / "config.json").read_text())
+    (config if part is None else config[part])[name] = value
+    (tmp_path / "changed.json").write_text(json.dumps(config))
+    code, _, err = cornn("train", "adding", "--config", "changed.json", "--dry-run")
+    assert code == 2
+    assert err.startswith(f"cornn: {words}")
+    assert err.count("\n") == 1
+
+
+def test_quiet_is_the_closing_lines_only(cornn):
+    _, out, _ = cornn("train", "adding", *SHORT, "--quiet")
+    assert len(out.splitlines()) == 2
+
+
+def test_several_seeds_are_not_one_run_and_all_of_a_report(cornn, tmp_path):
+    cornn("train", "adding", *SHORT, "--seeds", "2", "--out", "both")
+    code, _, err = cornn("evaluate", "both")
+    assert code == 2
+    assert "both holds the runs of several seeds: name one of them, such as both/seed-0" in err
+    gathered = report._together((tmp_path / "both",), tmp_path / "gathered")
+    assert len(list(gathered.glob("adding/*.json"))) == 2
+    (tmp_path / "nothing").mkdir()
+    code, _, err = cornn("report", "nothing")
+    assert code == 2
+    assert "no records under nothing" in err

@@ -533,3 +533,32 @@ def test_a_prediction_that_fails_leaves_the_model_on_the_cpu(monkeypatch):
     with pytest.raises(RuntimeError, match="no memory"):
         classifier.predict(X)
     assert moved == ["cpu", "cpu"]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "naive", "zone", "texts"])
+def test_times_are_numbers_or_dates_of_any_kind(kind):
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2020-01-01", periods=12)
+    times = {
+        "numbers": np.arange(12) * 86400.0,
+        "naive": days,
+        "zone": days.tz_localize("Europe/Berlin"),
+        "texts": [str(day) for day in days],
+    }[kind]
+    frame = pandas.DataFrame({"who": [0] * 12 + [1] * 12, "at": [*times] * 2, "v": np.arange(24.0) % 5})
+    settings = {"hidden_size": 4, "epochs": 1, "random_state": 0, "device": "cpu"}
+    model = CoRNNForecaster(**settings, id_column="who", time_column="at").fit(frame)
+    assert model.preparation_.unit == pytest.approx(86400.0)
+
+
+def test_a_stream_refuses_infinity_and_what_is_no_state():
+    model = CoRNNForecaster(hidden_size=4, epochs=1, random_state=0, device="cpu").fit(np.sin(np.arange(60.0))[None])
+    stream = model.stream()
+    stream(0.5)
+    before = stream.to_bytes()
+    for sample in (np.inf, [-np.inf], np.array([np.inf])):
+        with pytest.raises(ValueError, match="the sample holds infinity"):
+            stream(sample)
+    assert stream.to_bytes() == before
+    with pytest.raises(ValueError, match="this is not a stream's state"):
+        stream.restore(b"abc")

@@ -321,3 +321,45 @@ def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "cornn\[parquet\]", or save the table as CSV'):
         read(tmp_path / "a.parquet")
+
+
+def refused(path, layout=Layout(target=("kind",))):  # noqa: B008
+    with pytest.raises(ValueError, match=path.name) as error:
+        read(path, layout)
+    return str(error.value)
+
+
+def test_columns_that_are_hardly_steps_are_refused_in_a_wide_table(tmp_path):
+    path, count = tmp_path / "data.csv", 40
+    steps = {f"t{step}": np.arange(count).tolist() for step in range(4)}
+    kind = {"kind": ["up", "down"] * (count // 2)}
+    path.write_text(rows_of({"age": [30] * count, "body mass": [1.5] * count} | steps | kind))
+    said = refused(path)
+    assert "age, body mass would be read as steps of the sequence, beside t0 to t3" in said
+    assert "--ignore age 'body mass'" in said
+    layout = Layout(target=("kind",), ignore=("age", "body mass"))
+    assert read(path, layout).sequences[0].values.shape == (4, 1)
+    assert read(path, Layout(target=("kind",), values=("t",))).sequences[0].values.shape == (4, 1)
+    assert read(path, Layout(target=("kind",), form="wide")).sequences[0].values.shape == (6, 1)
+
+
+def test_features_with_other_steps_each_are_refused(tmp_path):
+    path = tmp_path / "data.csv"
+    names = [*(f"speed_{step}" for step in range(4)), *(f"force_{step}" for step in range(3))]
+    path.write_text(rows_of({name: [1.0, 2.0] for name in names} | {"kind": ["up", "down"]}))
+    assert "the features 'speed' and 'force' have other steps each, 3 is one's alone" in refused(path)
+
+
+def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
+    path = tmp_path / "data.csv"
+    subjects = [number for number in range(10) for _ in range(8)]
+    columns = {"subject": subjects, "v": np.arange(80.0).tolist(), "kind": [f"k{own % 2}" for own in subjects]}
+    path.write_text(rows_of(columns))
+    assert "If a row is a sample, --id subject tells the sequences apart" in refused(path)
+    assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
+
+
+def test_a_date_among_the_values_may_be_a_time(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("date,v\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
+    assert "name it as the time of each sample with --time date" in refused(path, Layout(form="series"))

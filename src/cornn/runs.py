@@ -165,6 +165,9 @@ def create(path: Path, config: Mapping[str, object]) -> Run:
 
 
 def open_run(path: Path) -> Run:
+    if (path / "seeds.json").exists():
+        first = next(iter(sorted(path.glob("seed-*"))), path / "seed-0")
+        raise FileNotFoundError(f"{path} holds the runs of several seeds: name one of them, such as {first}")
     if not (path / "config.json").exists():
         raise FileNotFoundError(f"{path} is not a run folder: it has no config.json")
     return Run(path)

@@ -70,6 +70,8 @@ def checked_state(
 def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
     """`timespans` as (time, batch), for an input that is time-major already."""
     steps, batch = input.shape[:2]
+    if not isinstance(timespans, Tensor):
+        raise TypeError("timespans must be a tensor, one number a step")
     if timespans.shape == (steps,):
         timespans = timespans.unsqueeze(1).expand(steps, batch)
     else:

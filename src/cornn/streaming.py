@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from cornn.engine import c
@@ -144,7 +145,10 @@ class Stream:
 
     def restore(self, state: Mapping[str, NDArray] | bytes) -> None:
         """Go on from what `state` or `to_bytes` gave, of this model."""
-        given = load(state) if isinstance(state, bytes) else state
+        try:
+            given = load(state) if isinstance(state, bytes) else state
+        except SafetensorError as error:
+            raise ValueError(f"this is not a stream's state: {error}") from error
         for name, value in self.state().items():
             if name not in given:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")

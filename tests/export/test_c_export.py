@@ -160,7 +160,7 @@ def test_answers_are_in_the_users_units(kind, tmp_path):
 
 def test_what_has_no_c():
     model, data = build()
-    with pytest.raises(TypeError, match="C is written for coRNN, the model is LSTM"):
+    with pytest.raises(ValueError, match="C is written for coRNN alone, the model is LSTM"):
         export(SequenceModel(nn.LSTM(3, 4), 1), "unused")
     with pytest.raises(ValueError, match="reads both ways"):
         export(SequenceModel(CoRNN(3, 4, bidirectional=True), 1), "unused")

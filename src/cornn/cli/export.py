@@ -100,12 +100,17 @@ def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
 
 
 def _hub(command: ExportCommand, trained: Trained, console: Console) -> None:
+    from safetensors import SafetensorError
+
     from cornn.export.hub import HubModel
 
     if trained.estimator is not None:
         raise ValueError("an estimator's file holds more than its network: publish the file as it is")
     folder = command.place("hub")
-    HubModel.of(trained.model).save_pretrained(folder)
+    try:
+        HubModel.of(trained.model).save_pretrained(folder)
+    except SafetensorError as error:  # as it says that the disk is full
+        raise OSError(f"cannot write {folder} ({error}): choose another with --out") from error
     line(console, f"{trained.name}: {folder}")
 
 

@@ -47,11 +47,16 @@ def _left(results: Path) -> list[tuple[str, str, int]]:
     return [(task_name(one.config.task), one.name, seeds) for one, seeds in missing if seeds]
 
 
+def _runs(source: Path) -> list[Path]:
+    """The runs of a folder of several seeds, or the folder itself."""
+    return sorted(source.glob("seed-*")) if (source / "seeds.json").exists() else [source]
+
+
 def _together(sources: Sequence[Path], folder: Path) -> Path:
     """One folder of records: the one that is given, or what several and single runs have, put together in `folder`."""
-    if len(sources) == 1 and not (sources[0] / "config.json").exists():
+    if len(sources) == 1 and not any((sources[0] / name).exists() for name in ("config.json", "seeds.json")):
         return sources[0]
-    for source in sources:
+    for source in (own for given in sources for own in _runs(given)):
         if not (source / "config.json").exists():
             if not source.is_dir():
                 raise FileNotFoundError(f"{source} is neither a folder of records nor a run: name one that is there")

@@ -146,7 +146,8 @@ def conclude(console: Console, telling: Telling, finished: Run) -> None:
     rows = [(row[by], 100 - row["metric"] if missing else row["metric"]) for row in finished.metrics()]
     name = f"100 - {result['metric']}" if missing else result["metric"]
     title = f"{name} on {result['evaluated_on']}, by training {by}"
-    line(console, curve(rows, goal=result["solved"], title=title))
+    if not telling.quiet:
+        line(console, curve(rows, goal=result["solved"], title=title))
     length = f"{result['epochs']:g} epochs" if by == "epoch" else f"{result['steps']:,} steps"
     line(
         console,

@@ -3,6 +3,7 @@
 import math
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -92,6 +93,8 @@ def _started(context: Any, contests: Sequence[Contest], place: Place, ends: floa
 
 
 def _work(contests: Sequence[Contest], place: Place, ends: float, prepare: Callable[[], None]) -> None:
+    # Lasting, since a training puts back what was there before it, and a signal must not find nothing.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     prepare()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     torch.set_num_threads(max(1, min(torch.get_num_threads(), cores // place.workers)))
@@ -100,7 +103,8 @@ def _work(contests: Sequence[Contest], place: Place, ends: float, prepare: Calla
         work(contests, place, ends, wanted=lambda: parent is None or parent.is_alive())
     except KeyboardInterrupt:
         # It was asked to stop, and what it was at is saved or will be done anew.
-        return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
 
 
 def _stop(workers: Sequence[Any], ends: float) -> None:

@@ -1,5 +1,6 @@
 """What people bring, read into one form: a list of `Series`. Every complaint names the sequence and the step."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -224,7 +225,7 @@ def _long(frame: Any, columns: Columns) -> list[Read]:
     if len(frame) == 0:
         raise ValueError("the frame has no rows")
     ids, rows = sequence_ids(frame, columns.id)
-    times = None if columns.time is None else np.asarray(frame[columns.time])
+    times = None if columns.time is None else _times(frame, columns.time)
     values = [_column(frame, name) for name in names]
     found = []
     for name, own in zip(ids, rows, strict=True):
@@ -233,6 +234,21 @@ def _long(frame: Any, columns: Columns) -> list[Read]:
         gaps = None if times is None else gaps_between(times[own], f"sequence {shown(name)}")
         found.append(Read(np.stack([column[own] for column in values], 1), gaps))
     return found
+
+
+def _times(frame: Any, name: str) -> NDArray:
+    """Numbers or dates; dates may be texts, and have a time zone."""
+    times = np.asarray(frame[name])
+    if times.dtype.kind not in "OUST":
+        return times
+    with contextlib.suppress(TypeError, ValueError):
+        return times.astype(np.float64)
+    import pandas
+
+    try:
+        return pandas.to_datetime(pandas.Series(times), utc=True).dt.tz_localize(None).to_numpy()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {name!r} holds what is no time ({error}): use numbers or dates") from error
 
 
 def _column(frame: Any, name: str) -> NDArray[np.float64]:

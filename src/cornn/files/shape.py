@@ -1,6 +1,7 @@
 """From a table to sequences: wide, one row a sequence; long, one row a sample; or all rows one series."""
 
 import re
+import shlex
 from collections.abc import Container
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,8 @@ __all__ = ["shape"]
 
 NUMBERED = re.compile(r"(.*?)[_.\- ]?(\d+)")
 """The name of a column that holds one step of one feature, for instance speed_12."""
+FEW = 3  # columns that are taken for the steps of a sequence at the least, where nothing else says so
+SOME = 20  # rows from which values that come again look like those of samples of one sequence
 
 
 def shape(table: Table, layout: Layout, *, target_wanted: bool = True) -> Dataset:
@@ -32,6 +35,8 @@ def shape(table: Table, layout: Layout, *, target_wanted: bool = True) -> Datase
         table.require(*layout.ignore, option="--ignore")
     ids = None if layout.id is None else _ids(table, layout.id)
     form = layout.form or _form(table, layout, ids)
+    if layout.form is None and form == "wide" and not layout.values:
+        _check_steps(table, layout)
     layout = replace(layout, form=form)
     target = layout.target if there else ()
     return (_wide if form == "wide" else _long)(table, layout, ids, target)
@@ -95,10 +100,7 @@ def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
         return layout, {"value": list(layout.values)}
     if not names:
         raise ValueError(f"{table.source} has no column of values beside those that are named: check the options")
-    groups: dict[str, list[tuple[int, str]]] = {}
-    for name in names:
-        if match := NUMBERED.fullmatch(name):
-            groups.setdefault(match[1], []).append((int(match[2]), name))
+    groups = _numbered(names)
     if layout.values:
         chosen = {name: groups[name] for name in _features(table, layout, names, groups)}
     elif sum(map(len, groups.values())) < len(names) or not _alike(groups):
@@ -117,6 +119,45 @@ def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
     ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
     # The name of an only feature, which stands before all numbers, tells nothing.
     return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
+
+
+def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
+    """Feature -> number and name of each of its columns, for columns whose names end in one."""
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        if match := NUMBERED.fullmatch(name):
+            groups.setdefault(match[1], []).append((int(match[2]), name))
+    return groups
+
+
+def _check_steps(table: Table, layout: Layout) -> None:
+    """Refuse columns that are hardly the steps of a sequence, in a table that nobody said is wide."""
+    names = _others(table, layout)
+    groups = {stem: steps for stem, steps in _numbered(names).items() if len(steps) >= FEW}
+    steps = [name for own in groups.values() for _, name in own]
+    rest = [name for name in names if name not in steps]
+    if groups and rest:
+        raise ValueError(
+            f"{table.source}: {shortened(rest)} would be read as steps of the sequence, beside {steps[0]} to "
+            f"{steps[-1]}: leave them out with --ignore {' '.join(map(shlex.quote, rest))}, or take all columns as "
+            "steps with --form wide"
+        )
+    for stem, own in groups.items():
+        first, *_ = groups
+        lacking = sorted({step for step, _ in groups[first]} ^ {step for step, _ in own})
+        if lacking:
+            raise ValueError(
+                f"{table.source}: the features {first!r} and {stem!r} have other steps each, {lacking[0]} is one's "
+                "alone: fill up with empty columns, leave columns out with --ignore, or take all columns as the steps "
+                "of one feature with --form wide"
+            )
+    repeated = [name for name in names if 2 * len(set(table.columns[name])) <= len(table)]
+    if len(names) < FEW and repeated and len(table) >= SOME:
+        raise ValueError(
+            f"{table.source}: with one row a sequence, sequences would have {len(names)} steps, "
+            f"{' and '.join(names)}. If a row is a sample, --id {shlex.quote(repeated[0])} tells the sequences apart; "
+            "else say --form wide"
+        )
 
 
 def _alike(groups: dict[str, list[tuple[int, str]]]) -> bool:

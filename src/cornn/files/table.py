@@ -79,6 +79,8 @@ class Table:
             pass
         if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
             remedy = "write decimals with a point"
+        elif _is_moment(value):
+            remedy = f"name it as the time of each sample with --time {name}, or leave it out with --ignore {name}"
         else:
             remedy = f"correct it, or leave the column out with --ignore {name}"
         shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)
@@ -104,6 +106,14 @@ def moment(value: Any) -> float:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     return number(value)
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        moment(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def read_csv(path: Path) -> Table:

@@ -1,7 +1,5 @@
 """The report of a fit: one HTML page that needs no other file and no network."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from cornn.fitting.outcome import Outcome
 from cornn.fitting.plan import Finished
 from cornn.report.check import Check, examine, of_layer
 from cornn.report.figures.checked import checked
+from cornn.report.figures.style import address
 
 __all__ = ["check", "check_packages", "page"]
 
@@ -62,9 +61,9 @@ def page(
         estimator=finished.estimator,
         settings=finished.estimator.get_params(),
         check=found,
-        losses=_picture(figures.losses(finished.estimator.history_)),
+        losses=address(figures.losses(finished.estimator.history_)),
         pictures=[] if outcome is None else _pictures(outcome),
-        theory=_picture(checked(found.subject.network, found.trajectory)),
+        theory=address(checked(found.subject.network, found.trajectory)),
     )
 
 
@@ -80,10 +79,4 @@ def _pictures(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.pairs:
         what = "One step ahead: predictions" if outcome.ahead else "Predictions"
         drawn.append((f"{what} against the truth, and the residuals", figures.residuals(outcome)))
-    return [(words, _picture(figure)) for words, figure in drawn]
-
-
-def _picture(figure: Any) -> str:
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()
+    return [(words, address(figure)) for words, figure in drawn]

@@ -247,19 +247,15 @@ def _power(logarithm: float) -> str:
 
 def page(check: Check) -> str:
     """The check as one HTML page that needs no other file."""
-    import base64
-    import io
-
     try:
         import jinja2
     except ImportError:
         raise ImportError('the page needs Jinja2 and matplotlib: pip install "cornn[report]"') from None
     from cornn.report.figures.checked import checked
+    from cornn.report.figures.style import address
 
-    drawn = io.BytesIO()
-    checked(check.subject.network, check.trajectory).savefig(drawn, format="svg", metadata={"Date": None})
     template = (Path(__file__).parent / "check.html.jinja").read_text(encoding="utf8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = lambda value: f"{value:.4g}"
-    figure = "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()
+    figure = address(checked(check.subject.network, check.trajectory))
     return environment.from_string(template).render(check=check, register=register.REGISTER, figure=figure)

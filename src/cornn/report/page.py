@@ -1,7 +1,5 @@
 """One self-contained page of what was measured: `results/` in, HTML out."""
 
-import base64
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from cornn.report.figures.ablation import ablation
 from cornn.report.figures.assumptions import assumptions
 from cornn.report.figures.compared import compared as tuned
 from cornn.report.figures.curves import curves
+from cornn.report.figures.style import address
 from cornn.report.tables import Reached
 from cornn.runs import commit, machine, read_json
 from cornn.tasks import TASKS
@@ -35,7 +34,7 @@ DIFFERENCES = {
     "lorenz96": "The paper gives neither rate nor length of training. The rate is the best of one grid for each model "
     "and force, by validation; the rest was chosen for coRNN at F = 8.",
 }
-"""Task -> what does not reproduce, and why."""
+"""Task -> what does not reproduce, and why: told where there are as many runs as it rests on."""
 
 
 def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
@@ -47,7 +46,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         import jinja2
     except ImportError:
         raise ImportError('the report needs Jinja2: pip install "cornn[report]"') from None
-    if not results.is_dir():
+    if not any(results.glob("*/*.json")):
         raise FileNotFoundError(f"no records under {results}: name the folder, or make some with cornn reproduce")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
@@ -58,7 +57,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         commit=commit(),
         machine=machine(),
         sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
-        contests=[{"contest": one, "curves": _picture(tuned(one))} for one in compared.read(results) if one.rows],
+        contests=[{"contest": one, "curves": address(tuned(one))} for one in compared.read(results) if one.rows],
         aims=better.read(results),
         anchor=_anchor,
         watched=_watched(results),
@@ -66,7 +65,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         speed=_speed(results),
         register=REGISTER,
         names=tables.NAMES,
-        figures={name: _picture(FIGURES[name]()) for name in ("illustration", "lags", "statements")},
+        figures={name: address(FIGURES[name]()) for name in ("illustration", "lags", "statements")},
     )
 
 
@@ -78,8 +77,8 @@ def _section(task: str, found: list[Reached]) -> dict[str, Any]:
         "rows": tables.rows(task, found),
         "variants": [one for one in found if one.settings],
         "ablation": _ablation(found),
-        "curves": _picture(curves(usual)) if usual else None,
-        "difference": DIFFERENCES.get(task),
+        "curves": address(curves(usual)) if usual else None,
+        "difference": DIFFERENCES.get(task) if usual and all(len(one.tests) > 2 for one in usual) else None,
         "records": [_record(one) for one in found],
     }
 
@@ -92,14 +91,14 @@ def _ablation(found: list[Reached]) -> str | None:
             used = one.records[0]["config"]["settings"]
             tests.setdefault((used["gamma"], used["epsilon"]), []).extend(one.tests)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
-    return _picture(ablation(tests)) if both else None
+    return address(ablation(tests)) if both else None
 
 
 def _watched(results: Path) -> str | None:
     """The hypothesis on the weights in trainings that were watched."""
     paths = [path for task in TASKS for path in sorted((results / task).glob("*theory*.json"))]
     watched = [path for path in paths if "theory" in (read_json(path).get("curve") or {})]
-    return _picture(assumptions(watched)) if watched else None
+    return address(assumptions(watched)) if watched else None
 
 
 def _anchor(one: Reached) -> str:
@@ -135,10 +134,3 @@ def _run(record: dict) -> dict[str, Any]:
 def _speed(results: Path) -> list[dict]:
     path = results / "speed-cuda.json"
     return json.loads(path.read_text(encoding="utf8"))["times"] if path.exists() else []
-
-
-def _picture(figure: Any) -> str:
-    """A figure as an address that holds all of it."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cornn.paper import ALTERNATIVES, BETAS, RECIPES, RIVALS, Recipe, for_model
 from cornn.tasks import TASKS, Task
@@ -82,7 +83,8 @@ def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
 def check(config: Train) -> None:
     """Refuse what cannot be, before anything is read or written."""
     recipe = config.settings
-    _check_kinds(recipe)
+    for part in (recipe, config, config.task):
+        _check_kinds(part)
     if config.theory and config.model != "cornn":
         raise ValueError(f"the theory is coRNN's, the model is {config.model}: use --no-theory")
     for what, names in ALTERNATIVES.items():
@@ -127,10 +129,39 @@ def check(config: Train) -> None:
         raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
 
 
-def _check_kinds(recipe: Recipe) -> None:
-    """Refuse words that are not known, numbers that are not finite, and parts where whole numbers are meant."""
-    for name, kind in get_type_hints(Recipe).items():
-        value = getattr(recipe, name)
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def _is(kind: Any, value: Any) -> bool:
+    """Whether a value is of the kind that a hint names; words are looked at elsewhere."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_is(one, value) for one in get_args(kind))
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        if not isinstance(value, tuple) or (kinds[-1] is not Ellipsis and len(kinds) != len(value)):
+            return False
+        return all(_is(kinds[0], one) for one in value)
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    return isinstance(value, kind) if kind in (bool, str, NoneType) else True
+
+
+def _in_words(kind: Any) -> str:
+    """A kind as an error names it."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_in_words(one) for one in get_args(kind) if one is not NoneType) + ", or none"
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        return f"{'some' if kinds[-1] is Ellipsis else len(kinds)} numbers"
+    return KINDS.get(kind, "of another kind")
+
+
+def _check_kinds(part: Any) -> None:
+    """Refuse words that are not known, numbers that are not finite, and values of another kind than is meant."""
+    for name, kind in get_type_hints(type(part)).items():
+        value = getattr(part, name)
+        if not _is(kind, value):
+            raise ValueError(f"{name} must be {_in_words(kind)}, got {value!r}")
         values = value if isinstance(value, tuple) else (value,)
         inner = get_args(kind)[0] if isinstance(value, tuple) else kind
         if get_origin(inner) is Literal:
@@ -139,8 +170,6 @@ def _check_kinds(recipe: Recipe) -> None:
                     raise ValueError(f"unknown {name} {one!r}: choose one of {', '.join(get_args(inner))}")
         if any(isinstance(one, float) and not math.isfinite(one) for one in values):
             raise ValueError(f"{name} must be finite, got {value}")
-        if kind in (int, int | None) and value is not None and not isinstance(value, int):
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
 
 
 def as_dictionary(config: Train) -> dict[str, Any]:
@@ -161,11 +190,15 @@ def from_dictionary(content: Mapping[str, Any]) -> Train:
 
     def known(kind: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         names = {field.name for field in fields(kind)}
+        if not isinstance(values, Mapping):
+            raise ValueError(f"{where} is given by names and their values, got {values!r}")
         for name in values:
             if name not in names:
                 raise ValueError(f"{where} has no setting {name!r}: it has {', '.join(sorted(names))}")
         return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
+    if content.get("kind") == "fit":
+        raise ValueError("this is a model of `cornn fit`, which has no task to be tried on: see its report.html")
     for name in ("task_name", "task", "settings"):
         if name not in content:
             raise ValueError(f"not a configuration: it has no {name!r}")
@@ -175,7 +208,10 @@ def from_dictionary(content: Mapping[str, Any]) -> Train:
     options = TASKS[name](**known(TASKS[name], content["task"], f"the task {name}"))
     settings = Recipe(**known(Recipe, content["settings"], "a recipe"))
     own = {field.name for field in fields(Train)} - {"task", "settings"}
-    return Train(options, settings, **{key: value for key, value in content.items() if key in own})
+    made = Train(options, settings, **{key: value for key, value in content.items() if key in own})
+    for part in (settings, made, options):
+        _check_kinds(part)
+    return made
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> list[str]:

@@ -14,7 +14,7 @@ from cornn.export.c.plain import Plain, plain
 from cornn.export.c.source import render
 from cornn.export.c.trial import calibration
 from cornn.export.trained import Trained, as_trained
-from cornn.writing import write_whole
+from cornn.writing import said, write_whole
 
 __all__ = ["Options", "Written", "export"]
 
@@ -145,5 +145,6 @@ def _header(trained: Trained, model: Plain, state_type: str, state_format: str) 
 
 
 def _write(folder: Path, header: str, source: str) -> None:
-    write_whole(folder / "model.c", source.encode("ascii"))
-    write_whole(folder / "model.h", header.encode("ascii"))
+    with said(folder):
+        write_whole(folder / "model.c", source.encode("ascii"))
+        write_whole(folder / "model.h", header.encode("ascii"))

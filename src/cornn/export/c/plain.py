@@ -73,7 +73,7 @@ def plain(trained: Trained) -> Plain:
     model = trained.model
     layer: Any = model.layer
     if not isinstance(layer, CoRNN):
-        raise TypeError(f"C is written for coRNN, the model is {type(layer).__name__}: use --to onnx")
+        raise ValueError(f"C is written for coRNN alone, the model is {type(layer).__name__}")
     if layer.bidirectional:
         raise ValueError("a layer that reads both ways needs the whole sequence: C needs bidirectional=False")
     cells: list[Any] = [layer.cell(number) for number in range(layer.num_layers)]
@@ -86,7 +86,7 @@ def plain(trained: Trained) -> Plain:
             raise ValueError("C is written for an embedding that is a plain table, this one has max_norm")
         embedding = _array(model.encoder.weight)
     elif not isinstance(model.encoder, nn.Identity):
-        raise TypeError(f"C is written for an embedding or no encoder, the model has {type(model.encoder).__name__}")
+        raise ValueError(f"C is written for an embedding or no encoder, the model has {type(model.encoder).__name__}")
     layers = []
     for cell in cells:
         V, W, W_z, b = cell.matrices()

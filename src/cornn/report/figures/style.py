@@ -1,5 +1,8 @@
 """How figures look, and how they are saved: SVG and PNG, the same bytes for the same data."""
 
+import base64
+import io
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -7,7 +10,7 @@ from typing import Any, ParamSpec
 
 from cornn.writing import said
 
-__all__ = ["COLOURS", "STYLES", "canvas", "letter", "note", "save", "styled"]
+__all__ = ["COLOURS", "STYLES", "address", "canvas", "letter", "note", "save", "styled"]
 
 # Okabe and Ito's: told apart by colour-blind readers, and in grey by the line styles beside them.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
@@ -68,6 +71,18 @@ def letter(axes: Any, name: str, title: str) -> None:
 def note(figure: Any, text: str) -> None:
     """A line or more below the panels: what was chosen, what is to be seen."""
     figure.supxlabel(text, fontsize=8, color="#444444", x=0.01, ha="left")
+
+
+def address(figure: Any) -> str:
+    """A figure as the address of an image that holds all of it."""
+    import matplotlib
+
+    drawn = io.BytesIO()
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+        # Text stays text: the reader's fonts may have what matplotlib's lack.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()
 
 
 def save(figure: Any, path: Path) -> list[Path]:
