@@ -57,6 +57,7 @@ def free(name: str, value: Tensor) -> Tensor:
 def constrained(name: str, raw: Tensor) -> Tensor:
     """dt in (0, 1) by a sigmoid, gamma and epsilon above 0 by a softplus: open intervals also after rounding."""
     limits = torch.finfo(raw.dtype)
+    least = min(limits.tiny, 1e-7)  # of float16 tiny is as large as constants for long memory are
     if name == "dt":
-        return limits.tiny + (1 - limits.eps) * torch.sigmoid(raw)
-    return torch.nn.functional.softplus(raw, threshold=40) + limits.tiny
+        return least + (1 - limits.eps) * torch.sigmoid(raw)
+    return torch.nn.functional.softplus(raw, threshold=40) + least

@@ -53,6 +53,8 @@ def step(
     activation: str = "tanh",
 ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
     """One step of the recurrence: the next (y, z)."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
     force = ACTIVATIONS[activation](drive + y @ W.mT + z @ W_z.mT) - gamma * y
     if damping == "explicit":
         z = z + dt * (force - epsilon * z)

@@ -150,6 +150,7 @@ class CoRNNCell(nn.Module):
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
         """Shift the bias by -V mean, so that an input acts as its deviation from `mean`, the average of your data."""
+        mean = torch.as_tensor(mean)
         if mean.shape != (self.input_size,):
             raise ValueError(f"mean has shape {tuple(mean.shape)}, expected one value a feature: ({self.input_size},)")
         V, _, _, b = self.matrices()

@@ -13,7 +13,8 @@ __all__ = ["watch"]
 
 @torch.no_grad()
 def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, float]:
-    """The hypotheses, the energy and the gradient by lag of a layer now, on the first `sequences` of an input.
+    """The hypotheses, the energy and the gradient by lag of a layer now, of several the first, on the first `sequences`
+    of an input.
 
     input: (time, batch, features), the layer's own, whatever `batch_first` says. It is followed once forwards and once
         backwards in double precision on the CPU.

@@ -47,9 +47,8 @@ def calibrate(model: Plain, input: Tensor) -> Formats:
     found = []
     for layer, (y, z) in zip(model.layers, states(model, input), strict=True):
         y_bits, z_bits = _bits(y), _bits(z)
-        keep, pull, push = (float(np.abs(factor).max()) for factor in _factors(layer, model.damping))
-        # A state that takes up all its bits should not be cut off for the format of the other.
-        while keep + pull * 2.0 ** (z_bits - y_bits) + push * 2.0 ** (z_bits - STATE_BITS) >= 2:
+        # A state that takes up all its bits should not leave 32 bits in a step before it is cut off.
+        while _leaves(layer, model.damping, y_bits, z_bits):
             z_bits -= 1
             if z_bits < -STATE_BITS:
                 raise ValueError("the oscillators are not stable, and whole numbers cannot hold them: lower dt")
@@ -108,7 +107,13 @@ def fixed_source(model: Plain, formats: Formats, about: Mapping[str, object]) ->
         "scale_shift": scale_shift,
         "z_shift": z_shift,
         "y_shift": y_shift,
+        "cut_off": "",
+        "new_z": "SATURATED(shifted(moved, Z_SHIFT), STATE_BITS)",
     }
+    layers = zip(model.layers, formats.y, formats.z, strict=True)
+    # The bits of y may not have allowed for those that z asks for.
+    if any(_leaves(layer, model.damping, y, z) for layer, y, z in layers):
+        values |= {"cut_off": render("int8_stiff.c.in", {}), "new_z": "shifted_z(moved)"}
     return render("int8.c.in", {**values, **about}), constants
 
 
@@ -116,6 +121,12 @@ def _bits(values: Tensor) -> int:
     """Behind the point, of states like these."""
     largest = ROOM * values.abs().max().item()
     return STATE_BITS - max(-STATE_BITS, math.ceil(math.log2(largest))) if largest > 0 else STATE_BITS
+
+
+def _leaves(layer: Layer, damping: str, y_bits: int, z_bits: int) -> bool:
+    """Whether z may leave 32 bits in a step, before it is cut off."""
+    keep, pull, push = (float(np.abs(factor).max()) for factor in _factors(layer, damping))
+    return keep + pull * 2.0 ** (z_bits - y_bits) + push * 2.0 ** (z_bits - STATE_BITS) >= 2
 
 
 def _factors(layer: Layer, damping: str) -> tuple[Array, Array, Array]:
