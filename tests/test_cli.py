@@ -236,7 +236,7 @@ def test_the_installed_program_answers():
         ("settings", "learning_rate", "0.1", "learning_rate must be a number, got '0.1'"),
         ("settings", "dt", None, "dt must be a number, got None"),
         ("settings", "clip", True, "clip must be a number, got True"),
-        ("settings", "half_lives", [1, 2, 3], "half_lives must be 2 numbers, or none"),
+        ("settings", "half_lives", [1, 2, 3], "half_lives must be a list of 2 numbers or none"),
         ("task", "length", "100", "length must be a whole number, got '100'"),
         (None, "devices", "x", "devices must be a whole number, got 'x'"),
         (None, "settings", [], "a recipe is given by names and their values, got []"),

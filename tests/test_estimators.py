@@ -549,6 +549,10 @@ def test_times_are_numbers_or_dates_of_any_kind(kind):
     settings = {"hidden_size": 4, "epochs": 1, "random_state": 0, "device": "cpu"}
     model = CoRNNForecaster(**settings, id_column="who", time_column="at").fit(frame)
     assert model.preparation_.unit == pytest.approx(86400.0)
+    if kind == "texts":
+        for wrong in ("01/02/2020", "soon"):
+            with pytest.raises(ValueError, match="column 'at' holds what is no time: use numbers, or dates like"):
+                model.fit(frame.assign(at=[wrong] * 24))
 
 
 def test_a_stream_refuses_infinity_and_what_is_no_state():

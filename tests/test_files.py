@@ -362,4 +362,22 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
 def test_a_date_among_the_values_may_be_a_time(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("date,v\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
-    assert "name it as the time of each sample with --time date" in refused(path, Layout(form="series"))
+    assert "if it is the time of a sample, say --time date" in refused(path, Layout(form="series"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"2020-{month:02d}-{day:02d}" for month in (1, 2) for day in (5, 15, 25)],
+        ["0.00", "0.25", "0.50", "0.75", "1.00"],
+        ["8:00", "8:15", "8:30", "8:45", "9:00"],
+        ["x", "x.1", "x.2", "x.3"],
+        [f"{day}day" for day in range(5)],
+    ],
+    ids=["dates", "seconds", "hours", "equal names of pandas", "no numbers at the end"],
+)
+def test_names_that_are_times_are_steps_as_they_are(tmp_path, names):
+    path = tmp_path / "data.csv"
+    path.write_text(rows_of({name: [float(place), 1.0] for place, name in enumerate(names)} | {"kind": ["up", "down"]}))
+    (first, _) = read(path, Layout(target=("kind",))).sequences
+    assert first.values[:, 0].tolist() == list(map(float, range(len(names))))

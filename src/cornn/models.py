@@ -80,8 +80,8 @@ class SequenceModel(nn.Module):
         return open_stream(self.layer, self.head)
 
     def _outputs(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """(time, batch, hidden), 0 past the end of a sequence."""
-        if lengths is None:
+        """(time, batch, hidden); what is past the end of a sequence is nothing."""
+        if lengths is None or not self.layer.bidirectional:  # reading forwards, a step knows nothing of later ones
             return self.layer(features)[0]
         packed = pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False)
         return pad_packed_sequence(self.layer(packed)[0], total_length=len(features))[0]

@@ -210,7 +210,7 @@ class Stack(nn.Module):
         timespans: Tensor | PackedSequence | None = None,
         lengths: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
-        """The state that `forward` ends in, without making the output of every step.
+        """The state that `forward` ends in, without making the output of every step; its parts are views of one tensor.
 
         lengths: (batch), the steps of each sequence of a padded input, in place of packing it. What lies behind them
             has no effect, but has to be finite.

@@ -2,15 +2,18 @@ import importlib
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from cornn import theory, training
 from cornn.paper import RECIPES
-from cornn.tasks import Adding
+from cornn.tasks import Adding, PermutedMNIST
 from cornn.training import Train, usual
 from cornn.training.build import build
+from cornn.training.config import check
 
 SHORT = usual(Adding(10), hidden_size=8, steps=40, evaluate_every=10, until=0, device="cpu")
 
@@ -63,6 +66,28 @@ def test_settings_that_cannot_be(tmp_path, name, value, words):
     with pytest.raises(ValueError, match=words):
         training.fit(changed(SHORT, **{name: value}), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_values_of_the_kinds_that_python_has_are_taken():
+    for changes in (
+        {"data": Path("here")},
+        {"half_lives": [0.1, 10.0]},
+        {"trainable": ["dt"]},
+        {"learning_rate": np.float32(0.01), "seed": np.int64(1)},
+        {"device": torch.device("cpu")},
+    ):
+        check(usual(Adding(length=20), **changes))
+
+
+@pytest.mark.parametrize("value", ["foo", 1.5, True, None])
+def test_a_permutation_that_cannot_be(value):
+    with pytest.raises(ValueError, match="permutation must be"):
+        check(usual(PermutedMNIST(value)))
+
+
+def test_what_is_no_configuration():
+    with pytest.raises(ValueError, match="not a configuration"):
+        training.from_dictionary([1])
 
 
 def test_the_neurons_memories_span_the_sequence():

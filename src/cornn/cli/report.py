@@ -48,8 +48,13 @@ def _left(results: Path) -> list[tuple[str, str, int]]:
 
 
 def _runs(source: Path) -> list[Path]:
-    """The runs of a folder of several seeds, or the folder itself."""
-    return sorted(source.glob("seed-*")) if (source / "seeds.json").exists() else [source]
+    """The runs of a folder of several seeds that are done, or the folder itself."""
+    if not (source / "seeds.json").exists():
+        return [source]
+    done = [folder for folder in sorted(source.glob("seed-*")) if (folder / "result.json").exists()]
+    if not done:
+        raise ValueError(f"no seed of {source} is done yet: go on with `cornn resume {source}`")
+    return done
 
 
 def _together(sources: Sequence[Path], folder: Path) -> Path:

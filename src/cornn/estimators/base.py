@@ -47,10 +47,12 @@ class PredictionStream:
 
     def __call__(self, sample: Any, timespan: float | None = None) -> Any:
         factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
-        if math.isinf(sample) if sample.__class__ is float else np.isinf(np.asarray(sample, np.float64)).any():
+        if sample.__class__ is not float:
+            sample = np.asarray(sample, np.float64)
+        # Of a handful of numbers: numpy's calls would take longer than the step itself.
+        if any(map(math.isinf, (sample,) if sample.__class__ is float else sample.ravel().tolist())):
             raise ValueError("the sample holds infinity: replace it, or give NaN if the value is missing")
         answer = self.stream(sample, factor)
-        # Of a handful of numbers: numpy's calls would take longer than the step itself.
         if not math.isfinite(sum(answer.tolist())):
             raise ValueError(
                 "the network's answer is not finite: a sample is too far from those of the training, or the weights "

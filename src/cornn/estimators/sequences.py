@@ -246,9 +246,12 @@ def _times(frame: Any, name: str) -> NDArray:
     import pandas
 
     try:
-        return pandas.to_datetime(pandas.Series(times), utc=True).dt.tz_localize(None).to_numpy()
+        found = pandas.to_datetime(pandas.Series(times), utc=True, format="ISO8601")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} holds what is no time ({error}): use numbers or dates") from error
+        raise ValueError(
+            f"column {name!r} holds what is no time: use numbers, or dates like 2026-01-31 12:00:00"
+        ) from error
+    return found.dt.tz_localize(None).to_numpy()
 
 
 def _column(frame: Any, name: str) -> NDArray[np.float64]:

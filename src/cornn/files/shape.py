@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -103,7 +103,7 @@ def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
     groups = _numbered(names)
     if layout.values:
         chosen = {name: groups[name] for name in _features(table, layout, names, groups)}
-    elif sum(map(len, groups.values())) < len(names) or not _alike(groups):
+    elif sum(map(len, groups.values())) < len(names) or not _alike(groups) or _are_times(groups):
         return replace(layout, values=tuple(names)), {"value": names}
     else:
         chosen = groups
@@ -132,8 +132,11 @@ def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
 
 def _check_steps(table: Table, layout: Layout) -> None:
     """Refuse columns that are hardly the steps of a sequence, in a table that nobody said is wide."""
-    names = _others(table, layout)
-    groups = {stem: steps for stem, steps in _numbered(names).items() if len(steps) >= FEW}
+    names, numbered = _others(table, layout), _numbered(_others(table, layout))
+    # Those that pandas makes of equal names are x, x.1, x.2.
+    if _are_times(numbered) or any(stem in names for stem in numbered):
+        return
+    groups = {stem: steps for stem, steps in numbered.items() if len(steps) >= FEW}
     steps = [name for own in groups.values() for _, name in own]
     rest = [name for name in names if name not in steps]
     if groups and rest:
@@ -151,13 +154,18 @@ def _check_steps(table: Table, layout: Layout) -> None:
                 "alone: fill up with empty columns, leave columns out with --ignore, or take all columns as the steps "
                 "of one feature with --form wide"
             )
-    repeated = [name for name in names if 2 * len(set(table.columns[name])) <= len(table)]
+    repeated = [name for name in names[:FEW] if 2 * len(set(map(str, table.columns[name]))) <= len(table)]
     if len(names) < FEW and repeated and len(table) >= SOME:
         raise ValueError(
             f"{table.source}: with one row a sequence, sequences would have {len(names)} steps, "
             f"{' and '.join(names)}. If a row is a sample, --id {shlex.quote(repeated[0])} tells the sequences apart; "
             "else say --form wide"
         )
+
+
+def _are_times(groups: Iterable[str]) -> bool:
+    """Whether names are times, as 2020-01-31, 8:15 or 0.25, of which a part stands before the last number."""
+    return any(stem and not any(map(str.isalpha, stem)) for stem in groups)
 
 
 def _alike(groups: dict[str, list[tuple[int, str]]]) -> bool:

@@ -80,7 +80,7 @@ class Table:
         if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
             remedy = "write decimals with a point"
         elif _is_moment(value):
-            remedy = f"name it as the time of each sample with --time {name}, or leave it out with --ignore {name}"
+            remedy = f"if it is the time of a sample, say --time {name}; else leave it out with --ignore {name}"
         else:
             remedy = f"correct it, or leave the column out with --ignore {name}"
         shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)

@@ -72,7 +72,10 @@ class Standing:
             return "not run"
         if best.mean >= figure if best.better == "higher" else best.mean <= figure:
             return "yes"
-        return f"no: {best.mean:.3f}" if float(best.number(best.mean)) == figure else "no"
+        if float(best.number(best.mean)) != figure:
+            return "no"
+        shown = (f"{best.mean:.{digits}f}" for digits in range(3, 16))
+        return f"no: {next(text for text in shown if float(text) != figure)}"
 
 
 def read(results: Path) -> list[Standing]:

@@ -86,9 +86,7 @@ def network(
     made = Network(double(V), double(W), double(W_z), double(b), *constants, damping, activation)
     for name in ("V", "W", "W_z", "b", "dt", "gamma", "epsilon"):
         if not getattr(made, name).isfinite().all():
-            raise ValueError(
-                f"{name} holds values that are not finite: nothing can be said of a training that diverged"
-            )
+            raise ValueError(f"{name} holds values that are not finite: nothing can be said of such a network")
     return made
 
 

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import torch
 
 from cornn.paper import ALTERNATIVES, BETAS, RECIPES, RIVALS, Recipe, for_model
 from cornn.tasks import TASKS, Task
@@ -42,7 +45,7 @@ class Train:
     """auto, cpu or cuda."""
     devices: int = 1
     """Processes that share each batch, one a device. Under torchrun it is torchrun that says how many."""
-    data: str | None = None
+    data: str | Path | None = None
     """The folder of the data. Default: CORNN_DATA, or data/."""
 
 
@@ -129,31 +132,47 @@ def check(config: Train) -> None:
         raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
 
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a word",
+    Path: "a path",
+    NoneType: "none",
+}
+NUMBERS = {int: Integral, float: Real}
 
 
 def _is(kind: Any, value: Any) -> bool:
     """Whether a value is of the kind that a hint names; words are looked at elsewhere."""
     if get_origin(kind) in (Union, UnionType):
-        return any(_is(one, value) for one in get_args(kind))
+        return any(value in get_args(one) if get_origin(one) is Literal else _is(one, value) for one in get_args(kind))
     if get_origin(kind) is tuple:
         kinds = get_args(kind)
-        if not isinstance(value, tuple) or (kinds[-1] is not Ellipsis and len(kinds) != len(value)):
+        if not isinstance(value, tuple | list) or (kinds[-1] is not Ellipsis and len(kinds) != len(value)):
             return False
         return all(_is(kinds[0], one) for one in value)
-    if kind in (int, float):
-        return isinstance(value, int | kind) and not isinstance(value, bool)
-    return isinstance(value, kind) if kind in (bool, str, NoneType) else True
+    if kind in NUMBERS:
+        return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
+    if kind is str:
+        return isinstance(value, str | torch.device)
+    return isinstance(value, get_origin(kind) or kind) if kind in (bool, Path, NoneType) or _is_dict(kind) else True
+
+
+def _is_dict(kind: Any) -> bool:
+    return get_origin(kind) is dict
 
 
 def _in_words(kind: Any) -> str:
     """A kind as an error names it."""
     if get_origin(kind) in (Union, UnionType):
-        return " or ".join(_in_words(one) for one in get_args(kind) if one is not NoneType) + ", or none"
+        return " or ".join(_in_words(one) for one in get_args(kind))
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
     if get_origin(kind) is tuple:
-        kinds = get_args(kind)
-        return f"{'some' if kinds[-1] is Ellipsis else len(kinds)} numbers"
-    return KINDS.get(kind, "of another kind")
+        first, *others = get_args(kind)
+        return f"a list of {len(others) + 1} numbers" if Ellipsis not in others else f"a list, each {_in_words(first)}"
+    return "names with values" if _is_dict(kind) else KINDS.get(kind, "of another kind")
 
 
 def _check_kinds(part: Any) -> None:
@@ -162,8 +181,8 @@ def _check_kinds(part: Any) -> None:
         value = getattr(part, name)
         if not _is(kind, value):
             raise ValueError(f"{name} must be {_in_words(kind)}, got {value!r}")
-        values = value if isinstance(value, tuple) else (value,)
-        inner = get_args(kind)[0] if isinstance(value, tuple) else kind
+        values = value if isinstance(value, tuple | list) else (value,)
+        inner = get_args(kind)[0] if isinstance(value, tuple | list) else kind
         if get_origin(inner) is Literal:
             for one in values:
                 if one not in get_args(inner):
@@ -197,6 +216,8 @@ def from_dictionary(content: Mapping[str, Any]) -> Train:
                 raise ValueError(f"{where} has no setting {name!r}: it has {', '.join(sorted(names))}")
         return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
+    if not isinstance(content, Mapping):
+        raise ValueError(f"not a configuration: it holds no names with values, but {type(content).__name__}")
     if content.get("kind") == "fit":
         raise ValueError("this is a model of `cornn fit`, which has no task to be tried on: see its report.html")
     for name in ("task_name", "task", "settings"):

@@ -58,7 +58,7 @@ def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
     config = from_dictionary(content["config"])
     check(config)
     fabric = connect(config)
-    unfinished = [seed for seed in content["seeds"] if not (_folder(path, seed) / "result.json").exists()]
+    unfinished = [seed for seed in content["seeds"] if not Run(_folder(path, seed)).complete]
     trainees = [prepare(replace(config, seed=seed), fabric) for seed in unfinished]
     return _train(trainees, fabric, path, watch)
 
