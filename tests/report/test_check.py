@@ -135,7 +135,7 @@ def test_every_layer_of_several_can_be_checked():
     with torch.no_grad():
         layer.cell(1).weight_hh.mul_(1e4)
     assert check.of_layer("own", layer, input, 1).network.W.abs().max() > 100
-    with pytest.raises(ValueError, match="there is no layer 4: there are 3"):
+    with pytest.raises(ValueError, match="there is no layer 4, the model has 3"):
         check.of_layer("own", layer, input, 3)
 
 

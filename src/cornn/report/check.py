@@ -100,7 +100,7 @@ def of_layer(name: str, layer: nn.Module, input: Tensor, number: int = 0) -> Sub
     if not isinstance(layer, CoRNN):
         raise ValueError(f"the theory is about coRNN, this is a {type(layer).__name__}")
     if not 0 <= number < layer.num_layers:
-        raise ValueError(f"there is no layer {number + 1}: there are {layer.num_layers}")
+        raise ValueError(f"there is no layer {number + 1}, the model has {layer.num_layers}: count from 1")
     if number and layer.bidirectional:
         raise ValueError("of a layer that reads both ways only the first of several can be checked: take layer 1")
     features = input[:MOST_STEPS]
