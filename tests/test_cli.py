@@ -269,3 +269,13 @@ def test_several_seeds_are_not_one_run_and_all_of_a_report(cornn, tmp_path):
     code, _, err = cornn("report", "nothing")
     assert code == 2
     assert "no records under nothing" in err
+
+
+def test_a_report_has_the_seeds_that_are_done(tmp_path):
+    for seed in (0, 1):
+        (tmp_path / f"seed-{seed}").mkdir()
+    (tmp_path / "seeds.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"no seed of .* is done yet: go on with `cornn resume"):
+        report._runs(tmp_path)
+    (tmp_path / "seed-1" / "result.json").write_text("{}")
+    assert report._runs(tmp_path) == [tmp_path / "seed-1"]

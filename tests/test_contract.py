@@ -667,3 +667,16 @@ def test_a_state_can_be_changed_in_place(kind, net):
         part[:, 0] = 0
         part.sum().backward(retain_graph=True)
         part.detach_()
+
+
+@our_layers
+@pytest.mark.parametrize("lengths", [[1, 2, 3, 4], torch.tensor([1.0, 2.5, 3.0, 4.0]), torch.ones(BATCH, dtype=bool)])
+def test_lengths_that_are_no_whole_numbers_are_refused(kind, lengths):
+    with pytest.raises(TypeError, match="lengths must be a tensor of whole numbers"):
+        LAYERS[kind](FEATURES, HIDDEN).last_state(torch.randn(TIME, BATCH, FEATURES), lengths=lengths)
+
+
+@pytest.mark.parametrize("timespans", [2.0, [1.0] * TIME])
+def test_timespans_that_are_no_tensor_are_refused(timespans):
+    with pytest.raises(TypeError, match="timespans must be a tensor, one number a step"):
+        CoRNN(FEATURES, HIDDEN)(torch.randn(TIME, BATCH, FEATURES), timespans=timespans)

@@ -331,3 +331,23 @@ def test_what_is_not_installed_is_explained(cornn, tables, monkeypatch):
     code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
     assert code == 2
     assert 'pip install "cornn[report]", or leave it out with --no-report' in err
+
+
+def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
+    rows = ["t0,t1,t2,kind", *(f"{number},1,2,{'ab'[number % 2]}" for number in range(5))]
+    (tmp_path / "few.csv").write_text("\n".join(rows))
+    _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run")
+    assert "all to learn from: the classes have too few each for a test part" in out
+    _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0.01")
+    assert "all to learn from: too few for a test part" in out
+    _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0")
+    assert "all to learn from:" not in out
+
+
+def test_a_fitted_folder_is_no_run_of_a_task(cornn, tmp_path):
+    rows = ["t0,t1,t2,kind", *(f"{number},1,2,{'ab'[number % 2]}" for number in range(20))]
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    cornn("fit", "own.csv", "--target", "kind", "--epochs", "1", "--no-report", "--out", "here")
+    code, _, err = cornn("evaluate", "here")
+    assert code == 2
+    assert "this is a model of `cornn fit`, which has no task to be tried on" in err

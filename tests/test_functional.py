@@ -116,6 +116,12 @@ def test_differentiable_twice():
     assert torch.autograd.gradgradcheck(f, (drive, y, z, W, W_z, *constants))
 
 
+def test_unknown_activation_is_named():
+    one = torch.ones(1, 1)
+    with pytest.raises(ValueError, match="unknown activation 'sigmoid': choose one of tanh"):
+        step(one, one, one, one, one, 0.1, 1.0, 1.0, activation="sigmoid")
+
+
 def test_unknown_damping_is_named():
     with pytest.raises(ValueError, match="unknown damping 'none': choose one of explicit, implicit"):
         step(*problem(), 0.1, 1.0, 1.0, damping="none")

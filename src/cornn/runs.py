@@ -17,7 +17,6 @@ import os
 import pickle
 import platform
 import subprocess
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
+
+from cornn.writing import TEMPORARY, written
 
 __all__ = [
     "Run",
@@ -127,7 +128,7 @@ class Run:
         except Timeout:
             raise RuntimeError(f"another process is training in {self.path}: wait for it, or stop it") from None
         try:
-            for leftover in self.path.glob(f"{_TEMPORARY}*"):
+            for leftover in self.path.glob(f"{TEMPORARY}*"):
                 leftover.unlink()
             yield
         finally:
@@ -139,12 +140,12 @@ def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> No
 
     Each keeps the one before: wherever this is broken off, all have one of the same step.
     """
-    with contextlib.ExitStack() as written:
+    with contextlib.ExitStack() as together:
         for run, content in contents:
             # PyTorch does not say what is wrong when it cannot write a file: it is given memory in its place.
             memory = io.BytesIO()
             torch.save(dict(content), memory)
-            written.enter_context(_written(run.path / CHECKPOINT, memory.getbuffer()))
+            together.enter_context(_written(run.path / CHECKPOINT, memory.getbuffer()))
         for run, _ in contents if len(contents) > 1 else ():
             if (run.path / CHECKPOINT).exists():
                 _write(run.path / BEFORE, (run.path / CHECKPOINT).read_bytes())
@@ -227,7 +228,6 @@ def write_json(path: Path, content: Mapping[str, object], indent: int | None = 2
 
 
 CHECKPOINT, BEFORE = "checkpoint.pt", "checkpoint-before.pt"
-_TEMPORARY = ".new-"
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -237,21 +237,12 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
-    """Write beside the file; it takes the file's place on leaving. A reader, or a crash, never sees half of it."""
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}-{uuid.uuid4().hex[:8]}")
+    """As `writing.written`; what goes wrong is said with how to go on."""
     try:
-        with open(temporary, "xb") as file:  # readable for those who may read the user's other files
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):
-            raise _unwritten(path, error) from error
-        raise
+        with written(path, content):
+            yield
+    except OSError as error:
+        raise _unwritten(path, error) from error
 
 
 def _unwritten(path: Path, error: OSError) -> OSError:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -98,3 +99,21 @@ def test_a_place_that_cannot_be_written(cornn, tmp_path):
     assert code == 2
     assert "cannot write file/model.onnx" in err
     assert "choose another with --out" in err
+
+
+@pytest.mark.parametrize("target", ["c", "hub"])
+def test_a_full_disk_is_said_in_one_sentence(cornn, monkeypatch, target):
+    cornn("train", "adding", *SHORT, "--out", "here")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device") if target == "c" else SafetensorError("No space left on device")
+
+    if target == "c":
+        monkeypatch.setattr("os.replace", full)
+    else:
+        pytest.importorskip("huggingface_hub")
+        monkeypatch.setattr("cornn.export.hub.HubModel.save_pretrained", full)
+    code, _, err = cornn("export", "here", "--to", target)
+    assert code == 2
+    assert err.startswith("cornn: cannot write")
+    assert err.endswith("(No space left on device): choose another with --out\n")

@@ -1,5 +1,6 @@
 """Figures: what they draw is right, and they are written as SVG and PNG."""
 
+import base64
 import json
 import sys
 
@@ -11,7 +12,7 @@ from cornn.report.figures import FIGURES, save
 from cornn.report.figures import neurons as drawn
 from cornn.report.figures.ablation import ablation
 from cornn.report.figures.assumptions import assumptions, watched_rows
-from cornn.report.figures.style import canvas, styled
+from cornn.report.figures.style import address, canvas, styled
 
 TIMES = np.arange(801) * drawn.DT
 
@@ -169,3 +170,17 @@ def test_neurons_that_ring_hold_more_than_neurons_that_hold():
     assert weights[0].min() >= 0 > weights[1].min()
     few, many = (int(text.get_text().split()[1]) for text in values.get_legend().get_texts())
     assert few < 10 < 50 < many
+
+
+@pytest.mark.parametrize("content", ["[1]", "{}", "# no JSON"])
+def test_what_is_no_record_is_not_drawn(tmp_path, content):
+    (tmp_path / "file").write_text(content)
+    with pytest.raises(ValueError, match="file is not a record of a run"):
+        assumptions([tmp_path / "file"])
+
+
+def test_names_in_any_alphabet_stay_text():
+    figure, axes = canvas(size=(3.0, 2.0))
+    axes[0][0].set_title("\u65e5\u672c")
+    drawn = base64.b64decode(address(figure).split(",")[1]).decode()
+    assert "\u65e5\u672c" in drawn

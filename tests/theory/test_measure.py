@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from tolerances import FINITE_DIFFERENCES, FLOAT64
 
 from cornn import CoRNN
 from cornn.functional import ACTIVATIONS, step, unroll
-from cornn.theory import measure, network, network_of, representation
+from cornn.theory import measure, network, network_of, ode, representation
 
 SOMETIMES = settings(max_examples=15, deadline=None, derandomize=True)
 
@@ -209,3 +210,14 @@ def test_values_that_are_not_finite_are_refused_by_name():
         layer.cell().free_epsilon.fill_(float("nan"))
     with pytest.raises(ValueError, match="epsilon holds values that are not finite"):
         network_of(layer)
+
+
+def test_an_input_of_another_shape_is_refused():
+    for shape in ((12, 2), (12, 2, 5)):
+        with pytest.raises(ValueError, match=r"input must be \(time, batch, 2\)"):
+            measure.follow(a_network(), torch.zeros(shape))
+
+
+def test_the_papers_ode_is_of_tanh():
+    with pytest.raises(ValueError, match="the paper's ODE is of tanh, this network has relu"):
+        ode.flow(a_network(activation="relu"), lambda time: np.zeros(2))

@@ -185,3 +185,7 @@ def test_neurons_that_ring_are_suggested_with_their_periods(length, damping):
     assert "rings at its own pace" in found.explained
     assert not found.layer(1).matrices().W.any()
     assert suggest(length, 4, ringing=True, shortest=5, longest=8).periods[[0, -1]].tolist() == pytest.approx([5, 8])
+
+
+def test_there_is_no_share_of_a_bound_that_is_not_there():
+    assert watch(CoRNN(2, 4, activation="relu"), 1e3 * an_input(50))["energy_share"] == 0

@@ -160,3 +160,12 @@ def test_batches_of_different_size_are_not_put_side_by_side(tmp_path):
 def test_seeds_are_one_or_more_and_each_once(tmp_path, seeds):
     with pytest.raises(ValueError, match="seeds must be one or more, each once"):
         training.fit_seeds(CONFIG, seeds, tmp_path)
+
+
+def test_a_seed_whose_weights_are_gone_is_not_done(tmp_path):
+    _, runs = training.fit_seeds(CONFIG, range(2), tmp_path)
+    weights = runs[0].weights()
+    (runs[0].path / "model.safetensors").unlink()
+    _, again = training.resume_seeds(tmp_path)
+    for name, value in again[0].weights().items():
+        torch.testing.assert_close(value, weights[name])

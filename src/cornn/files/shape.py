@@ -154,8 +154,10 @@ def _check_steps(table: Table, layout: Layout) -> None:
                 "alone: fill up with empty columns, leave columns out with --ignore, or take all columns as the steps "
                 "of one feature with --form wide"
             )
-    repeated = [name for name in names[:FEW] if 2 * len(set(map(str, table.columns[name]))) <= len(table)]
-    if len(names) < FEW and repeated and len(table) >= SOME:
+    if len(names) >= FEW or len(table) < SOME:
+        return
+    repeated = [name for name in names if 2 * len(set(map(str, table.columns[name]))) <= len(table)]
+    if repeated:
         raise ValueError(
             f"{table.source}: with one row a sequence, sequences would have {len(names)} steps, "
             f"{' and '.join(names)}. If a row is a sample, --id {shlex.quote(repeated[0])} tells the sequences apart; "

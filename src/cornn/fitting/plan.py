@@ -29,7 +29,7 @@ class Parts:
     training: Dataset
     test: Dataset | None
     cuts: list[int] | None = None
-    why: str = ""  # there is no test part, if nobody asked for none
+    why: str = ""  # there is no test part, where one was asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         return _cut(data, share)
     count = round(share * len(data))
     if not count:
-        return Parts(data, None, why=": too few for a test part" if share else "")
+        return Parts(data, None, why="too few for a test part" if share else "")
     random = generator(seed, "test part")
     if task == "classify":
         _, target = np.unique(data.labels(), return_inverse=True)
@@ -70,7 +70,7 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         apart = torch.randperm(len(data), generator=random)[:count]
     chosen = set(apart.tolist())
     if not chosen:
-        return Parts(data, None, why=": the classes have too few each for a test part")
+        return Parts(data, None, why="the classes have too few each for a test part")
     return Parts(data.part([row for row in range(len(data)) if row not in chosen]), data.part(sorted(chosen)))
 
 
@@ -84,7 +84,7 @@ def _cut(data: Dataset, share: float) -> Parts:
     lengths = [len(series.values) for series in data.sequences]
     cuts = [length - math.floor(share * length) for length in lengths]
     if cuts == lengths:
-        return Parts(data, None, why=": too few steps for a test part" if share else "")
+        return Parts(data, None, why="too few steps for a test part" if share else "")
     pairs = zip(data.sequences, cuts, strict=True)
     shorter = [Series(own.values[:cut], None if own.times is None else own.times[:cut]) for own, cut in pairs]
     return Parts(replace(data, sequences=shorter), data, cuts)

@@ -43,7 +43,7 @@ def summary(data: Dataset, parts: Parts, task: str, named: Sequence[str] = ()) -
 
 def _apart(parts: Parts) -> str:
     if parts.test is None:
-        return f", all to learn from{parts.why}"
+        return ", all to learn from" + (f": {parts.why}" if parts.why else "")
     if parts.cuts is not None:
         return (
             f", the last {sum(len(s.values) for s in parts.test.sequences) - sum(parts.cuts):,} steps kept for the test"

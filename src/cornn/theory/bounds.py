@@ -146,17 +146,17 @@ BOUNDS = (
         "dt within eq:ndt (explicit) or eq:dt (implicit)",
         _paper_limit,
         _paper_energy,
-        True,
+        from_rest=True,
     ),
-    Bound("ours", "energy of a neuron: rate n dt", "dt within the energy limit", _rate_exists, _energy, True),
-    Bound("ours", "what a neuron's y and z can reach", "tanh", _bounded, _reach, True),
+    Bound("ours", "energy of a neuron: rate n dt", "dt within the energy limit", _rate_exists, _energy, from_rest=True),
+    Bound("ours", "what a neuron's y and z can reach", "tanh", _bounded, _reach, from_rest=True),
     Bound(
         "prop:2, ours",
         "energy of a difference: 4 rate n dt",
         "dt within the energy limit",
         _rate_exists,
         _separation,
-        True,
+        from_rest=True,
     ),
     Bound("ours", "norm of a step Jacobian", "slopes from 0 to 1", _steep_at_most_one, _step),
     Bound(
@@ -174,7 +174,7 @@ BOUNDS = (
         _energy_product,
     ),
     Bound("ours", "Euclidean norm of products: K r^lag", "slopes from 0 to 1", _steep_at_most_one, _gain_product),
-    Bound("ours", "largest entry of the loss's gradient", "tanh", _bounded, _loss, True),
+    Bound("ours", "largest entry of the loss's gradient", "tanh", _bounded, _loss, from_rest=True),
 )
 
 

@@ -139,6 +139,7 @@ KINDS = {
     str: "a word",
     Path: "a path",
     NoneType: "none",
+    dict: "names with values",
 }
 NUMBERS = {int: Integral, float: Real}
 
@@ -156,11 +157,8 @@ def _is(kind: Any, value: Any) -> bool:
         return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
     if kind is str:
         return isinstance(value, str | torch.device)
-    return isinstance(value, get_origin(kind) or kind) if kind in (bool, Path, NoneType) or _is_dict(kind) else True
-
-
-def _is_dict(kind: Any) -> bool:
-    return get_origin(kind) is dict
+    outer = get_origin(kind) or kind
+    return isinstance(value, outer) if outer in (bool, Path, NoneType, dict) else True
 
 
 def _in_words(kind: Any) -> str:
@@ -172,7 +170,7 @@ def _in_words(kind: Any) -> str:
     if get_origin(kind) is tuple:
         first, *others = get_args(kind)
         return f"a list of {len(others) + 1} numbers" if Ellipsis not in others else f"a list, each {_in_words(first)}"
-    return "names with values" if _is_dict(kind) else KINDS.get(kind, "of another kind")
+    return KINDS.get(get_origin(kind) or kind, "of another kind")
 
 
 def _check_kinds(part: Any) -> None:
