@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from cornn import engine
-from cornn.runs import machine
-from cornn.tasks.adding import draw
+from cornn._machine import machine
+from cornn.lab.tasks.adding import draw
 
 BASE = {
     "rate": 1.2e-2,  # of Adam

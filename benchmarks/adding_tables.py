@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from cornn.report import records
+from cornn.lab import records
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}

@@ -21,16 +21,17 @@ import numpy as np
 import torch
 from torch import nn
 
+from cornn._machine import commit, machine
+from cornn._random import generator
+from cornn._tf32 import exact
 from cornn.estimators import CoRNNClassifier
 from cornn.estimators.base import parts, usual_batch
 from cornn.estimators.classifier import stratified
 from cornn.estimators.network import Schedule, train
 from cornn.estimators.preparation import prepare
 from cornn.estimators.sequences import Columns, read_sequences
+from cornn.lab.runs import write_json
 from cornn.models import SequenceModel, count_parameters
-from cornn.precision import exact
-from cornn.runs import commit, machine, write_json
-from cornn.seeds import generator
 
 try:
     import aeon

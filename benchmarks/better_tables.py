@@ -8,10 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cornn.paper import RECIPES
-from cornn.report import better, records, tables
-from cornn.report.better import WINDOWS
-from cornn.report.tables import Reached
+from cornn.lab import records
+from cornn.lab.recipes import RECIPES
+from cornn.lab.report import tables, targets
+from cornn.lab.report.tables import Reached
+from cornn.lab.report.targets import WINDOWS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -29,7 +30,7 @@ def aims(results: Path = RESULTS) -> str:
         "| task | neurons | aim | our recipe | first recipe | reached |",
         "| --- | ---: | ---: | ---: | ---: | --- |",
     ]
-    for one in better.read(results):
+    for one in targets.read(results):
         figures = " | ".join((_shown(one.ours[0] if one.ours else None), _shown(one.first), one.verdict))
         lines.append(f"| {one.aim.title} | {one.aim.units} | {one.aim.words} | {figures} |")
     return "\n".join(lines)
@@ -41,7 +42,7 @@ def longer(results: Path = RESULTS) -> str:
         "| task | neurons | epochs | validation, mean | test, mean ± deviation | seeds |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for standing in better.read(results):
+    for standing in targets.read(results):
         runs = {one.records[0]["config"]["settings"]["epochs"]: one for one in standing.ours}
         for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
             figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from cornn import theory
-from cornn.paper import RECIPES
+from cornn.lab.recipes import RECIPES
 from cornn.theory.linear import stability_limit
 
 LENGTHS, HIDDEN = (50, 100, 500, 1000, 5000), 64

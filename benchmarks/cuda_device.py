@@ -21,8 +21,8 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from cornn import engine
-from cornn.engine import cuda
-from cornn.engine.problem import After, Given
+from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.contract import After, Given
 
 UPDATE = "cornn/explicit/tanh"
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")

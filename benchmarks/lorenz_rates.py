@@ -9,9 +9,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from cornn.runs import commit, machine
-from cornn.tasks import Lorenz96
-from cornn.training import fit, usual
+from cornn._machine import commit, machine
+from cornn.lab.tasks import Lorenz96
+from cornn.lab.training import fit, usual
 
 RATES = (3e-3, 6e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 EPOCHS = 100

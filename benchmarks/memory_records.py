@@ -20,12 +20,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cornn import theory, training
+from cornn import theory
+from cornn._machine import commit, machine
+from cornn._random import generator
+from cornn.lab import training
+from cornn.lab.runs import open_run
+from cornn.lab.tasks import Adding
+from cornn.lab.tasks.adding import draw
 from cornn.models import SequenceModel
-from cornn.runs import commit, machine, open_run
-from cornn.seeds import generator
-from cornn.tasks import Adding
-from cornn.tasks.adding import draw
 from cornn.theory import measure
 
 RESULT = Path(__file__).resolve().parents[1] / "results" / "memory.json"

@@ -17,13 +17,14 @@ from string import Template
 
 import numpy as np
 
+from cornn._machine import commit, machine
 from cornn.export import Trained, open_trained
 from cornn.export.c import Options, cortex, export, host
-from cornn.export.c.floating import arithmetic, in_fours
+from cornn.export.c.float32 import arithmetic, in_fours
 from cornn.export.c.source import Constants, render
-from cornn.export.c.trial import Trial, trial
+from cornn.export.c.vectors import Trial, trial
+from cornn.lab.runs import open_run, write_json
 from cornn.models import count_parameters
-from cornn.runs import commit, machine, open_run, write_json
 
 HERE = Path(__file__).resolve().parent
 WINDOWS = 64  # that the emulator runs

@@ -6,8 +6,8 @@ python benchmarks/record.py runs/adding-0001 [...] [--to results]
 import argparse
 from pathlib import Path
 
-from cornn.report import records
-from cornn.runs import open_run
+from cornn.lab import records
+from cornn.lab.runs import open_run
 
 
 def main() -> None:

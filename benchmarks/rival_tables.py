@@ -7,12 +7,11 @@ import torch
 from torch import nn
 
 from cornn import CoRNN
-from cornn.baselines import LAYERS
-from cornn.compare import CONTESTS
+from cornn.baselines import LAYERS, MODELS
+from cornn.lab.experiments.compare import CONTESTS
+from cornn.lab.recipes import PUBLISHED
+from cornn.lab.report import comparison
 from cornn.models import SequenceModel, count_parameters
-from cornn.paper import PUBLISHED
-from cornn.report import compared
-from cornn.report.tables import NAMES
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECORD = RESULTS / "speed-rivals.json"
@@ -56,7 +55,7 @@ def rival_sizes() -> str:
         "| task | model | units | parameters here | printed |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
-    keys = {name: key for key, name in NAMES.items()}
+    keys = {model.title: name for name, model in MODELS.items()}
     for task, rows in PUBLISHED.items():
         for units, model, printed in dict.fromkeys((row.units, row.model, row.parameters) for row in rows):
             key, (inputs, outputs) = keys[model], SIZES[task]
@@ -70,7 +69,7 @@ def rival_sizes() -> str:
 
 def compare(results: Path = RESULTS) -> str:
     """A table for each contest that has records, and what has not been run."""
-    found = {one.name: one for one in compared.read(results)}
+    found = {one.name: one for one in comparison.read(results)}
     parts = []
     for contest in found.values():
         solved = contest.record["solved"] is not None
@@ -86,7 +85,7 @@ def compare(results: Path = RESULTS) -> str:
             cells += [row.published, row.chosen]
             lines.append("| " + " | ".join(cells) + " |")
         wanted = CONTESTS[contest.name].entrants if contest.name in CONTESTS else ()
-        absent = [compared.title(name) for name in wanted if name not in contest.record["models"]]
+        absent = [comparison.title(name) for name in wanted if name not in contest.record["models"]]
         lines += [f"\nWithout a final run so far: {', '.join(contest.begun)}."] if contest.begun else []
         lines += [f"\nNot run: {', '.join(absent)}."] if absent else []
         parts.append("\n".join(lines))

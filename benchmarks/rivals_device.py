@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from cornn import CoRNN, baselines, engine
-from cornn.baselines.shared import Cell
-from cornn.engine import cuda, lem
-from cornn.engine.problem import After, Given, Problem
-from cornn.runs import commit, machine
-from cornn.seeds import generator
+from cornn._machine import commit, machine
+from cornn._random import generator
+from cornn.baselines.layer import Cell
+from cornn.engine import lem
+from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.contract import After, Given, Problem
 
 STEPS, BATCH, HIDDEN = 784, 120, 128
 GOAL = 1.3  # of coRNN's time

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from cornn.report import tables
-from cornn.tasks import TASKS
+from cornn.baselines import MODELS
+from cornn.lab.report import tables
+from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -42,7 +43,7 @@ def variants() -> str:
             same = (one.model, one.units, one.options)
             plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == same)
             lines.append(
-                f"| {task} | {tables.NAMES.get(one.model, one.model)}-{one.units} | {one.case} | {one.summary} "
+                f"| {task} | {MODELS[one.model].title}-{one.units} | {one.case} | {one.summary} "
                 f"| {len(one.tests)} | {plain.summary} |"
             )
     return "\n".join(lines)

@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from cornn import training
-from cornn.precision import exact
-from cornn.runs import commit, machine
-from cornn.tasks import PermutedMNIST
-from cornn.training.steps import Group, Member
-from cornn.training.trainee import prepare
+from cornn._machine import commit, machine
+from cornn._tf32 import exact
+from cornn.lab import training
+from cornn.lab.tasks import PermutedMNIST
+from cornn.lab.training.state import prepare
+from cornn.lab.training.step import Group, Member
 
 RECIPE = "paper-128"
 WARM_UP, TIMED, PROFILED = 20, 200, 5  # steps

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 from cornn import CoRNN, CoRNNCell
-from cornn.bench.measure import record, turns
+from cornn._random import generator
+from cornn.lab.bench.measure import record, turns
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 SAMPLES, INPUTS, OUTPUTS = 2000, 3, 5
 SIZES = (20, 64, 128, 256)

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from cornn import CoRNN, theory
-from cornn.paper import RECIPES
-from cornn.runs import commit, machine
-from cornn.seeds import generator
-from cornn.theory import gradients, hypotheses, linear, measure, memory
+from cornn._machine import commit, machine
+from cornn._random import generator
+from cornn.lab.recipes import RECIPES
+from cornn.theory import gradients, hypotheses, linear, measure, small_gain
 from cornn.theory.register import REGISTER
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
@@ -49,8 +49,8 @@ def start(task: str, recipe: str, features: int, steps: int) -> dict:
         "assumption": hypotheses.assumption(network)[0] / own.dt**0.5,
         "constant": hypotheses.smallest_constant(network, 0.5),
         "share_of_limit": own.dt / linear.stability_limit(own.gamma, own.epsilon).item(),
-        "rate": memory.slowest_rate(network),
-        "bound": memory.log_growth_bound(network, steps)[-1].item() / math.log(10),
+        "rate": small_gain.slowest_rate(network),
+        "bound": small_gain.log_growth_bound(network, steps)[-1].item() / math.log(10),
         "energy_bound": steps * math.log1p(gradients.energy_growth(network)) / math.log(10),
         "strict_bound": steps * math.log(gradients.step_norm(network)) / math.log(10),
         "measured": logs[-1, 0].item() / math.log(10),

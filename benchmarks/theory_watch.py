@@ -14,10 +14,11 @@ from pathlib import Path
 
 import torch
 
-from cornn import theory, training
-from cornn.runs import commit, machine
-from cornn.seeds import generator
-from cornn.tasks import TASKS
+from cornn import theory
+from cornn._machine import commit, machine
+from cornn._random import generator
+from cornn.lab import training
+from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
 

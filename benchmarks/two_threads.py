@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from cornn.bench.cases import CASES
-from cornn.bench.measure import passes, seconds
+from cornn._machine import commit, machine
+from cornn.lab.bench.cases import CASES
+from cornn.lab.bench.measure import passes, seconds
 from cornn.layers import CoRNN
-from cornn.runs import commit, machine
 
 NAMES = ("har2-64", "adding-500")
 BLOCKS, BLOCK_SECONDS = 40, 0.25

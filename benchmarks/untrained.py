@@ -13,13 +13,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cornn import theory, training
+from cornn import theory
+from cornn._machine import commit, machine
+from cornn.lab import training
+from cornn.lab.recipes import RECIPES
+from cornn.lab.runs import write_json
+from cornn.lab.tasks import PermutedMNIST, Task
+from cornn.lab.tasks.task import Part
+from cornn.lab.training import usual
 from cornn.layers import CoRNN
-from cornn.paper import RECIPES
-from cornn.runs import commit, machine, write_json
-from cornn.tasks import PermutedMNIST, Task
-from cornn.tasks.task import Part
-from cornn.training import usual
 
 NAMES = ("paper-128", "memory", "ringing")
 FITTED, CHOSEN = 6000, 2000

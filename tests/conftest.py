@@ -43,7 +43,7 @@ def cornn(monkeypatch, capsys, tmp_path):
 @pytest.fixture
 def plain_figures(monkeypatch):
     """The report without the figures of the theory, which take long and have tests of their own: empty ones instead."""
-    from cornn.report import page
-    from cornn.report.figures.style import canvas
+    from cornn.lab.report import page
+    from cornn.plots.style import canvas
 
     monkeypatch.setattr(page, "FIGURES", dict.fromkeys(page.FIGURES, lambda: canvas(size=(4, 3))[0]))

@@ -1,7 +1,7 @@
 """The recurrence with what enters its products rounded, as the kernels on tensor cores do it; the rest in float64.
 
 `from rounded import ...` works in every test file of this folder. It tells an error of rounding, which it makes too,
-from one of indices, which it does not. The arguments and results are those of `cornn.engine.cuda`.
+from one of indices, which it does not. The arguments and results are those of `cornn.engine.backends.cuda.backend`.
 """
 
 import torch

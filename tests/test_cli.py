@@ -12,7 +12,7 @@ import torch
 from cornn import engine
 from cornn.cli import report
 from cornn.cli.train import settled
-from cornn.paper import ALTERNATIVES, RECIPES
+from cornn.lab.recipes import ALTERNATIVES, RECIPES
 
 SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
 
@@ -49,7 +49,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(cornn):
 
 
 def test_resume_goes_on(cornn, tmp_path, monkeypatch):
-    from cornn.training import loop
+    from cornn.lab.training import loop
 
     real, calls = loop.metric, []
 
@@ -70,7 +70,7 @@ def test_resume_goes_on(cornn, tmp_path, monkeypatch):
 
 
 def test_a_signal_exits_with_its_code_and_leaves_a_checkpoint(cornn, tmp_path, monkeypatch):
-    from cornn.training import loop
+    from cornn.lab.training import loop
 
     def interrupted(*arguments):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -21,7 +21,7 @@ LAYERS = {
     "LSTM": nn.LSTM,
     "CoRNN": CoRNN,
     # Those of several products a step are in tests/baselines/test_stepwise.py.
-    **{layer.__name__: layer for layer in baselines.LAYERS.values() if issubclass(layer.kind, baselines.shared.Cell)},
+    **{layer.__name__: layer for layer in baselines.LAYERS.values() if issubclass(layer.kind, baselines.layer.Cell)},
 }
 OURS = tuple(kind for kind in LAYERS if kind != "LSTM")
 

@@ -110,17 +110,17 @@ def run_command(command: str, cornn) -> None:
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """Made-up data in the layout of their publishers, the records, and sizes that no option makes smaller."""
-    from cornn import bench
+    from cornn.lab import bench
 
     (tmp_path / "results").symlink_to(ROOT / "results")
     monkeypatch.setenv("CORNN_DATA", str(tmp_path / "made-up"))
     tiny.write_mnist(tmp_path / "made-up", monkeypatch, packed=False, sizes=(3_020, 10))
     tiny.write_har(tmp_path / "made-up")
-    monkeypatch.setattr("cornn.bench.measure.SETTLING_SECONDS", 0)
-    monkeypatch.setattr("cornn.bench.measure.TURN_SECONDS", 0)
+    monkeypatch.setattr("cornn.lab.bench.measure.SETTLING_SECONDS", 0)
+    monkeypatch.setattr("cornn.lab.bench.measure.TURN_SECONDS", 0)
     monkeypatch.setitem(bench.CASES, "tiny", bench.Case(steps=5, batch=2, hidden=4, inputs=3))
     monkeypatch.setitem(bench.SWEEPS, "length", bench.Sweep("steps", "steps", (2, 4, 8, 16), bench.Case(0, 1, 4)))
-    monkeypatch.setattr(importlib.import_module("cornn.report.figures.lags"), "LENGTH", 40)
+    monkeypatch.setattr(importlib.import_module("cornn.lab.report.figures.lags"), "LENGTH", 40)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
@@ -164,7 +164,7 @@ def test_what_is_not_run_exists():
 
 def test_commands_within_sentences_have_the_options_they_name(cornn):
     """They are often cut short (`cornn train TASK`), so they are looked up in the help and not run."""
-    from cornn.tasks import TASKS
+    from cornn.lab.tasks import TASKS
 
     spans = set()
     for page in PAGES:

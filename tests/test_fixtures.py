@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cornn import CoRNN, estimators, training
+from cornn import CoRNN, estimators
 from cornn.baselines import LAYERS
-from cornn.export.trained import open_trained
+from cornn.export.load import open_trained
+from cornn.lab import training
 from cornn.layers import INITS
 
 SAVED = Path(__file__).parent / "fixtures" / "0.1.0"
@@ -140,8 +141,9 @@ def test_the_hub_folder():
 def test_the_storage_of_a_search(cornn, tmp_path):
     """The same command finds both trials done, and adds one."""
     shutil.copytree(SAVED / "search", tmp_path / "search")
-    options = "--length 10 --hidden-size 4 --batch-size 8 --steps 20 --evaluate-every 10 --quiet".split()
-    code, _, err = cornn("search", "adding", *options, "--trials", 3, "--out", tmp_path / "search")
+    size = ("--length", 10, "--hidden-size", 4, "--batch-size", 8)
+    budget = ("--steps", 20, "--evaluate-every", 10, "--trials", 3)
+    code, _, err = cornn("search", "adding", *size, *budget, "--quiet", "--out", tmp_path / "search")
     assert code == 0, err
     before = json.loads((SAVED / "search" / "trials.json").read_text())
     after = json.loads((tmp_path / "search" / "trials.json").read_text())

@@ -9,9 +9,9 @@ from tolerances import FLOAT32, FLOAT64
 from torch import nn
 
 from cornn import CoRNN, streaming
-from cornn.engine import c
+from cornn._random import generator
+from cornn.engine.backends import c
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 from cornn.streaming import Scaling, open_stream
 
 STEPS = 30

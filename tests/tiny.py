@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.data import cifar10, glove, har, mnist
+from cornn.lab.data import cifar10, glove, har, mnist
 
 WORDS = ["a", "film", "the", "good", "bad", "n't", "do", "'s", ",", ".", "plot"]
 

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine, functional
-from cornn.constants import CONSTANTS, Oscillators, Values, constant, constrained, free
-from cornn.seeds import uniform_
-from cornn.stacking import Stack, checked_input, checked_sizes, checked_state, checked_timespans
+from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
+from cornn._random import uniform_
+from cornn._stacking import Stack, checked_input, checked_sizes, checked_state, checked_timespans
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]

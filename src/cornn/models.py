@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from cornn.stacking import Stack
+from cornn._stacking import Stack
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["Head", "SequenceModel", "count_parameters"]

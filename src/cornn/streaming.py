@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from cornn.engine import c
+from cornn.engine.backends import c
 
 __all__ = ["Layer", "Scaling", "Stream", "open_stream"]
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from tolerances import FLOAT64
 
+from cornn._random import generator
 from cornn.baselines import LEM
 from cornn.models import count_parameters
-from cornn.seeds import generator
 
 
 def test_layer_is_its_equations_step_by_step():

@@ -8,10 +8,10 @@ from tolerances import FLOAT64
 from torch import nn
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.baselines import DLinOSS, LinOSS, linoss
 from cornn.baselines.linoss import Frame, frame, scan, stable_range
 from cornn.models import count_parameters
-from cornn.seeds import generator
 
 MADE = {
     "implicit": lambda *sizes, **options: LinOSS(*sizes, discretisation="implicit", **options),

@@ -3,9 +3,9 @@
 import torch
 from tolerances import FLOAT64
 
+from cornn._random import generator
 from cornn.baselines import ReLUGRU
 from cornn.models import count_parameters
-from cornn.seeds import generator
 
 
 def test_layer_is_its_equations_step_by_step():

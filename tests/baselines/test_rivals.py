@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from cornn.baselines import LAYERS
-from cornn.paper import RIVALS
-from cornn.tasks.adding import Adding
-from cornn.training import build, check, load, usual
-from cornn.training.build import MODELS
+from cornn.baselines import LAYERS, MODELS
+from cornn.lab.recipes import RIVALS
+from cornn.lab.tasks.adding import Adding
+from cornn.lab.training import build, check, load, usual
 
 
 def test_every_rival_is_a_model_and_every_value_has_a_source():

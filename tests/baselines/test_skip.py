@@ -5,10 +5,10 @@ import torch
 from tolerances import FLOAT64
 from torch import nn
 
+from cornn._random import generator
 from cornn.baselines import SkipGRU, SkipLSTM
 from cornn.baselines.skip import binary
 from cornn.models import count_parameters
-from cornn.seeds import generator
 
 TIME = 12
 

@@ -9,9 +9,9 @@ from tolerances import BFLOAT16, FLOAT32, FLOAT64
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from cornn._random import generator
 from cornn.baselines import LAYERS
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 TIME, BATCH, FEATURES, HIDDEN = 5, 3, 2, 4
 OURS = ("unitary", "incremental", "skip-lstm", "skip-gru", "relu-gru", "lem", "unicornn", "linoss", "d-linoss")

@@ -5,10 +5,10 @@ import torch
 from tolerances import FLOAT64
 from torch import nn
 
+from cornn._random import generator
 from cornn.baselines import UnICORNN
 from cornn.baselines.unicornn import PIECE
 from cornn.models import count_parameters
-from cornn.seeds import generator
 
 TIME = 2 * PIECE + 3
 

@@ -5,9 +5,9 @@ import torch
 from tolerances import FLOAT64
 from torch import nn
 
+from cornn._random import generator
 from cornn.baselines import UnitaryRNN
 from cornn.models import SequenceModel, count_parameters
-from cornn.seeds import generator
 
 UNITS = 4
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from test_tensor_emulated import COMPILER, guarded, pytestmark, untouched  # noqa: F401
 
-from cornn.engine import adam, nvrtc
+from cornn.engine import adam
+from cornn.engine.backends.cuda import nvrtc
 
 # A few roundings of numbers of order 1 in float32, where one is 6e-8.
 ULPS = {"rtol": 5e-7, "atol": 5e-7}

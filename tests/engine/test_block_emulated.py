@@ -6,14 +6,14 @@ there yet, writes past an end.
 
 import pytest
 import torch
-from held_against import assert_as_portable, assert_near, built
+from emulation import assert_as_portable, assert_near, built
 from test_tensor_emulated import CALLS, ENTRY, call, changed, guarded, pytestmark  # noqa: F401
 
 from cornn import engine
-from cornn.engine import portable
-from cornn.engine.cuda import _macros, _update_macros
-from cornn.engine.layout import BLOCK_SIZES, Plan
-from cornn.engine.problem import Given
+from cornn.engine.backends import portable
+from cornn.engine.backends.cuda.backend import _macros, _update_macros
+from cornn.engine.backends.cuda.layout import BLOCK_SIZES, Plan
+from cornn.engine.contract import Given
 
 # Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {

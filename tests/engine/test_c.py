@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from cornn import engine
-from cornn.engine import c
-from cornn.engine.operator import BACKENDS
-from cornn.engine.problem import Problem
+from cornn.engine.backends import c
+from cornn.engine.contract import Problem
+from cornn.engine.op import BACKENDS
 
 UPDATES = ("cornn/explicit/tanh", "cornn/implicit/tanh")
 TYPES = (torch.float32, torch.float64)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from cornn import engine
-from cornn.engine import c
-from cornn.engine.operator import BACKENDS
-from cornn.engine.problem import Problem
+from cornn.engine.backends import c
+from cornn.engine.contract import Problem
+from cornn.engine.op import BACKENDS
 
 UPDATES = [name for name, rule in engine.UPDATES.items() if rule.states == 1]
 USABLE, REASON = c.usable(Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False))

@@ -7,12 +7,12 @@ phase, buffers that are overwritten while somebody still reads them.
 import ctypes
 
 import pytest
-from held_against import assert_as_portable, built
+from emulation import assert_as_portable, built
 from test_block_emulated import INSTRUCTIONS
 from test_tensor_emulated import CALLS, arguments, pytestmark, untouched  # noqa: F401
 
-from cornn.engine.cuda import _macros, _update_macros
-from cornn.engine.layout import plan
+from cornn.engine.backends.cuda.backend import _macros, _update_macros
+from cornn.engine.backends.cuda.layout import plan
 
 ENTRY = """
 extern "C" void run(int clusters, void** pointers, const long long* numbers) {{

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from cornn.engine import nvrtc
-from cornn.engine.cuda import _macros, _update_macros
-from cornn.engine.layout import (
+from cornn.engine.backends.cuda import nvrtc
+from cornn.engine.backends.cuda.backend import _macros, _update_macros
+from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     CLUSTERS,
     INPUT_WEIGHTS,

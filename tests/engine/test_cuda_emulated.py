@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from held_against import assert_near, built
+from emulation import assert_near, built
 from test_block_emulated import INSTRUCTIONS, MAKES_DRIVE
 from test_tensor_emulated import CALLS, ENTRY, pytestmark  # noqa: F401
 
 from cornn import CoRNN, baselines
-from cornn.engine import cuda
+from cornn.engine.backends.cuda import backend as cuda
 
 POINTERS, NUMBERS = {"forward": 9, "backward": 14}, {"forward": 5, "backward": 4}
 """Of a kernel's arguments: tensors come first, then numbers, then, perhaps, what the drive is made of."""

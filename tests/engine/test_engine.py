@@ -10,9 +10,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 
 from cornn import CoRNN, baselines, engine
-from cornn.engine import cuda
-from cornn.engine.operator import recurrence, recurrence_backward
-from cornn.engine.problem import Problem
+from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.contract import Problem
+from cornn.engine.op import recurrence, recurrence_backward
 
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
 

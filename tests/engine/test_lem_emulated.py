@@ -12,12 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from held_against import assert_near, built
+from emulation import assert_near, built
 from test_block_emulated import INSTRUCTIONS
 from test_tensor_emulated import guarded, pytestmark, untouched  # noqa: F401
 
 from cornn.baselines.lem import LEMCell, _steps
-from cornn.engine import lem, nvrtc
+from cornn.engine import lem
+from cornn.engine.backends.cuda import nvrtc
 
 ROOM = {r"extern __shared__ float4 dynamic\[\];": "float4* const dynamic = (float4*)::dynamic;"}
 ENTRY = """

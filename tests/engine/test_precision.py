@@ -9,10 +9,12 @@ from torch.library import opcheck
 
 import cornn
 from cornn import engine
-from cornn.engine import cuda, nvrtc, portable
-from cornn.engine.layout import TENSOR_SIZES, tensor_plan, tensor_plans
-from cornn.engine.operator import recurrence, recurrence_backward
-from cornn.engine.problem import Problem
+from cornn.engine.backends import portable
+from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.backends.cuda import nvrtc
+from cornn.engine.backends.cuda.layout import TENSOR_SIZES, tensor_plan, tensor_plans
+from cornn.engine.contract import Problem
+from cornn.engine.op import recurrence, recurrence_backward
 
 UPDATE = "cornn/explicit/tanh"
 

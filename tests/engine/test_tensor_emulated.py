@@ -16,10 +16,10 @@ import pytest
 import rounded
 import torch
 
-from cornn.engine.cuda import _macros, _update_macros
-from cornn.engine.layout import TENSOR_SIZES, tensor_plans
-from cornn.engine.nvrtc import KERNELS
-from cornn.engine.problem import After, Given
+from cornn.engine.backends.cuda.backend import _macros, _update_macros
+from cornn.engine.backends.cuda.layout import TENSOR_SIZES, tensor_plans
+from cornn.engine.backends.cuda.nvrtc import KERNELS
+from cornn.engine.contract import After, Given
 
 COMPILER = shutil.which("g++")
 pytestmark = pytest.mark.skipif(

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.export.c import cortex, host
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 ROOT = Path(__file__).parents[2]
 needs_gcc = pytest.mark.skipif(host.compiler() is None, reason="no gcc, clang or cc on this machine")

@@ -17,10 +17,10 @@ from torch import nn
 pytest.importorskip("onnx")
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.export.check import TOLERANCE
 from cornn.export.onnx import Options, to_onnx
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 PACKAGE = Path(__file__).parents[2] / "build" / "onnxruntime-web"
 FILES = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")

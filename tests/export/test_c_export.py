@@ -9,12 +9,12 @@ from c_models import SHAPES, build, needs_gcc
 from torch import nn
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.export import Trained, open_trained
 from cornn.export.c import Options, export, host
-from cornn.export.c.fixed import TANH_BITS
+from cornn.export.c.int8 import TANH_BITS
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 
 @needs_gcc
@@ -183,9 +183,9 @@ def test_what_has_no_c():
 @needs_gcc
 def test_code_that_deviates_is_not_written(tmp_path, monkeypatch):
     model, data = build()
-    from cornn.export.c import floating
+    from cornn.export.c import float32
 
-    monkeypatch.setattr(floating, "TANH_P", (0.99, *floating.TANH_P[1:]))
+    monkeypatch.setattr(float32, "TANH_P", (0.99, *float32.TANH_P[1:]))
     with pytest.raises(ValueError, match="away from PyTorch's"):
         export(model, tmp_path / "out", data=data)
     with pytest.raises(ValueError, match="more than 0: it is not written"):

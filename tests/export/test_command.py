@@ -8,11 +8,11 @@ from safetensors import SafetensorError
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from cornn import training
 from cornn.estimators import CoRNNClassifier
 from cornn.export import open_trained
 from cornn.export.check import session
-from cornn.runs import open_run
+from cornn.lab import training
+from cornn.lab.runs import open_run
 
 SHORT = ["--length", "12", "--hidden-size", "8", "--steps", "4", "--evaluate-every", "4", "--device", "cpu", "--quiet"]
 

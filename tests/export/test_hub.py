@@ -10,9 +10,9 @@ from torch import nn
 pytest.importorskip("huggingface_hub")
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.export.hub import HubModel
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.baselines import LEM
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.export import equations
@@ -20,7 +21,6 @@ from cornn.export.check import TOLERANCE, session
 from cornn.export.onnx import Options, to_onnx
 from cornn.export.recurrent import LAYERS
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 QUICK = {"hidden_size": 6, "epochs": 2, "random_state": 0, "device": "cpu"}
 LAYER = {

@@ -9,8 +9,8 @@ from tolerances import FLOAT32
 from torch import nn
 
 from cornn import CoRNN
+from cornn._random import generator
 from cornn.models import SequenceModel
-from cornn.seeds import generator
 
 FREE = torch.export.Dim.DYNAMIC
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from cornn import engine
-from cornn.engine import cuda
-from cornn.engine.problem import Problem
+from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.contract import Problem
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from test_cuda import UPDATE, arguments, call, poison, results
 
-from cornn.engine import graph
+from cornn.engine.backends import graph
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 

@@ -5,8 +5,8 @@ import rounded
 import torch
 
 from cornn import CoRNN, engine
-from cornn.engine import cuda
-from cornn.engine.problem import After, Given
+from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.contract import After, Given
 from cornn.engine.updates import UPDATES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")

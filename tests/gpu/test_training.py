@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from cornn import training
 from cornn.baselines import LAYERS
-from cornn.tasks import Adding
-from cornn.training import steps, usual
-from cornn.training.trainee import prepare
+from cornn.lab import training
+from cornn.lab.tasks import Adding
+from cornn.lab.training import step, usual
+from cornn.lab.training.state import prepare
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "training"))
 from synthetic import Synthetic, register
 from tolerances import FLOAT32
 
@@ -58,7 +58,7 @@ def assert_same_end(config, one, other):
 def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_path, monkeypatch):
     first, again = (training.fit(config, tmp_path / name) for name in ("first", "again"))
     assert_same_end(config, first, again)
-    monkeypatch.setattr(steps.Group, "captures", lambda group: False)
+    monkeypatch.setattr(step.Group, "captures", lambda group: False)
     plain = training.fit(config, tmp_path / "plain")
     if config.precision == "fp32":
         for name, value in plain.weights().items():
@@ -71,7 +71,7 @@ def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_pat
 def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, monkeypatch):
     """Evaluations in between must not move what is trained."""
     if not captured:
-        monkeypatch.setattr(steps.Group, "captures", lambda group: False)
+        monkeypatch.setattr(step.Group, "captures", lambda group: False)
     there, here = (training.fit(replace(CASES[model], device=d), tmp_path / d) for d in ("cuda", "cpu"))
     for name, value in here.weights().items():
         torch.testing.assert_close(there.weights()[name].cpu(), value, rtol=1e-3, atol=1e-4)
@@ -80,8 +80,8 @@ def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, 
 
 def test_a_step_is_captured_and_replayed(tmp_path, monkeypatch):
     calls = []
-    real = steps.Group._step
-    monkeypatch.setattr(steps.Group, "_step", lambda group, counts: (calls.append(counts), real(group, counts)))
+    real = step.Group._step
+    monkeypatch.setattr(step.Group, "_step", lambda group, counts: (calls.append(counts), real(group, counts)))
     training.fit(CASES["epochs with a smaller last batch"], tmp_path)
     # Three rehearsals and the capture; then the smaller last batch of each of three epochs.
     assert calls == [[10]] * 4 + [[7]] * 3
@@ -142,15 +142,15 @@ def test_the_optimisers_kernel_does_what_pytorch_does(changes, models):
 
     def group():
         trainees = [prepare(replace(config, seed=seed), fabric) for seed in range(models)]
-        return steps.Group(
-            [steps.Member(t.model, t.task, t.training, t.config.settings, t.plan, t.random) for t in trainees], fabric
+        return step.Group(
+            [step.Member(t.model, t.task, t.training, t.config.settings, t.plan, t.random) for t in trainees], fabric
         )
 
     fused, plain = group(), group()
     assert fused.books is not None
     plain.books = None
     random = torch.Generator("cuda").manual_seed(1)
-    for step in range(1, 13):
+    for number in range(1, 13):
         gradients = [
             torch.randn(models, leaf.numel() // models, generator=random, device="cuda") for leaf in fused.leaves
         ]
@@ -161,7 +161,7 @@ def test_the_optimisers_kernel_does_what_pytorch_does(changes, models):
         for name in ("weights", "first", "second", "average", "loss"):
             if getattr(plain, name) is not None:
                 torch.testing.assert_close(getattr(fused, name), getattr(plain, name), **ULPS)
-        assert fused.steps_done.item() == plain.steps_done.item() == step
+        assert fused.steps_done.item() == plain.steps_done.item() == number
         assert torch.equal(fused.rows, plain.rows)
         assert fused.books.arrived.item() == 0
 

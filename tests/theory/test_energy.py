@@ -8,7 +8,7 @@ from theory_cases import DAMPINGS, inputs, networks
 from tolerances import FLOAT64
 
 from cornn.functional import step
-from cornn.theory import energy, linear, network, paper
+from cornn.theory import claims, energy, linear, network
 from cornn.theory.measure import follow, separation
 
 OFTEN = settings(max_examples=60, deadline=None, derandomize=True)
@@ -80,9 +80,9 @@ def test_the_papers_step_limit_is_where_the_rate_is_one(damping):
 def test_the_best_c_of_ndt1_gives_ndt(epsilon, gamma):
     best = epsilon * (2 * epsilon - 1) / (gamma + epsilon**2)
     limit = energy.paper_step_limit(single(0.5, gamma, epsilon, "explicit")).item()
-    assert paper.explicit_step_limit(gamma, epsilon, best) == pytest.approx(limit)
+    assert claims.explicit_step_limit(gamma, epsilon, best) == pytest.approx(limit)
     for c in (0.5 * best, 0.9 * best, 1.1 * best):
-        assert paper.explicit_step_limit(gamma, epsilon, c) <= limit * ROUNDING
+        assert claims.explicit_step_limit(gamma, epsilon, c) <= limit * ROUNDING
 
 
 @OFTEN
@@ -136,8 +136,8 @@ def test_the_plain_sum_of_squares_is_not_bounded_by_m_n_dt():
     found = follow(one, torch.full((600, 1, 1), 30.0))
     assert one.dt < energy.paper_step_limit(one)
     plain = (found.y**2 + found.z**2)[1:, 0, 0]
-    assert (plain / paper.energy_bound(one, 600)[1:]).max() > 50
-    assert (energy.energy(one, found.y, found.z)[:, 0, 0] <= paper.energy_bound(one, 600)).all()
+    assert (plain / claims.energy_bound(one, 600)[1:]).max() > 50
+    assert (energy.energy(one, found.y, found.z)[:, 0, 0] <= claims.energy_bound(one, 600)).all()
 
 
 @OFTEN

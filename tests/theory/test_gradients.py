@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from theory_cases import DAMPINGS, inputs, networks
 from tolerances import FLOAT64
 
-from cornn.theory import bounds, gradients, hypotheses, linear, memory, network, paper
+from cornn.theory import bounds, claims, gradients, hypotheses, linear, network, small_gain
 from cornn.theory.measure import follow, jacobian, loss_gradient, lyapunov_exponents, product_norms
 
 OFTEN = settings(max_examples=40, deadline=None, derandomize=True)
@@ -38,16 +38,16 @@ def test_energy_growth_bounds_products(one, input):
 @given(networks(), inputs(steps=30))
 def test_the_small_gain_bounds_products_stable_or_not(one, input):
     lags, logs = product_norms(one, follow(one, input), norm="euclid")
-    assert (logs <= memory.log_growth_bound(one, 30)[lags][:, None] + FLOAT64["rtol"]).all()
+    assert (logs <= small_gain.log_growth_bound(one, 30)[lags][:, None] + FLOAT64["rtol"]).all()
 
 
 @OFTEN
 @given(networks(scales=(0.0, 2.0)))
 def test_filter_gains_are_the_largest_on_the_circle(one):
-    r = memory.slowest_rate(one)
-    assert memory.loop_gain(one, r) < 1
+    r = small_gain.slowest_rate(one)
+    assert small_gain.loop_gain(one, r) < 1
     r *= 1.02  # so that the circle's points lie close enough beside a root
-    y, z = memory.filter_gains(one, r)
+    y, z = small_gain.filter_gains(one, r)
     x = r * torch.exp(1j * torch.linspace(0, math.pi, 4001, dtype=torch.float64))[:, None]
     p = x**2 - (1 + one.kept - one.dt * one.push * one.gamma) * x + one.kept
     for gain, seen in ((y, one.push * one.dt * r / p.abs()), (z, one.push * (x - 1).abs() / p.abs())):
@@ -58,7 +58,7 @@ def test_filter_gains_are_the_largest_on_the_circle(one):
 def test_uncoupled_neurons_fade_at_their_own_rate():
     one = network(torch.zeros(2, 2), torch.zeros(2, 2), 0.05, torch.tensor([1.0, 30.0]), 4.0)
     radius = linear.spectral_radius(0.05, one.gamma, 4.0).max().item()
-    assert memory.slowest_rate(one) == pytest.approx(radius, abs=1e-6)
+    assert small_gain.slowest_rate(one) == pytest.approx(radius, abs=1e-6)
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)
@@ -68,8 +68,8 @@ def test_at_adding_s_start_vanishing_is_proven_from_the_weights(damping):
     bound = 258**-0.5
     W, W_z = (2 * torch.rand(2, 128, 128, generator=random, dtype=torch.float64) - 1) * bound
     one = network(W, W_z, 0.016, 94.5, 9.5, V=torch.ones(128, 1), damping=damping)
-    assert memory.slowest_rate(one) < 0.94
-    assert memory.log_growth_bound(one, 1000)[-1] / math.log(10) < -25
+    assert small_gain.slowest_rate(one) < 0.94
+    assert small_gain.log_growth_bound(one, 1000)[-1] / math.log(10) < -25
 
 
 def test_a_rate_that_is_too_small_is_caught():
@@ -77,7 +77,7 @@ def test_a_rate_that_is_too_small_is_caught():
     one = network(2 * torch.eye(1), torch.zeros(1, 1), 0.05, 1.0, 1.0)
     lags, logs = product_norms(one, follow(one, torch.zeros(400, 1, 1)), norm="euclid")
     rate = math.exp(((logs[-1] - logs[200]) / 200).item())
-    assert rate == pytest.approx(memory.slowest_rate(one), abs=1e-4)
+    assert rate == pytest.approx(small_gain.slowest_rate(one), abs=1e-4)
     assert (logs > lags[:, None] * math.log(0.99 * rate) + 1).any()
 
 
@@ -106,7 +106,7 @@ def test_the_strict_product_holds_under_the_papers_hypothesis(one, input):
     assume(r >= 0.5 - 1e-12)
     lags, logs = product_norms(special, follow(special, input))
     for lag, log in zip(lags.tolist(), logs, strict=True):
-        assert (log <= math.log(paper.strict_product(dt.item(), min(r, 1.0), lag)) + FLOAT64["rtol"]).all()
+        assert (log <= math.log(claims.strict_product(dt.item(), min(r, 1.0), lag)) + FLOAT64["rtol"]).all()
 
 
 def test_hypotheses_by_hand():
@@ -148,7 +148,7 @@ def test_no_exponent_exceeds_what_the_weights_allow(damping):
     W = 1.5 * torch.randn(16, 16, generator=random, dtype=torch.float64)
     one = network(W, torch.zeros(16, 16), 0.1, 1.0, 1.0, damping=damping)
     found = follow(one, torch.randn(400, 1, 16, generator=random, dtype=torch.float64))
-    assert lyapunov_exponents(one, found)[0, 0] < math.log(memory.slowest_rate(one))
+    assert lyapunov_exponents(one, found)[0, 0] < math.log(small_gain.slowest_rate(one))
 
 
 def test_bounds_about_a_zero_start_say_nothing_of_another():
@@ -172,5 +172,5 @@ def test_the_sides_of_the_papers_assumption_are_one_neurons():
 
 def test_weights_beyond_all_measure_have_no_rate():
     one = network(torch.full((2, 2), 1e200, dtype=torch.float64), torch.zeros(2, 2), 0.1, 1.0, 1.0)
-    assert memory.slowest_rate(one) == math.inf
-    assert memory.log_growth_bound(one, 3).tolist() == [0.0, math.inf, math.inf, math.inf]
+    assert small_gain.slowest_rate(one) == math.inf
+    assert small_gain.log_growth_bound(one, 3).tolist() == [0.0, math.inf, math.inf, math.inf]

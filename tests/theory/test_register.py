@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from cornn.seeds import generator
+from cornn._random import generator
 from cornn.theory import counterexamples as against
 from cornn.theory import energy, gradients, hypotheses, network
 from cornn.theory.measure import follow, lyapunov_exponents

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cornn import CoRNN
-from cornn.seeds import generator
+from cornn._random import generator
 from cornn.theory import hypotheses, linear, measure, network_of, suggest, watch
 
 LENGTHS = (100, 500, 2000)
@@ -125,7 +125,7 @@ def test_suggest_refuses_nonsense():
 @pytest.mark.parametrize("length", LENGTHS)
 def test_the_suggestion_is_the_recipe(length):
     """The recipe of docs/adding.md, whose records say that it is solved from every seed tried."""
-    from cornn.paper import RECIPES
+    from cornn.lab.recipes import RECIPES
 
     recipe, found = RECIPES["adding"]["ours"], suggest(length, 128)
     assert (found.dt, found.init, found.centre) == (recipe.dt, recipe.init, recipe.centre)

@@ -1,21 +1,27 @@
-"""The paper's rivals as layers with the contract of `nn.LSTM`; those of one product a step run on the engine."""
+"""The rivals of coRNN as layers with the contract of `nn.LSTM`, and the one table of model names."""
+
+from dataclasses import dataclass
+
+from torch import nn
 
 from cornn.baselines.differential import AntisymmetricRNN, GatedAntisymmetricRNN, LipschitzRNN
-from cornn.baselines.fast import FastGRNN, FastRNN, TanhRNN
+from cornn.baselines.fastrnn import FastGRNN, FastRNN, TanhRNN
 from cornn.baselines.incremental import IncrementalRNN
+from cornn.baselines.layer import Layer
 from cornn.baselines.lem import LEM
 from cornn.baselines.linoss import DLinOSS, LinOSS
 from cornn.baselines.orthogonal import DTRIV, ExpRNN
 from cornn.baselines.relu_gru import ReLUGRU
-from cornn.baselines.shared import Layer
 from cornn.baselines.skip import SkipGRU, SkipLSTM
 from cornn.baselines.unicornn import UnICORNN
 from cornn.baselines.unitary import UnitaryRNN
+from cornn.layers import CoRNN
 
 __all__ = [
     "DTRIV",
     "LAYERS",
     "LEM",
+    "MODELS",
     "AntisymmetricRNN",
     "DLinOSS",
     "ExpRNN",
@@ -25,6 +31,7 @@ __all__ = [
     "IncrementalRNN",
     "LinOSS",
     "LipschitzRNN",
+    "Model",
     "ReLUGRU",
     "SkipGRU",
     "SkipLSTM",
@@ -33,23 +40,39 @@ __all__ = [
     "UnitaryRNN",
 ]
 
-LAYERS: dict[str, type[Layer]] = {
-    "tanh-rnn": TanhRNN,
-    "fastrnn": FastRNN,
-    "fastgrnn": FastGRNN,
-    "antisymmetric": AntisymmetricRNN,
-    "gated-antisymmetric": GatedAntisymmetricRNN,
-    "exprnn": ExpRNN,
-    "dtriv": DTRIV,
-    "lipschitz": LipschitzRNN,
-    "unitary": UnitaryRNN,
-    "incremental": IncrementalRNN,
-    "skip-lstm": SkipLSTM,
-    "skip-gru": SkipGRU,
-    "relu-gru": ReLUGRU,
-    "lem": LEM,
-    "unicornn": UnICORNN,
-    "linoss": LinOSS,
-    "d-linoss": DLinOSS,
+
+@dataclass(frozen=True)
+class Model:
+    """A recurrent layer and its display name, as the paper's tables or its own paper print it."""
+
+    title: str
+    layer: type[Layer | CoRNN | nn.RNNBase]
+
+
+MODELS = {
+    "cornn": Model("coRNN", CoRNN),
+    "lstm": Model("LSTM", nn.LSTM),
+    "gru": Model("GRU", nn.GRU),
+    "rnn": Model("nn.RNN", nn.RNN),
+    "tanh-rnn": Model("tanh RNN", TanhRNN),
+    "fastrnn": Model("FastRNN", FastRNN),
+    "fastgrnn": Model("FastGRNN", FastGRNN),
+    "antisymmetric": Model("antisymmetric RNN", AntisymmetricRNN),
+    "gated-antisymmetric": Model("gated antisymmetric RNN", GatedAntisymmetricRNN),
+    "exprnn": Model("expRNN", ExpRNN),
+    "dtriv": Model("DTRIV∞", DTRIV),
+    "lipschitz": Model("Lipschitz RNN", LipschitzRNN),
+    "unitary": Model("uRNN", UnitaryRNN),
+    "incremental": Model("incremental RNN", IncrementalRNN),
+    "skip-lstm": Model("skip LSTM", SkipLSTM),
+    "skip-gru": Model("skip GRU", SkipGRU),
+    "relu-gru": Model("ReLU GRU", ReLUGRU),
+    "lem": Model("LEM", LEM),
+    "unicornn": Model("UnICORNN", UnICORNN),
+    "linoss": Model("LinOSS", LinOSS),
+    "d-linoss": Model("D-LinOSS", DLinOSS),
 }
-"""Name -> class."""
+"""Name -> model. `rnn` is PyTorch's tanh RNN, `tanh-rnn` the same network on our engine."""
+
+LAYERS: dict[str, type[Layer]] = {name: model.layer for name, model in MODELS.items() if issubclass(model.layer, Layer)}
+"""Name -> class, of the rivals that are implemented here."""

@@ -8,8 +8,8 @@ Networks, ICLR 2021.
 import torch
 from torch import Tensor, nn
 
-from cornn.baselines.shared import Arguments, Cell, Layer, skew
-from cornn.seeds import fill_, uniform_
+from cornn._random import fill_, uniform_
+from cornn.baselines.layer import Arguments, Cell, Layer, skew
 
 __all__ = [
     "AntisymmetricRNN",

@@ -12,10 +12,10 @@ At the equilibrium g + h does not depend on h, so the derivative of the new h by
 import torch
 from torch import Tensor, nn
 
-from cornn.baselines.shared import Layer
+from cornn._random import uniform_
+from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
 from cornn.functional import ACTIVATIONS
-from cornn.seeds import uniform_
 
 __all__ = ["IncrementalRNN", "IncrementalRNNCell"]
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn.baselines.shared import Layer
+from cornn._random import uniform_
+from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, walked
 from cornn.engine import lem
-from cornn.seeds import uniform_
 
 __all__ = ["LEM", "LEMCell"]
 

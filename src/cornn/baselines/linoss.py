@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cornn import engine
-from cornn.baselines.shared import Layer
+from cornn._random import uniform_
+from cornn._stacking import checked_sizes
+from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
-from cornn.seeds import uniform_
-from cornn.stacking import checked_sizes
 
 __all__ = ["DISCRETISATIONS", "DLinOSS", "Frame", "LinOSS", "LinOSSCell", "frame", "scan", "stable_range"]
 

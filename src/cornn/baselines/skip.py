@@ -12,10 +12,10 @@ The chance starts at one, so the first step is never left out. The gradient of r
 import torch
 from torch import Tensor, nn
 
+from cornn._random import uniform_
+from cornn.baselines.layer import Layer
 from cornn.baselines.relu_gru import gru_step
-from cornn.baselines.shared import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
-from cornn.seeds import uniform_
 
 __all__ = ["SkipGRU", "SkipGRUCell", "SkipLSTM", "SkipLSTMCell", "binary", "lstm_step"]
 

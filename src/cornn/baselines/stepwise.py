@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn.stacking import checked_sizes
+from cornn._stacking import checked_sizes
 
 __all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running", "walked"]
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn.baselines.shared import Layer
+from cornn._random import uniform_
+from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, running
-from cornn.seeds import uniform_
 
 __all__ = ["UnICORNN", "UnICORNNCell"]
 

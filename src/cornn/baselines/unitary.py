@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from cornn.baselines.shared import Layer
+from cornn._random import uniform_
+from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
-from cornn.seeds import uniform_
 
 __all__ = ["UnitaryRNN", "UnitaryRNNCell", "mod_relu"]
 

@@ -11,6 +11,7 @@ from cornn.cli import search, train
 from cornn.cli.bench import BenchCommand
 from cornn.cli.check import CheckCommand
 from cornn.cli.compare import CompareCommand
+from cornn.cli.console import hush
 from cornn.cli.data import DataCommand
 from cornn.cli.doctor import DoctorCommand
 from cornn.cli.evaluate import EvaluateCommand
@@ -21,7 +22,6 @@ from cornn.cli.predict import PredictCommand
 from cornn.cli.report import ReportCommand
 from cornn.cli.reproduce import ReproduceCommand
 from cornn.cli.resume import ResumeCommand
-from cornn.cli.shared import hush
 
 __all__ = ["COMMANDS", "run"]
 

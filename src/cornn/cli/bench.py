@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cornn import bench
-from cornn.bench.measure import row
-from cornn.bench.plot import check_plotting, draw
-from cornn.cli.shared import line, screen
-from cornn.runs import machine, write_json
+from cornn._machine import machine
+from cornn.cli.console import line, screen
+from cornn.lab import bench
+from cornn.lab.bench.measure import row
+from cornn.lab.bench.plot import check_plotting, draw
+from cornn.lab.runs import write_json
 
 __all__ = ["BenchCommand"]
 

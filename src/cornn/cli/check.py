@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cornn.cli.shared import line, screen
-from cornn.report.check import Check, Subject, examine, fresh, of_run, of_task, page
-from cornn.writing import said, write_whole
+from cornn._atomic import said, write_whole
+from cornn.cli.console import line, screen
+from cornn.lab.diagnose import of_run, of_task
+from cornn.plots.diagnosis import page
+from cornn.theory.diagnose import Check, Subject, examine, fresh
 
 __all__ = ["CheckCommand"]
 

@@ -10,9 +10,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from cornn import compare
-from cornn.cli.shared import hush, line, screen
-from cornn.compare import Contest, Place, Row
+from cornn.cli.console import hush, line, screen
+from cornn.lab.experiments import compare
+from cornn.lab.experiments.compare import Contest, Place, Row
 
 __all__ = ["CompareCommand"]
 

@@ -10,10 +10,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from cornn.cli.shared import line, screen
-from cornn.data import catalogue, folder
-from cornn.data.cache import CACHE
-from cornn.data.download import Watch
+from cornn.cli.console import line, screen
+from cornn.lab.data import catalogue, folder
+from cornn.lab.data.cache import CACHE
+from cornn.lab.data.download import Watch
 
 __all__ = ["DataCommand"]
 

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cornn import __version__, engine
-from cornn.cli.shared import screen
-from cornn.runs import machine
+from cornn._machine import machine
+from cornn.cli.console import screen
 
 __all__ = ["DoctorCommand"]
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from cornn import training
-from cornn.cli.shared import line, screen
+from cornn.cli.console import line, screen
+from cornn.lab import training
 
 __all__ = ["EvaluateCommand"]
 

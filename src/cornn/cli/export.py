@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from cornn.cli.shared import line, screen
+from cornn.cli.console import line, screen
 from cornn.export import Trained, open_trained
 
 __all__ = ["TARGETS", "ExportCommand"]
@@ -92,7 +92,7 @@ def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
                 f"--data is for a model of `cornn fit`; {command.source} has its task's data: leave it out"
             )
         from cornn import fitting
-        from cornn.files import read
+        from cornn.fitting.readers import read
 
         data = read(command.data, fitting.open_folder(command.source)[1], target_wanted=False).sequences
     for text in export(trained, command.place("c"), options, data).lines():

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from cornn.cli.shared import line, screen
-from cornn.report.figures import FIGURES, save
+from cornn.cli.console import line, screen
+from cornn.lab.report.figures import FIGURES, save
 
 __all__ = ["FigureCommand"]
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cornn.cli.shared import line, screen
-from cornn.report import curve
+from cornn.cli.console import line, screen
+from cornn.plots.terminal import curve
 
 if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do without
-    from cornn.files import Dataset, Layout
+    from cornn.fitting.readers import Dataset, Layout
 
 __all__ = ["FitCommand"]
 
@@ -92,8 +92,8 @@ class FitCommand:
 
     def run(self) -> None:
         from cornn import fitting
-        from cornn.files import read
         from cornn.fitting import page
+        from cornn.fitting.readers import read
 
         console = screen(stderr=self.json)
         layout = self._layout()
@@ -132,7 +132,7 @@ class FitCommand:
         self._conclude(console, finished, reached, found and found.meaning, out)
 
     def _layout(self) -> "Layout":
-        from cornn.files import Layout
+        from cornn.fitting.readers import Layout
 
         form = self.form
         # Without ids, a table that is to be forecast is one series; other forms have to be asked for.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from cornn.cli.shared import line, screen
+from cornn.cli.console import line, screen
 
 __all__ = ["PredictCommand"]
 
@@ -23,7 +23,7 @@ class PredictCommand:
 
     def run(self) -> None:
         from cornn import fitting
-        from cornn.files import read
+        from cornn.fitting.readers import read
 
         estimator, layout, features = fitting.open_folder(self.model)
         data = read(self.data, layout, target_wanted=False)

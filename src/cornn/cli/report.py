@@ -9,13 +9,13 @@ from typing import Annotated
 
 import tyro
 
-from cornn import reproduce
-from cornn.cli.shared import line, screen
-from cornn.report import records
-from cornn.report.page import page
-from cornn.runs import open_run
-from cornn.training import task_name
-from cornn.writing import said, write_whole
+from cornn._atomic import said, write_whole
+from cornn.cli.console import line, screen
+from cornn.lab import records
+from cornn.lab.experiments import reproduce
+from cornn.lab.report.page import page
+from cornn.lab.runs import open_run
+from cornn.lab.training import task_name
 
 __all__ = ["ReportCommand"]
 

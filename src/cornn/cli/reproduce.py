@@ -9,10 +9,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from cornn import reproduce
-from cornn.cli.shared import Telling, line, screen, watched
-from cornn.runs import read_json
-from cornn.training import task_name
+from cornn._json import read_json
+from cornn.cli.console import Telling, line, screen, watched
+from cornn.lab.experiments import reproduce
+from cornn.lab.training import task_name
 
 __all__ = ["ReproduceCommand"]
 
@@ -83,7 +83,7 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
         said = 'heuristics: no figure without matplotlib, which pip install "cornn[report]" brings'
         line(console, said, style="dim")
         return
-    from cornn.report.figures import FIGURES, save
+    from cornn.lab.report.figures import FIGURES, save
 
     written = save(FIGURES["illustration"](), folder / "heuristics")
     line(console, f"heuristics: {', '.join(map(str, written))}")

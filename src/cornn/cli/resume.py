@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from cornn import training
-from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
+from cornn.cli.console import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
+from cornn.lab import training
 
 __all__ = ["ResumeCommand"]
 

@@ -19,13 +19,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from cornn import search, training
-from cornn.cli.shared import SECONDS_BETWEEN_PICTURES, Telling, console_of, line
+from cornn.cli.console import SECONDS_BETWEEN_PICTURES, Telling, console_of, line
 from cornn.cli.train import named_option, settled
-from cornn.paper import RANGES, RECIPES, SOURCES, Recipe, for_model
-from cornn.search import Follow, Search, Standing
-from cornn.tasks import TASKS
-from cornn.training import Progress, Train
+from cornn.lab import training
+from cornn.lab.experiments import search
+from cornn.lab.experiments.search import Follow, Search, Standing
+from cornn.lab.recipes import RANGES, RECIPES, SOURCES, Recipe, for_model
+from cornn.lab.tasks import TASKS
+from cornn.lab.training import Progress, Train
 
 __all__ = ["SearchCommand", "command_type"]
 
@@ -108,7 +109,7 @@ def command_type(arguments: Sequence[str]) -> Any:
         raise ValueError(f"{wrong}: choose one of {', '.join(TASKS)}")
     recipe, words = named_option("--recipe", arguments), {word.split("=", 1)[0] for word in arguments}
     asked = named_option("--model", arguments)
-    model = {} if asked is None else {"model": asked}
+    model: dict[str, Any] = {} if asked is None else {"model": asked}
     given = tuple(
         field.name for field in fields(Recipe) if words & {f"--{field.name}", f"--{field.name.replace('_', '-')}"}
     )
@@ -116,7 +117,7 @@ def command_type(arguments: Sequence[str]) -> Any:
     for name, options in TASKS.items():
         paper = next((one for one in RECIPES[name] if one.startswith("paper")), None)
         own = recipe if recipe in RECIPES[name] or (recipe and name in arguments) else paper
-        config = training.usual(options(), own, **model)
+        config = training.from_recipe(name, own, **model)
         defaults[name] = SearchCommand(config, given=given)
         about[name] = f"{options.__doc__} Recipe {config.recipe}: {SOURCES[name][config.recipe]}."
     kind = tyro.extras.subcommand_type_from_defaults(defaults, about, prefix_names=False)

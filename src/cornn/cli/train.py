@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from cornn import training
-from cornn.cli.shared import TELL_ALL, Telling, conclude, conclude_seeds, console_of, line, watched
+from cornn._json import read_json
+from cornn.baselines import MODELS
+from cornn.cli.console import TELL_ALL, Telling, conclude, conclude_seeds, console_of, line, watched
+from cornn.lab import training
+from cornn.lab.recipes import ALTERNATIVES, BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
+from cornn.lab.tasks import TASKS, Task
+from cornn.lab.training import Train
 from cornn.models import SequenceModel, count_parameters
-from cornn.paper import ALTERNATIVES, BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
-from cornn.report.tables import NAMES
-from cornn.runs import read_json
-from cornn.tasks import TASKS, Task
-from cornn.training import Train
 
 __all__ = ["TrainCommand", "command_type", "named_option", "settled"]
 
@@ -77,11 +77,11 @@ def command_type(arguments: Sequence[str]) -> Any:
     if given is not None and training.task_name(given.task) not in arguments:
         raise ValueError(f"{file} is for the task {training.task_name(given.task)}, and another one is asked for")
     asked = named_option("--model", arguments)
-    model = {} if asked is None else {"model": asked}
+    model: dict[str, Any] = {} if asked is None else {"model": asked}
     defaults, about = {}, {}
     for name, options in TASKS.items():
         own = recipe if recipe in RECIPES[name] or name in arguments else None
-        config = training.usual(options(), own, **model)
+        config = training.from_recipe(name, own, **model)
         if given is not None and training.task_name(given.task) == name:
             config = given
         defaults[name] = TrainCommand(config, config=None if file is None else Path(file))
@@ -123,7 +123,7 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
 
 
 def _network(config: Train) -> str:
-    name = {"cornn": "coRNN", "lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}.get(config.model, config.model)
+    name = MODELS[config.model].title
     layers = config.settings.num_layers
     return f"{name} with {f'{layers} layers of ' if layers > 1 else ''}{config.settings.hidden_size} neurons"
 
@@ -145,7 +145,7 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
     model, plan = training.build(config, task), training.plan(config, task)
     line(console, f"{_network(config)}, {_parameters(model)}")
     for row in PUBLISHED.get(task.name, ()):
-        if NAMES.get(config.model) == row.model and row.units == config.settings.hidden_size:
+        if MODELS[config.model].title == row.model and row.units == config.settings.hidden_size:
             case = f" ({row.case})" if row.case else ""
             line(
                 console,

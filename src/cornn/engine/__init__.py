@@ -12,8 +12,8 @@ from torch import Tensor
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
-from cornn.engine.operator import BACKENDS, by_autograd, no_autocast, plain, recur, reference
-from cornn.engine.problem import PRECISIONS, Given, Problem
+from cornn.engine.contract import PRECISIONS, Given, Problem
+from cornn.engine.op import BACKENDS, by_autograd, no_autocast, plain, recur, reference
 from cornn.engine.updates import UPDATES
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cornn.engine import nvrtc
-from cornn.engine.launch import Launch, launch, prepare
+from cornn.engine.backends.cuda import nvrtc
+from cornn.engine.backends.cuda.launch import Launch, launch, prepare
 
 __all__ = ["EPSILON", "Books", "step", "usable"]
 

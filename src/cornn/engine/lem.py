@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cornn.engine.launch import Launch, launch, prepare, unable
-from cornn.engine.operator import by_autograd, no_autocast, plain
+from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
+from cornn.engine.op import by_autograd, no_autocast, plain
 
 __all__ = ["SIZES", "Given", "run", "unusable"]
 

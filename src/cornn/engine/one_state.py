@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cornn.engine.problem import After, Given, Gradients, live_spans
+from cornn.engine.contract import After, Given, Gradients, live_spans
 from cornn.engine.updates import OneState
 
 __all__ = ["backward", "forward"]

@@ -14,13 +14,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cornn._random import generator
+from cornn._tf32 import exact
 from cornn.estimators.network import Loss, Network, Schedule, device_of, predicted, train, wanted
 from cornn.estimators.preparation import Padded, Preparation, prepare
 from cornn.estimators.sequences import Columns, Read, is_frame, read_sequences, sequence_ids, target_of
 from cornn.estimators.stored import plain, read, write
 from cornn.models import SequenceModel
-from cornn.precision import exact
-from cornn.seeds import generator
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["Estimator", "PredictionStream", "check_settings", "drawn", "parts", "usual_batch"]

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cornn._random import generator
+from cornn._tf32 import exact
 from cornn.estimators.preparation import Padded
 from cornn.layers import CoRNN
 from cornn.models import SequenceModel
-from cornn.precision import exact
-from cornn.seeds import generator
 from cornn.theory import suggest
 from cornn.theory.linear import stability_limit
 

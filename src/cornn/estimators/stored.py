@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from cornn.writing import write_whole
+from cornn._atomic import write_whole
 
 __all__ = ["plain", "read", "write"]
 

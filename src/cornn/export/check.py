@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from cornn._random import generator
+from cornn._stacking import Stack
+from cornn._tf32 import exact
+from cornn.export.load import Trained
 from cornn.export.recurrent import LAYERS
-from cornn.export.trained import Trained
 from cornn.models import SequenceModel
-from cornn.precision import exact
-from cornn.seeds import generator
-from cornn.stacking import Stack
 
 try:
     import onnxruntime

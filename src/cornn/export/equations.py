@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from cornn.baselines.shared import Cell
+from cornn.baselines.layer import Cell
 from cornn.export.graph import Graph
 from cornn.layers import CoRNNCell
 

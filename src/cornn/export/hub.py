@@ -6,7 +6,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from cornn.constants import Values
+from cornn._constants import Values
 from cornn.layers import CoRNN, CoRNNCell
 from cornn.models import SequenceModel
 

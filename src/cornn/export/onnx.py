@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from cornn._atomic import said, write_whole
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
+from cornn.export.load import Trained, as_trained
 from cornn.export.recurrent import LAYERS, Timing, recurrent
-from cornn.export.trained import Trained, as_trained
 from cornn.layers import CoRNN
 from cornn.models import Head
-from cornn.writing import said, write_whole
 
 __all__ = ["Options", "Written", "build", "to_onnx"]
 
@@ -106,7 +106,7 @@ def build(trained: Trained, options: Options) -> tuple[bytes, dict[str, Port], d
 
     after = {}
     if estimator is not None:
-        from cornn.export.prepared import factors, prepared
+        from cornn.export.onnx_preprocess import factors, prepared
 
         timing = factors(graph, estimator.preparation_, timing) if options.timespans else timing
         value, after["seen"] = prepared(graph, estimator.preparation_, value, state["seen"], timing)
@@ -122,7 +122,7 @@ def build(trained: Trained, options: Options) -> tuple[bytes, dict[str, Port], d
 
     name, shape = "output", ["batch", "time"] * every + ["batch"] * (not every) + [model.head.out_features]
     if estimator is not None:
-        from cornn.export.prepared import ANSWERS
+        from cornn.export.onnx_preprocess import ANSWERS
 
         name, answer, shaped = ANSWERS[type(estimator)]
         output, shape = answer(graph, estimator, output, after["seen"]), shaped(estimator)

@@ -8,11 +8,11 @@ import numpy as np
 from torch import nn
 
 from cornn import baselines
-from cornn.baselines.shared import Cell
+from cornn._stacking import Stack
+from cornn.baselines.layer import Cell
 from cornn.export.equations import array, equation
 from cornn.export.graph import INT32, Graph
 from cornn.layers import CoRNN, CoRNNCell
-from cornn.stacking import Stack
 
 __all__ = ["LAYERS", "Timing", "recurrent"]
 

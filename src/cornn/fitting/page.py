@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from cornn.fitting import figures
-from cornn.fitting.outcome import Outcome
-from cornn.fitting.plan import Finished
-from cornn.report.check import Check, examine, of_layer
-from cornn.report.figures.checked import checked
-from cornn.report.figures.style import address
+from cornn.fitting.evaluate import Outcome
+from cornn.fitting.fit import Finished
+from cornn.plots import fitted
+from cornn.plots.diagnosis import checked
+from cornn.plots.style import address
+from cornn.theory.diagnose import Check, examine, of_layer
 
 __all__ = ["check", "check_packages", "page"]
 
@@ -61,7 +61,7 @@ def page(
         estimator=finished.estimator,
         settings=finished.estimator.get_params(),
         check=found,
-        losses=address(figures.losses(finished.estimator.history_)),
+        losses=address(fitted.losses(finished.estimator.history_)),
         pictures=[] if outcome is None else _pictures(outcome),
         theory=address(checked(found.subject.network, found.trajectory)),
     )
@@ -71,12 +71,10 @@ def _pictures(outcome: Outcome) -> list[tuple[str, str]]:
     """(what it shows, the picture)."""
     drawn = []
     if outcome.confusion:
-        drawn.append(
-            ("Confusion matrix: true classes are rows, predicted ones are columns", figures.confusion(outcome))
-        )
+        drawn.append(("Confusion matrix: true classes are rows, predicted ones are columns", fitted.confusion(outcome)))
     if outcome.ahead:
-        drawn.append(("Error by steps ahead, beside that of forecasting no change", figures.ahead(outcome)))
+        drawn.append(("Error by steps ahead, beside that of forecasting no change", fitted.ahead(outcome)))
     if outcome.pairs:
         what = "One step ahead: predictions" if outcome.ahead else "Predictions"
-        drawn.append((f"{what} against the truth, and the residuals", figures.residuals(outcome)))
+        drawn.append((f"{what} against the truth, and the residuals", fitted.residuals(outcome)))
     return [(words, address(figure)) for words, figure in drawn]

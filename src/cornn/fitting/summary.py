@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cornn.files import Dataset
-from cornn.fitting.plan import Parts
+from cornn.fitting.fit import Parts
+from cornn.fitting.readers import Dataset
 
 __all__ = ["summary"]
 

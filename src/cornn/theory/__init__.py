@@ -4,11 +4,11 @@ linear           one oscillator: frequency, damping, exact stability, half-life
 energy           how large states and their differences can become
 hypotheses       the paper's conditions on the weights
 gradients        how fast gradients can grow
-memory           how fast they must fade
+small_gain       how fast gradients must fade
 ode              the ODE behind the recurrence, and that of its gradients
 measure          what a layer does: Jacobians, their products, exponents, gradients by lag
 representation   the paper's formula for products of Jacobians, and what it leaves out
-paper            the paper's other formulas, as they are printed
+claims           the paper's other formulas, as printed
 counterexamples  where they fail
 register         every statement of the paper, with its verdict
 bounds           the bounds that stand, held against a measurement
@@ -16,7 +16,18 @@ watch            a few numbers to log during training
 suggest          constants for a sequence length
 """
 
-from cornn.theory import bounds, energy, gradients, hypotheses, linear, measure, memory, paper, register, representation
+from cornn.theory import (
+    bounds,
+    claims,
+    energy,
+    gradients,
+    hypotheses,
+    linear,
+    measure,
+    register,
+    representation,
+    small_gain,
+)
 from cornn.theory.linear import (
     half_life,
     log_spaced,
@@ -34,6 +45,7 @@ __all__ = [
     "Network",
     "Suggestion",
     "bounds",
+    "claims",
     "energy",
     "gradients",
     "half_life",
@@ -41,16 +53,15 @@ __all__ = [
     "linear",
     "log_spaced",
     "measure",
-    "memory",
     "network",
     "network_of",
     "numbers_held",
-    "paper",
     "period",
     "register",
     "representation",
     "ringing_stiffness",
     "shortest_half_life",
+    "small_gain",
     "stiffness",
     "suggest",
     "watch",

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cornn.theory import claims
 from cornn.theory import energy as energies
-from cornn.theory import paper
 from cornn.theory.gradients import energy_growth, loss_gradient_bounds, step_norm
 from cornn.theory.hypotheses import largest_r
 from cornn.theory.measure import Trajectory, follow, jacobian, loss_gradient, product_norms
-from cornn.theory.memory import log_growth_bound
 from cornn.theory.network import Network
+from cornn.theory.small_gain import log_growth_bound
 
 __all__ = ["BOUNDS", "Bound", "Held", "hold"]
 
@@ -71,7 +71,7 @@ def _energy(network: Network, trajectory: Trajectory) -> Held:
 
 
 def _paper_energy(network: Network, trajectory: Trajectory) -> Held:
-    bound = paper.energy_bound(network, len(trajectory))[1:, None]
+    bound = claims.energy_bound(network, len(trajectory))[1:, None]
     return _nearest(_after_start(network, trajectory).sum(-1), bound)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cornn.seeds import generator
-from cornn.theory import paper
+from cornn._random import generator
+from cornn.theory import claims
 from cornn.theory.energy import separation_bound
 from cornn.theory.hypotheses import assumption
 from cornn.theory.linear import stability_limit
@@ -52,39 +52,41 @@ def growing_product() -> Counterexample:
     one = _growing("implicit")
     log = product_norms(one, follow(one, _silence(100)))[1][-1, 0].item()
     return Counterexample(
-        f"{SETTING} eq:assm with r = 1/2: dX_100/dX_0", paper.approximate_product(0.01, 0.5, 100), math.exp(log)
+        f"{SETTING} eq:assm with r = 1/2: dX_100/dX_0", claims.approximate_product(0.01, 0.5, 100), math.exp(log)
     )
 
 
 def growing_loss_gradient() -> Counterexample:
     one = _growing("implicit")
     measured = loss_gradient(one, follow(one, _silence(100)), 1.0)["b"].abs().item()
-    return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE/db", paper.loss_gradient(1, 1.0), measured)
+    return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE/db", claims.loss_gradient(1, 1.0), measured)
 
 
 def growing_explicit_loss_gradient() -> Counterexample:
     one = _growing("explicit")
     measured = loss_gradient(one, follow(one, _silence(100)), 1.0)["b"].abs().item()
-    claimed = paper.explicit_loss_gradient(1, 1.0, 1.0, 1.0)
+    claimed = claims.explicit_loss_gradient(1, 1.0, 1.0, 1.0)
     return Counterexample(f"{SETTING} eq:nassm with C = 1, r = 1/2, explicit damping: dE/db", claimed, measured)
 
 
 def growing_lag_gradient() -> Counterexample:
     one = _growing("implicit")
     measured = gradient_by_lag(one, follow(one, _silence(100)), 1.0)["b"][0].item()
-    claimed = paper.lag_gradient(0.0, 1.0, 1.0, 0.01, 0.5, 99)
+    claimed = claims.lag_gradient(0.0, 1.0, 1.0, 0.01, 0.5, 99)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: step 1's part of dE_100/db", claimed, measured)
 
 
 def growing_step_gradient() -> Counterexample:
     case = growing_lag_gradient()
-    return Counterexample(case.setting, paper.step_gradient(1, 1.0, 0.01), case.measured)
+    return Counterexample(case.setting, claims.step_gradient(1, 1.0, 0.01), case.measured)
 
 
 def growing_sum_gradient() -> Counterexample:
     one = _growing("implicit")
     measured = gradient_by_lag(one, follow(one, _silence(100)), 1.0)["b"].sum().item()
-    return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE_100/db", paper.sum_gradient(1, 1.0, 0.01, 100), measured)
+    return Counterexample(
+        f"{SETTING} eq:assm with r = 1/2: dE_100/db", claims.sum_gradient(1, 1.0, 0.01, 100), measured
+    )
 
 
 def _hub(m: int, dt: float) -> Network:
@@ -100,7 +102,7 @@ def hub_lag_gradient() -> Counterexample:
     one = _hub(m, dt)
     measured = gradient_by_lag(one, follow(one, _silence(20)), 1.0)["b"][0].item()
     setting = "m = 100, W = 0, W_z = 1 + dt in its first column, dt = 0.05, r = 1: step 1's part of dE_20/db_1"
-    return Counterexample(setting, paper.lag_gradient(0.0, 1.0, 1.0, dt, 1.0, 19), measured)
+    return Counterexample(setting, claims.lag_gradient(0.0, 1.0, 1.0, dt, 1.0, 19), measured)
 
 
 def hub_loss_gradient() -> Counterexample:
@@ -108,7 +110,7 @@ def hub_loss_gradient() -> Counterexample:
     one = _hub(m, dt)
     measured = loss_gradient(one, follow(one, _silence(20)), target)["b"][0, 0].abs().item()
     setting = "m = 2500, W = 0, W_z = 1 + dt in its first column, dt = 0.05, 20 steps, target 1e6, r = 1: dE/db_1"
-    return Counterexample(setting, paper.loss_gradient(m, target), measured)
+    return Counterexample(setting, claims.loss_gradient(m, target), measured)
 
 
 def chaotic_network(dt: float = 0.1) -> tuple[Network, Tensor]:
@@ -168,7 +170,7 @@ def vanishing_gradient() -> Counterexample:
     one = network(drawn("W", m, m), drawn("W_z", m, m), dt, gamma, epsilon, V=drawn("V", m, 2), b=drawn("b", m))
     input = torch.rand(1000, 1, 2, generator=generator(0, "vanishing", "input"), dtype=torch.float64)
     largest = gradient_by_lag(one, follow(one, input))["W"][1, 0].item()
-    ratio = paper.order_of_gradient(dt, 2, gamma, epsilon)[0] / largest
+    ratio = claims.order_of_gradient(dt, 2, gamma, epsilon)[0] / largest
     setting = "adding's constants and start: the claimed order over step 2's part of dE_1000/dW (1 is right)"
     return Counterexample(setting, 1.0, ratio)
 
@@ -194,7 +196,7 @@ def safe_steps() -> Counterexample:
         "HAR-2": (64, 1.7e-2, 0.1),
         "IMDB": (128, 6e-4, 5.4e-2),
     }
-    most = max(paper.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
+    most = max(claims.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
     return Counterexample("L of eq:gd3, the largest of the paper's tasks (it has to be 1)", 1.0, most, needs_more=True)
 
 
@@ -225,7 +227,7 @@ def ode_gradient_grows() -> Counterexample:
             for x, a, b, c, d in zip(state, first, second, third, fourth, strict=True)
         ]
     one = network(torch.full((1, 1), W), torch.zeros(1, 1), 0.5, gamma, epsilon)
-    claimed = paper.ode_gradient(one, torch.tensor(end, dtype=torch.float64)).item()
+    claimed = claims.ode_gradient(one, torch.tensor(end, dtype=torch.float64)).item()
     setting = "m = 1, gamma = 0.01, epsilon = 1, W = 1, W_z = 0, a force until t = 3 and an input -W y after it, t = 20"
     return Counterexample(setting, claimed, state[2] ** 2 + state[3] ** 2 / gamma)
 

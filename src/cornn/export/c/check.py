@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.export.c import host
-from cornn.export.c.plain import Plain
+from cornn.export.c.ir import Plain
 from cornn.export.c.source import render
-from cornn.export.c.trial import STEPS, Trial, trial
-from cornn.export.trained import Trained
+from cornn.export.c.vectors import STEPS, Trial, trial
+from cornn.export.load import Trained
 
 __all__ = ["Checked", "check"]
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import cornn
+from cornn._atomic import said, write_whole
 from cornn.export.c import host
 from cornn.export.c.check import Checked, check
-from cornn.export.c.fixed import calibrate, fixed_source
-from cornn.export.c.floating import TANH_MULTIPLICATIONS, float_source
-from cornn.export.c.plain import Plain, plain
+from cornn.export.c.float32 import TANH_MULTIPLICATIONS, float_source
+from cornn.export.c.int8 import calibrate, fixed_source
+from cornn.export.c.ir import Plain, plain
 from cornn.export.c.source import render
-from cornn.export.c.trial import calibration
-from cornn.export.trained import Trained, as_trained
-from cornn.writing import said, write_whole
+from cornn.export.c.vectors import calibration
+from cornn.export.load import Trained, as_trained
 
 __all__ = ["Options", "Written", "export"]
 

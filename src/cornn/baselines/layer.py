@@ -1,0 +1,129 @@
+"""What the rivals of one state share: a cell on the engine, and the layer around it with the contract of `nn.LSTM`."""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cornn import engine, functional
+from cornn._stacking import Stack, checked_input, checked_sizes, checked_state
+
+__all__ = ["Arguments", "Cell", "Layer", "skew"]
+
+
+class Arguments(NamedTuple):
+    """The weights of a cell as the engine takes them: see `engine.run`."""
+
+    input_weight: Tensor
+    bias: Tensor | None
+    weight: Tensor
+    parameters: Tensor
+
+
+def skew(values: Tensor, size: int) -> Tensor:
+    """The skew-symmetric matrix whose upper triangle, row by row, is `values`."""
+    row, column = torch.triu_indices(size, size, 1, device=values.device).unbind(0)
+    upper = values.new_zeros(size * size).scatter(0, row * size + column, values).reshape(size, size)
+    return upper - upper.mT
+
+
+class Cell(nn.Module):
+    """One step of a network with one state h: `h = cell(input, h)`.
+
+    A kind of cell names its `update` (of `engine.UPDATES`), makes its parameters (`weight_ih` among them) and, from
+    them, what the engine takes: `arguments`.
+    """
+
+    states = ("h",)
+    update: ClassVar[str]
+    weight_ih: Tensor
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        checked_sizes(input_size, hidden_size)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+
+    def arguments(self) -> Arguments:
+        raise NotImplementedError(f"{type(self).__name__} does not say what the engine is to run")
+
+    def _constants(self, *values: float) -> Tensor:
+        """(parameters, hidden) of numbers that are not trained."""
+        return torch.stack([self.weight_ih.new_full((self.hidden_size,), value) for value in values])
+
+    def forward(self, input: Tensor, state: Tensor | None = None) -> Tensor:
+        """input: (batch, input_size) or (input_size). state: (batch, hidden_size), zeros if not given."""
+        input = checked_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
+        (h,) = checked_state(state, self.states, (*input.shape[:-1], self.hidden_size), input)
+        with engine.no_autocast(input.device.type):
+            input_weight, bias, weight, parameters = self.arguments()
+            drive = nn.functional.linear(input, input_weight, bias)
+            return functional.step_one(drive, h, weight, parameters.unbind(0), pointwise=self.update)
+
+    def sequence(
+        self,
+        input: Tensor,
+        state: Tensor,
+        *,
+        timespans: Tensor | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
+    ) -> tuple[Tensor, Tensor]:
+        """All steps at once: the h of every step (empty, perhaps, if not `every`) and the last one."""
+        with engine.no_autocast(input.device.type):
+            arguments = self.arguments()
+        return engine.run(
+            input,
+            state,
+            *arguments,
+            update=self.update,
+            timespans=timespans,
+            lengths=lengths,
+            every=every,
+            backend=backend,
+            precision=precision,
+        )
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class Layer(Stack):
+    """A layer of cells of one kind, with the arguments of `nn.LSTM`, those of `Stack` and those of its cell."""
+
+    kind: ClassVar[Callable[..., nn.Module]]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        checkpoint_every: int | None = None,
+        backend: str = "auto",
+        precision: str = "exact",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options,
+    ) -> None:
+        where = {"device": device or torch.get_default_device(), "dtype": dtype or torch.get_default_dtype()}
+        super().__init__(
+            lambda features: type(self).kind(features, hidden_size, bias, **where, **options),
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            checkpoint_every=checkpoint_every,
+            backend=backend,
+            precision=precision,
+        )

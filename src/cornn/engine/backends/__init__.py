@@ -1,0 +1,1 @@
+"""The implementations of the recurrence. `cornn.engine.choose` picks one."""

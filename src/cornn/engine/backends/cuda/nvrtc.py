@@ -1,0 +1,97 @@
+"""Kernels compiled when they are first needed, with NVRTC through cuda-core, and kept on disk.
+
+What a cache file holds is handed to the driver as machine code for the GPU and to nothing else. A file that was cut
+short or changed does not match the checksum it begins with, and is compiled again.
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["KERNELS", "compiled", "folder", "missing"]
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why nothing can be compiled here, or None if it can."""
+    for module in ("cuda.core", "cuda.bindings"):
+        try:
+            found = importlib.util.find_spec(module)
+        except ImportError:
+            found = None
+        if found is None:
+            return f'{module.replace(".", "-")} is not installed: pip install "cornn[cuda]"'
+    return None
+
+
+def folder() -> Path:
+    """Where compiled kernels are kept: CORNN_CACHE if it is set, else the user's cache directory."""
+    if "CORNN_CACHE" in os.environ:
+        return Path(os.environ["CORNN_CACHE"])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cornn" / "kernels"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cornn" / "kernels"
+
+
+def _key(name: str, macros: Mapping[str, object], arch: str) -> str:
+    from cuda.bindings import nvrtc  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    parts = [name, arch, f"NVRTC {major}.{minor}", *(f"{macro}={value}" for macro, value in sorted(macros.items()))]
+    # Every header counts, included or not: they are few and they change together.
+    parts += [path.read_text(encoding="utf-8") for path in sorted(KERNELS.glob("*.cuh"))]
+    parts.append((KERNELS / name).read_text(encoding="utf-8"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    digest, cubin = data[:_DIGEST], data[_DIGEST:]
+    return cubin if hashlib.sha256(cubin).digest() == digest else None
+
+
+def _write(path: Path, cubin: bytes) -> None:
+    """All or nothing: another process sees the whole file or none. A folder that cannot be written is no error."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(cubin).digest() + cubin)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
+
+
+def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
+    """The cubin of the file `name` of the kernels folder, for `arch` ("sm_90"). Needs no GPU."""
+    from cuda.core import Program, ProgramOptions  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+
+    path = folder() / f"{_key(name, macros, arch)}.cubin"
+    cubin = _read(path)
+    if cubin is None:
+        options = ProgramOptions(
+            name=name,
+            arch=arch,
+            std="c++17",
+            include_path=str(KERNELS),
+            define_macro=[(macro, str(value)) for macro, value in macros.items()],
+        )
+        source = (KERNELS / name).read_text(encoding="utf-8")
+        cubin = bytes(Program(source, "c++", options).compile("cubin").code)
+        _write(path, cubin)
+    return cubin

@@ -1,0 +1,169 @@
+"""The portable path on an NVIDIA GPU, captured in CUDA graphs: for what the kernels do not serve.
+
+A step is then a few calls of cuBLAS and of pointwise operations that the device runs one after the other, without
+waiting for Python. A graph holds CHUNK steps over buffers of its own; a sequence goes through it chunk by chunk, and
+what is left over goes the portable way. The contract is in `problem.py`.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cornn.engine.backends import portable
+from cornn.engine.contract import After, Given, Gradients, Problem, active, live_spans
+
+__all__ = ["backward", "forward", "usable"]
+
+CHUNK = 32
+KEPT = 8  # graphs of different shapes that are remembered
+
+
+def usable(problem: Problem) -> tuple[bool, str]:
+    if problem.device.type != "cuda" or torch.version.hip is not None:
+        return False, f"it runs on NVIDIA GPUs, the input is on {problem.device.type}"
+    if problem.steps < CHUNK:
+        return False, f"{problem.steps} steps are too few to be worth a CUDA graph (at least {CHUNK})"
+    return True, "cuBLAS and pointwise operations, captured in a CUDA graph"
+
+
+class _Captured:
+    """A function of tensors whose work was recorded once, for tensors of these shapes."""
+
+    def __init__(self, function: Callable[..., Any], inputs: dict[str, Tensor]) -> None:
+        self.inputs = {name: x.clone() for name, x in inputs.items()}
+        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+        aside.wait_stream(here)
+        with torch.cuda.stream(aside):
+            function(**self.inputs)
+        here.wait_stream(aside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.results = function(**self.inputs)
+
+    def set(self, **inputs: Tensor) -> None:
+        for name, value in inputs.items():
+            self.inputs[name].copy_(value)
+
+    def __call__(self, **inputs: Tensor) -> Any:
+        """The results, which the next call overwrites."""
+        self.set(**inputs)
+        self.graph.replay()
+        return self.results
+
+
+_captured: OrderedDict[tuple, _Captured] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Tensor]) -> _Captured:
+    """The graph of a function for inputs like these, on this stream and in this thread: two streams must not share its
+    buffers, nor two threads that use the same stream."""
+    device = inputs["weight"].device
+    shapes = tuple((name, x.shape, x.dtype) for name, x in inputs.items())
+    stream = torch.cuda.current_stream(device).cuda_stream
+    key = function, options, device, stream, threading.get_ident(), shapes
+    with _lock:
+        if key not in _captured:
+            _captured[key] = _Captured(lambda **given: function(*options, **given), inputs)
+            if len(_captured) > KEPT:
+                _captured.popitem(last=False)
+        _captured.move_to_end(key)
+        return _captured[key]
+
+
+def _present(**tensors: Tensor | None) -> dict[str, Tensor]:
+    return {name: x for name, x in tensors.items() if x is not None}
+
+
+def _forward(update: str, every: bool, keep: bool, *, trail, state, weight, parameters, spans=None):
+    given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
+    return portable.forward(given, trail, update=update, every=every, keep=keep)
+
+
+def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor]:
+    drive, steps, options = trail[-1], trail.shape[1], (update, every, keep)
+    if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
+        return portable.forward(given, trail, update=update, every=every, keep=keep)
+    state, spans = given.state, live_spans(given)
+    output = drive.new_empty((*drive.shape[:-1], state.shape[-1]) if keep or every else 0)
+    fixed = {"weight": given.weight, "parameters": given.parameters}
+
+    def chunk(start: int) -> dict[str, Tensor]:
+        """What the forward pass of the chunk from `start` needs."""
+        part = slice(start, start + CHUNK)
+        return _present(trail=trail[:, part], state=state, spans=None if spans is None else spans[part])
+
+    with torch.cuda.device(drive.device):
+        run = _capture(_forward, options, {**chunk(0), **fixed})
+        run.set(**fixed)
+        for start in range(0, steps, CHUNK):
+            part = slice(start, start + CHUNK)
+            if start + CHUNK <= steps:
+                found, state = run(**chunk(start))
+                if keep:
+                    trail[:, part].copy_(run.inputs["trail"])
+            else:
+                # The product of a part of the trail is written into it.
+                found, state = _forward(*options, **chunk(start), **fixed)
+            if keep or every:
+                output[part].copy_(found)
+        return output, state.clone()
+
+
+def _backward(
+    update: str, need_parameters: bool, need_timespans: bool, *, output, trail, state, weight, parameters, spans=None,
+    grad_output=None, grad_last=None
+) -> Gradients:  # fmt: skip
+    given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
+    after = After(grad_output, grad_last, output, trail)
+    needs = {"need_parameters": need_parameters, "need_timespans": need_timespans}
+    return portable.backward(given, after, update=update, **needs)
+
+
+def backward(given: Given, after: After, *, update: str, need_parameters: bool, need_timespans: bool) -> Gradients:
+    grad_output, grad_last, output, trail = after
+    steps, state, spans = output.shape[0], given.state, live_spans(given)
+    options = update, need_parameters, need_timespans
+    grad_state = torch.zeros_like(state) if grad_last is None else grad_last
+    fixed = {"weight": given.weight, "parameters": given.parameters}
+
+    def chunk(start: int) -> dict[str, Tensor]:
+        """What the backward pass of the chunk from `start` needs."""
+        part = slice(start, min(start + CHUNK, steps))
+        before = state if start == 0 else torch.stack((output[start - 1], *trail[: len(state) - 1, start - 1]))
+        return _present(
+            grad_output=None if grad_output is None else grad_output[part],
+            grad_last=grad_state,
+            output=output[part],
+            trail=trail[:, part],
+            state=before,
+            spans=None if spans is None else spans[part],
+        )
+
+    with torch.cuda.device(output.device):
+        run = None
+        if steps >= CHUNK and not torch.cuda.is_current_stream_capturing():
+            run = _capture(_backward, options, {**chunk(0), **fixed})
+            run.set(**fixed)
+        drive = torch.empty_like(trail[-1])
+        for_parameters = torch.zeros_like(given.parameters) if need_parameters else None
+        for_spans = output.new_empty(output.shape[:-1]) if need_timespans else None
+        for start in reversed(range(0, steps, CHUNK)):
+            if run is not None and start + CHUNK <= steps:
+                found: Gradients = run(**chunk(start))
+            else:
+                found = _backward(*options, **chunk(start), **fixed)
+            part = slice(start, start + CHUNK)
+            drive[part].copy_(found.drive)
+            grad_state = found.state
+            if for_parameters is not None and found.parameters is not None:
+                for_parameters += found.parameters
+            if for_spans is not None and found.timespans is not None:
+                for_spans[part].copy_(found.timespans)
+        if for_spans is not None and given.lengths is not None:
+            for_spans *= active(given.lengths, output)
+        return Gradients(drive=drive, state=grad_state.clone(), parameters=for_parameters, timespans=for_spans)

@@ -1,0 +1,116 @@
+"""Arrays of numpy: `numpy.savez("data.npz", X=…, y=…)`."""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.estimators.sequences import Series, gaps_between
+from cornn.fitting.readers.dataset import Dataset, Layout
+
+__all__ = ["read_npz"]
+
+
+def read_npz(path: Path, layout: Layout, *, target_wanted: bool = True) -> Dataset:
+    """X: (sequences, time, features) or (sequences, time); with `lengths` (sequences), of unequal lengths, padded at
+    the end. y: the targets. times: (sequences, time). ids: (sequences). Other names of X and y: --values, --target.
+    """
+    arrays = _loaded(path)
+    if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
+        layout = Layout()  # it names a table's columns, with which a model was fitted
+    names = {"X": layout.values[0] if layout.values else "X", "y": layout.target[0] if layout.target else "y"}
+    if len(layout.values) > 1 or len(layout.target) > 1:
+        raise ValueError(f"{path}: --values and --target name one array each, X and y if left out")
+    for name, option in ((names["X"], "--values"), (names["y"], "--target")):
+        wanted = option == "--values" or (target_wanted and layout.target)
+        if wanted and name not in arrays:
+            raise ValueError(f"{path} has no array {name!r}: there are {', '.join(arrays)}; {option} names it")
+    X = arrays[names["X"]]
+    if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
+        raise ValueError(
+            f"{path}: {names['X']} is {X.dtype} of shape {X.shape}, expected numbers, (sequences, time, features) or "
+            "(sequences, time)"
+        )
+    X = X.astype(np.float64).reshape(*X.shape[:2], -1)
+    lengths = _lengths(path, arrays.get("lengths"), X)
+    for name in ("times", "ids", names["y"]):
+        if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != len(X)):
+            raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, and there are {len(X)} sequences")
+    times = arrays.get("times")
+    if times is not None and times.shape != X.shape[:2]:
+        raise ValueError(f"{path}: times have shape {times.shape}, expected {X.shape[:2]}")
+    sequences = []
+    for row, length in enumerate(lengths):
+        values, own = X[row, :length], None if times is None else _seconds(times[row, :length])
+        if np.isinf(values).any():
+            step = int(np.argwhere(np.isinf(values))[0][0])
+            raise ValueError(f"{path}, row {row + 1}, step {step + 1} holds infinity: NaN is a missing value")
+        if np.isnan(values).all():
+            raise ValueError(f"{path}, row {row + 1} holds no value: an empty sequence; leave it out")
+        if own is not None:
+            gaps_between(own, f"{path}, row {row + 1}")
+        sequences.append(Series(values, own))
+    count = X.shape[2]
+    ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
+    return Dataset(
+        str(path),
+        layout,
+        ("value",) if count == 1 else tuple(f"feature {number}" for number in range(count)),
+        sequences,
+        ids,
+        "id" if "ids" in arrays else "row",
+        _target(path, arrays.get(names["y"])),
+        [f"row {row + 1}" for row in range(len(X))],
+    )
+
+
+def _loaded(path: Path) -> dict[str, NDArray]:
+    try:
+        # Objects would be executed to be read: they are refused.
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except ValueError as error:
+        if "pickle" in str(error).lower():
+            raise ValueError(
+                f"{path} holds Python objects, which are not read, since that could execute anything: save arrays of "
+                "numbers or texts; sequences of unequal lengths are padded, with an array `lengths`"
+            ) from None
+        raise ValueError(f"{path} is no .npz file: write it with numpy.savez") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, NotImplementedError, TypeError):
+        raise ValueError(f"{path} is no whole .npz file, it is cut off or damaged: write it anew") from None
+
+
+def _lengths(path: Path, given: NDArray | None, X: NDArray) -> list[int]:
+    if given is None:
+        return [X.shape[1]] * len(X)
+    if given.shape != (len(X),) or given.dtype.kind not in "iu":
+        raise ValueError(f"{path}: lengths of shape {given.shape}, expected ({len(X)},), whole numbers")
+    wrong = np.flatnonzero((given < 1) | (given > X.shape[1]))
+    if len(wrong):
+        raise ValueError(
+            f"{path}, row {wrong[0] + 1}: its length is {given[wrong[0]]}, expected 1 to {X.shape[1]}; leave empty "
+            "sequences out"
+        )
+    return [int(length) for length in given]
+
+
+def _seconds(times: NDArray) -> NDArray[np.float64]:
+    if times.dtype.kind == "M":
+        return (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    return times.astype(np.float64)
+
+
+def _target(path: Path, given: NDArray | None) -> list[tuple] | None:
+    if given is None:
+        return None
+    if given.ndim > 2 or given.dtype.kind not in "biufU":
+        raise ValueError(
+            f"{path}: targets are {given.dtype} of shape {given.shape}, expected numbers or texts, one a row"
+        )
+
+    def cell(value):
+        return str(value) if isinstance(value, bool | str) else None if value != value else float(value)
+
+    return [tuple(cell(value) for value in row) for row in given.reshape(len(given), -1).tolist()]

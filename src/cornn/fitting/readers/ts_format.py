@@ -1,0 +1,113 @@
+"""The `.ts` files of the time-series archive (timeseriesclassification.com)."""
+
+import math
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from cornn.estimators.sequences import Series
+from cornn.fitting.readers.dataset import Dataset, Layout
+from cornn.fitting.readers.table import moment, number
+
+__all__ = ["read_ts"]
+
+OUTSIDE = re.compile(r":(?![^()]*\))")
+"""A colon that is not within brackets, where times have colons of their own."""
+SAMPLE = re.compile(r"\(([^(),]*),([^(),]*)\)")
+
+
+def read_ts(path: Path) -> Dataset:
+    """One line a sequence: features are separated by colons, values by commas, and the target comes last."""
+    header: dict[str, list[str]] = {}
+    sequences, target, places, started = [], [], [], False
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for line_number, line in enumerate(file, 1):
+                line = line.strip()
+                if not line or line[0] in "#%":
+                    continue
+                if not started:
+                    if line[0] != "@":
+                        raise ValueError(f"{path}, line {line_number}: no @data before the data; is it a .ts file?")
+                    words = line[1:].split() or [""]
+                    header[words[0].lower()] = words[1:]
+                    started = words[0].lower() == "data"
+                    continue
+                place = f"row {len(sequences) + 1} (line {line_number})"
+                values, label = _sequence(path, place, line, header)
+                if sequences and values.values.shape[1] != sequences[0].values.shape[1]:
+                    raise ValueError(
+                        f"{path}, {place} has {values.values.shape[1]} features, the first row has "
+                        f"{sequences[0].values.shape[1]}: the file may be cut off"
+                    )
+                sequences.append(values)
+                target.append(label)
+                places.append(place)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8: it is damaged, or not a .ts file") from None
+    if not sequences:
+        raise ValueError(f"{path} holds no sequences: a header of lines with @, @data, and then data are expected")
+    count = sequences[0].values.shape[1]
+    features = ("value",) if count == 1 else tuple(f"dimension {number}" for number in range(count))
+    labelled = _labelled(header)
+    ids = list(range(1, len(sequences) + 1))
+    return Dataset(str(path), Layout(), features, sequences, ids, "row", target if labelled else None, places)
+
+
+def _labelled(header: dict[str, list[str]]) -> bool:
+    return any(header.get(name, ["false"])[:1] in (["true"], ["True"]) for name in ("classlabel", "targetlabel"))
+
+
+def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -> tuple[Series, tuple]:
+    parts = OUTSIDE.split(line)
+    label: tuple = ()
+    if _labelled(header):
+        label = (parts.pop().strip() or None,)
+        known = header.get("classlabel", [])[1:]
+        if known and label[0] not in known:
+            raise ValueError(
+                f"{path}, {place} ends with {str(label[0])[:40]!r}, which @classLabel does not name: the line may be "
+                "cut off"
+            )
+    wanted = (header.get("dimensions") or header.get("dimension") or [str(len(parts))])[0]
+    if not parts or str(len(parts)) != wanted:
+        raise ValueError(f"{path}, {place} has {len(parts)} features, @dimensions says {wanted}: it may be cut off")
+    read = [_feature(path, place, part, stamped="(" in part) for part in parts]
+    lengths = {len(values) for values, _ in read}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"{path}, {place}: its features have {' and '.join(map(str, sorted(lengths)))} steps: pad them"
+        )
+    if 0 in lengths or all(math.isnan(value) for values, _ in read for value in values):
+        raise ValueError(f"{path}, {place} holds no value: an empty sequence; leave the line out")
+    if any(times != read[0][1] for _, times in read):
+        raise ValueError(f"{path}, {place}: its features were taken at different times: give each step one time")
+    steps = (header.get("serieslength") or [""])[0]
+    if steps.isdigit() and lengths != {int(steps)}:
+        raise ValueError(f"{path}, {place} has {lengths.pop()} steps, @seriesLength says {steps}: it may be cut off")
+    times = read[0][1]
+    if times and any(later <= sooner for sooner, later in pairwise(times)):
+        raise ValueError(f"{path}, {place}: its times must rise")
+    return Series(np.array([values for values, _ in read]).T, np.array(times) if times else None), label
+
+
+def _feature(path: Path, place: str, part: str, stamped: bool) -> tuple[list[float], list[float]]:
+    """Values, and times where there are some."""
+    cells = SAMPLE.findall(part) if stamped else [("", cell) for cell in part.split(",")]
+    if stamped and re.sub(r"[\s,]", "", SAMPLE.sub("", part)):
+        raise ValueError(f"{path}, {place}: a bracket is not closed: the line may be cut off")
+    if not part.strip():
+        return [], []
+    values, times = [], []
+    for step, (when, cell) in enumerate(cells):
+        try:
+            values.append(number(cell))
+            if stamped:
+                times.append(moment(when))
+        except ValueError:
+            raise ValueError(f"{path}, {place}, step {step + 1}: {cell[:40]!r} is no number: correct it") from None
+        if math.isinf(values[-1]):
+            raise ValueError(f"{path}, {place}, step {step + 1} holds infinity: replace it, ? is a missing value")
+    return values, times

@@ -1,0 +1,71 @@
+"""The picture of a sweep: microseconds a step against one size."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from cornn.lab.bench.sweep import Point
+
+__all__ = ["check_plotting", "draw"]
+
+# Okabe and Ito's colours, which all kinds of colour vision tell apart; markers differ as well.
+STYLES = {
+    "plain loop": ("#000000", "x"),
+    "torchrecurrent coRNN": ("#999999", "+"),
+    "nn.LSTM": ("#0072B2", "s"),
+    "nn.GRU": ("#56B4E9", "^"),
+    "nn.RNN": ("#009E73", "v"),
+    "coRNN, portable": ("#E69F00", "d"),
+    "coRNN, c": ("#D55E00", "o"),
+    "coRNN, cuda": ("#CC79A7", "o"),
+    "coRNN, graph": ("#F0E442", "P"),
+}
+SPARE = ("#7F3C00", "*")
+
+
+def check_plotting() -> None:
+    """Raises, before anything is measured, where nothing could be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError('a plot needs the package matplotlib: pip install "cornn[report]"')
+
+
+def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str, stem: Path) -> list[Path]:
+    """Writes stem.svg and stem.png."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    written = []
+    # Text stays text, and the same figures give the same file.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "cornn"}):
+        figure = Figure(figsize=(8, 4.8), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        at_the_end = {point.contender: point.seconds / point.steps for point in points}
+        for name in sorted(at_the_end, key=lambda name: -at_the_end[name]):
+            own = [point for point in points if point.contender == name]
+            colour, marker = STYLES.get(name, SPARE)
+            axes.plot(
+                [point.value for point in own],
+                [point.seconds / point.steps * 1e6 for point in own],
+                color=colour,
+                marker=marker,
+                label=name,
+                linewidth=2.4 if name.startswith("coRNN") else 1.4,
+            )
+        axes.plot(
+            [point.value for point in floor],
+            [point.seconds / point.steps * 1e6 for point in floor],
+            color="#000000",
+            linestyle=":",
+            label="floor: its products at the\nspeed of one large product",
+        )
+        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="µs a step, forward and backward", title=title)
+        axes.grid(which="major", color="#DDDDDD")
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside right center", frameon=False)
+        for suffix, metadata in ((".svg", {"Date": None}), (".png", None)):
+            path = stem.with_suffix(suffix)
+            figure.savefig(path, dpi=144, metadata=metadata)
+            written.append(path)
+    return written

@@ -1,0 +1,119 @@
+"""How the cost grows with one size, the others held."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from cornn._tf32 import exact
+from cornn.lab.bench.cases import Case, contenders
+from cornn.lab.bench.measure import captures, passes, peak_memory, replayed, seconds
+
+__all__ = ["SWEEPS", "Point", "Sweep", "follow"]
+
+LARGE_PRODUCT = 2048
+MOST_MEMORY = 0.4
+"""A contender is not followed beyond this share of the memory that is free."""
+MEMORY_OF_LOOP = 40
+"""Values that the least economical contender keeps of a step, a sequence and a neuron, where memory is not measured."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One size of a case that takes these values."""
+
+    field: str
+    label: str
+    values: tuple[int, ...]
+    case: Case
+
+    def cases(self) -> Iterator[tuple[int, Case]]:
+        for value in self.values:
+            yield value, replace(self.case, **{self.field: value})
+
+
+SWEEPS = {
+    # One sequence: with a million steps and 64 neurons the fused kernels keep 0.8 GB.
+    "length": Sweep("steps", "steps", tuple(10**k for k in range(2, 7)), Case(0, 1, 64)),
+    "batch": Sweep("batch", "sequences in a batch", tuple(4**k for k in range(6)), Case(200, 0, 128)),
+    "size": Sweep("hidden", "neurons", tuple(2**k for k in range(4, 11)), Case(200, 32, 0)),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Forward and backward of one contender at one value of a sweep."""
+
+    contender: str
+    value: int
+    steps: int
+    seconds: float
+    memory: int | None
+
+
+def _free(device: str) -> float:
+    """Bytes that may be used."""
+    if device == "cuda":
+        return torch.cuda.mem_get_info()[0]
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 4e9
+
+
+def _products(case: Case) -> float:
+    """Multiply-adds of forward, backward and the weights' gradients, which are three products of the same size."""
+    return 3.0 * case.steps * case.batch * case.hidden * (2 * case.hidden + case.inputs)
+
+
+def _multiply_adds_a_second(device: str) -> float:
+    """Of one large product in float32, which nothing that is made of products can beat."""
+    left = torch.randn(LARGE_PRODUCT, LARGE_PRODUCT, device=device)
+    torch.mm(left, left)
+    return LARGE_PRODUCT**3 / min(seconds(lambda: torch.mm(left, left), device) for _ in range(7))
+
+
+def follow(
+    sweep: Sweep, device: str, repeats: int, longest: float, say: Callable[[str], None] = lambda text: None
+) -> tuple[list[Point], list[Point], dict[str, str]]:
+    """The points of every contender as far as memory allows and a pass takes no more than `longest` seconds, and those
+    of the floor; and name -> why, of contenders that failed: cuDNN does not take every length."""
+    points: list[Point] = []
+    last: dict[str, tuple[Case, Point]] = {}
+    dropped: set[str] = set()
+    failed: dict[str, str] = {}
+    with exact():
+        rate = _multiply_adds_a_second(device)
+        floor = [Point("floor", value, case.steps, _products(case) / rate, None) for value, case in sweep.cases()]
+        for value, case in sweep.cases():
+            for name, layer in contenders(case, device)[0].items():
+                if name in dropped or (name in last and _too_much(*last[name], case, device, longest)):
+                    dropped.add(name)
+                    continue
+                say(f"{name}, {value:,} {sweep.label}")
+                _, both = passes(layer, case, device)
+                try:
+                    memory = peak_memory(both, device)
+                    both = replayed(both) if device == "cuda" and captures(name) else both
+                    first = seconds(both, device)
+                except RuntimeError as error:
+                    dropped.add(name)
+                    failed[name] = f"{value:,} {sweep.label}: {str(error).splitlines()[0]}"
+                    continue
+                turns = 1 if first > 2 else repeats
+                times = [first] if turns == 1 else [seconds(both, device) for _ in range(turns)]
+                points.append(Point(name, value, case.steps, statistics.median(times), memory))
+                last[name] = (case, points[-1])
+    return points, floor, failed
+
+
+def _too_much(before: Case, point: Point, case: Case, device: str, longest: float) -> bool:
+    """Whether a contender that took this much at the size before is too long or too large at the next."""
+    growth = _products(case) / _products(before)
+    values = case.steps * case.batch * case.hidden
+    larger = values / (before.steps * before.batch * before.hidden)
+    memory = MEMORY_OF_LOOP * 4.0 * values if point.memory is None else point.memory * larger
+    return point.seconds * growth > longest or memory > MOST_MEMORY * _free(device)

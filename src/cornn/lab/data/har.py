@@ -1,0 +1,68 @@
+"""The raw inertial signals of UCI HAR, in its folder of text files."""
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from cornn.lab.data.cache import cached
+from cornn.lab.data.places import missing
+
+__all__ = ["ACTIVITIES", "FOLDER", "SIGNALS", "STEPS", "find", "read"]
+
+FOLDER = "UCI HAR Dataset"
+STEPS = 128
+SIGNALS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
+ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
+
+
+def find(folder: Path) -> dict[str, list[Path]]:
+    """Split -> the nine signals, then activities, then subjects."""
+    root = folder / FOLDER
+    found = {}
+    for split in ("train", "test"):
+        signals = [root / split / "Inertial Signals" / f"{signal}_{split}.txt" for signal in SIGNALS]
+        found[split] = [*signals, root / split / f"y_{split}.txt", root / split / f"subject_{split}.txt"]
+    if not root.is_dir():
+        raise missing("UCI HAR", "har", folder)
+    absent = [path for paths in found.values() for path in paths if not path.is_file()]
+    if absent:
+        raise missing("complete UCI HAR", "har", folder, f"{absent[0].relative_to(folder)} is not there")
+    return found
+
+
+def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Signals (size, 128, 9) float32 in the order of SIGNALS, activities (size) 1 to 6 in the order of ACTIVITIES, and
+    the numbers of the subjects (size)."""
+    files = find(folder)[split]
+
+    def parse() -> dict[str, np.ndarray]:
+        *signals, activities, subjects = files
+        labels = _numbers(activities, 1)[:, 0]
+        if labels.min() < 1 or labels.max() > len(ACTIVITIES):
+            raise _damaged(activities, "an activity is not between 1 and 6")
+        arrays = {"activities": labels.astype(np.uint8), "subjects": _numbers(subjects, 1)[:, 0].astype(np.uint8)}
+        columns = [_numbers(path, STEPS).astype(np.float32) for path in signals]
+        for path, content in zip([*signals, subjects], [*columns, arrays["subjects"]], strict=True):
+            if len(content) != len(labels):
+                raise _damaged(path, f"it has {len(content)} rows, {activities.name} has {len(labels)}")
+        return {"signals": np.stack(columns, -1), **arrays}
+
+    arrays = cached(folder, f"har-{split}", files, parse)
+    return arrays["signals"], arrays["activities"], arrays["subjects"]
+
+
+def _numbers(path: Path, columns: int) -> np.ndarray:
+    """A text file of numbers as (rows, columns)."""
+    words = path.read_bytes().split()
+    try:
+        numbers = np.array(words, dtype=np.float64)
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    if len(numbers) == 0 or len(numbers) % columns or not np.isfinite(numbers).all():
+        raise _damaged(path, f"its {len(numbers)} numbers are not rows of {columns}")
+    return numbers.reshape(-1, columns)
+
+
+def _damaged(path: Path, why: str) -> ValueError:
+    return ValueError(f'{path} is damaged ({why}): remove it and run "cornn data get har"')

@@ -1,0 +1,68 @@
+"""MNIST in its publisher's idx files, compressed or not."""
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from cornn.lab.data.cache import cached
+from cornn.lab.data.places import checked, missing
+
+__all__ = ["FILES", "PLACES", "SUMS", "find", "read"]
+
+FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+PLACES = ("MNIST/raw", "MNIST", "mnist", ".")
+
+SUMS = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
+"""md5 of the files' uncompressed content, which is the same however they were compressed."""
+
+
+def find(folder: Path) -> dict[str, tuple[Path, Path]]:
+    """Split -> images and labels."""
+    for place in PLACES:
+        found = {split: tuple(_either(folder / place / file) for file in files) for split, files in FILES.items()}
+        if all(path is not None for paths in found.values() for path in paths):
+            return found  # pyright: ignore[reportReturnType]
+    raise missing("MNIST", "mnist", folder)
+
+
+def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
+    """Images (size, 784) and labels (size), both uint8."""
+    files = find(folder)[split]
+
+    def parse() -> dict[str, np.ndarray]:
+        images, labels = (_array(path) for path in files)
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+            raise ValueError(f"{files[0].parent} does not hold as many MNIST labels as images")
+        return {"images": images.reshape(len(images), -1), "labels": labels}
+
+    arrays = cached(folder, f"mnist-{split}", files, parse)
+    return arrays["images"], arrays["labels"]
+
+
+def _either(path: Path) -> Path | None:
+    packed = path.with_name(f"{path.name}.gz")
+    return path if path.is_file() else packed if packed.is_file() else None
+
+
+def _array(path: Path) -> np.ndarray:
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f'{path} is damaged ({error}): remove it and run "cornn data get mnist"') from error
+    checked(content, path.name.removesuffix(".gz"), SUMS, path, "mnist")
+    # Two zero bytes, the type (8: unsigned bytes), the number of dimensions, and each of them in four bytes.
+    shape = np.frombuffer(content, ">u4", content[3], 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)

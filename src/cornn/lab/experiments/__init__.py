@@ -1,0 +1,1 @@
+"""Many training runs: reproducing the paper, comparing tuned models, searching settings."""

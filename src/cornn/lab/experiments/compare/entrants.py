@@ -1,0 +1,114 @@
+"""Who takes part, and what is tuned of each: the learning rate and the clipping of all, and what a model has itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from cornn.lab.recipes import RANGES
+
+__all__ = ["ENTRANTS", "Between", "Draw", "Entrant", "OneOf", "Pair", "space"]
+
+DIGITS = 4
+"""Of a value that is drawn: enough, and a record holds it exactly."""
+
+
+@dataclass(frozen=True)
+class Between:
+    """A number between two, log-uniform, or uniform if `even`."""
+
+    low: float
+    high: float
+    even: bool = False
+
+    def draw(self, random: torch.Generator) -> float:
+        share = torch.rand((), generator=random, dtype=torch.float64).item()
+        even, logarithmic = self.low + share * (self.high - self.low), self.low * (self.high / self.low) ** share
+        return float(f"{even if self.even else logarithmic:.{DIGITS}g}")
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of these values, each as likely."""
+
+    values: tuple[Any, ...]
+
+    def draw(self, random: torch.Generator) -> Any:
+        return self.values[int(torch.randint(len(self.values), (), generator=random))]
+
+    def __str__(self) -> str:
+        return " or ".join(f"{value:g}" if isinstance(value, float) else value for value in self.values)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two numbers, each from its own range."""
+
+    first: Between
+    second: Between
+
+    def draw(self, random: torch.Generator) -> tuple[float, float]:
+        return self.first.draw(random), self.second.draw(random)
+
+    def __str__(self) -> str:
+        return f"({self.first}, {self.second})"
+
+
+Draw = Between | OneOf | Pair
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A model that takes part."""
+
+    model: str
+    settings: Mapping[str, Draw] = field(default_factory=dict)
+    """What is tuned besides: of the recipe."""
+    layer: Mapping[str, Draw] = field(default_factory=dict)
+    """And options of the layer."""
+    start: Literal["usual", "memory", "ringing"] = "usual"
+    """Which recipe it starts from: the task's common one, ours for long memory, or ours of neurons that ring."""
+
+
+TUNED = {"learning_rate": Between(1e-4, 3e-2), "clip": OneOf((0.0, 1.0))}
+"""Of all models alike."""
+
+_STEP = {"epsilon": Between(1e-3, 1.0), "gamma": Between(1e-3, 1.0)}
+_ORTHOGONAL = {"settings": {"recurrent_rate": Between(1e-2, 1.0)}, "layer": {"init": OneOf(("henaff", "cayley"))}}
+
+ENTRANTS = {
+    "cornn": Entrant("cornn"),
+    "cornn-memory": Entrant("cornn", {"half_lives": Pair(Between(1e-2, 1.0), Between(1.0, 100.0))}, start="memory"),
+    "cornn-ringing": Entrant(
+        "cornn", {"recurrent_rate": Between(3e-2, 1.0), "clip": OneOf((0.1, 1.0))}, start="ringing"
+    ),
+    "lstm": Entrant("lstm"),
+    "gru": Entrant("gru"),
+    "tanh-rnn": Entrant("tanh-rnn"),
+    "fastrnn": Entrant("fastrnn", layer={"alpha": Between(-8, -1, even=True), "beta": Between(1, 8, even=True)}),
+    "antisymmetric": Entrant("antisymmetric", layer=_STEP),
+    "exprnn": Entrant("exprnn", **_ORTHOGONAL),
+    "lem": Entrant("lem", layer={"dt": Between(1e-3, 1.0)}),
+    "fastgrnn": Entrant("fastgrnn", layer={"zeta": Between(-2, 3, even=True), "nu": Between(-8, -1, even=True)}),
+    "gated-antisymmetric": Entrant("gated-antisymmetric", layer=_STEP),
+    "lipschitz": Entrant("lipschitz", layer={"epsilon": Between(1e-3, 1.0), "beta": Between(0.5, 1.0, even=True)}),
+    "dtriv": Entrant("dtriv", **_ORTHOGONAL),
+    "skip-lstm": Entrant("skip-lstm"),
+    "skip-gru": Entrant("skip-gru"),
+    "incremental": Entrant("incremental"),
+    "unitary": Entrant("unitary"),
+}
+"""Name -> who takes part; in the order in which rows are wanted."""
+
+
+def space(task: str, name: str) -> dict[str, Draw]:
+    """What is tuned of an entrant at a task. Of coRNN it is what the paper's own search was over, and in its ranges."""
+    entrant = ENTRANTS[name]
+    own: dict[str, Draw] = {**entrant.settings, **entrant.layer}
+    if entrant.model == "cornn" and entrant.start == "usual":
+        own |= {constant: Between(*RANGES[task][constant]) for constant in ("dt", "gamma", "epsilon")}
+    return {**TUNED, **own}

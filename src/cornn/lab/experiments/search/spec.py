@@ -1,0 +1,77 @@
+"""What is searched: a space of settings around a configuration."""
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cornn.lab import training
+from cornn.lab.recipes import RANGES, Recipe
+from cornn.lab.training import Train
+
+__all__ = ["Search", "check", "configuration", "hidden", "space"]
+
+OURS = {
+    "lorenz96": {"learning_rate": (1e-4, 1e-1), "dt": (1e-2, 1.0), "gamma": (1e-1, 10.0), "epsilon": (1e-1, 10.0)},
+}
+"""Task -> setting -> (lowest, highest), where the paper has no ranges."""
+OTHER_MODELS = {"learning_rate": (1e-4, 1e-1)}
+"""What is searched for models that are not coRNN, and have none of its constants."""
+
+HEARTBEAT = 30
+"""Seconds between two signs of life of a worker."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A random search. All trials are trained as `base` says but for the settings of the space."""
+
+    base: Train
+    space: Mapping[str, tuple[float, float]]  # setting -> lowest, highest; drawn log-uniformly
+    trials: int  # that are done in the end, by all workers
+    study: str
+    storage: str  # a URL
+    prune: bool = False
+    heartbeat: int = HEARTBEAT
+
+
+def space(task: str, model: str, recipe: Recipe) -> dict[str, tuple[float, float]]:
+    """Setting -> (lowest, highest). Half-lives or periods set gamma, neuron by neuron: it is not searched then."""
+    if model != "cornn":
+        return dict(OTHER_MODELS)
+    ranges = RANGES.get(task) or OURS.get(task)
+    if ranges is None:
+        raise ValueError(f"no ranges are known for the task {task}: choose one of {', '.join(RANGES | OURS)}")
+    return {name: ends for name, ends in ranges.items() if name != "gamma" or recipe.gamma is not None}
+
+
+def check(plan: Search) -> None:
+    """Refuse what cannot be, before anything is opened or written."""
+    if importlib.util.find_spec("optuna") is None:
+        raise ImportError('a search needs the package optuna: pip install "cornn[search]"')
+    training.check(plan.base)
+    hidden(plan.storage)
+    if plan.trials < 1:
+        raise ValueError(f"trials must be above 0, got {plan.trials}")
+    if not plan.space:
+        raise ValueError("every setting that could be searched is given: leave one of them out")
+    if plan.base.devices > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise ValueError("a worker of a search is one process on one device: start the command once for each device")
+
+
+def configuration(plan: Search, values: Mapping[str, float]) -> Train:
+    """What a trial with these values trains."""
+    return replace(plan.base, settings=replace(plan.base.settings, **values))
+
+
+def hidden(url: str) -> str:
+    """A storage's URL without its password."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        raise ValueError(
+            f"{url!r} is not a storage: give a URL such as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        ) from None

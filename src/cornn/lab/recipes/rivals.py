@@ -1,0 +1,83 @@
+"""The models beside coRNN as their authors ran them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cornn.lab.recipes.recipe import BETAS, Recipe
+
+__all__ = ["RIVALS", "Rival", "for_model"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A model beside coRNN as its authors ran it."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of its layer."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """That take the place of a recipe's. Where no learning rate would do for all tasks, the recipe's is used."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where each of these values comes from, by its name."""
+
+
+_FASTGRNN = "Kusupati et al. 2018, where it starts"
+_ANTISYMMETRIC = {"epsilon": "Chang et al. 2019, one of the .01, .1 and 1 they chose among", "gamma": "ours"}
+_EXPRNN = "Lezcano-Casado and Martinez-Rubio 2019"
+_TRIVIALISED = "Lezcano-Casado 2019"
+_ORTHOGONAL = {"optimiser": "rmsprop", "learning_rate": 7e-4, "recurrent_rate": 0.1}
+_LIPSCHITZ = "Erichson et al. 2021, for 128 neurons, with Adam"
+_UNITARY = "Arjovsky, Shah and Bengio 2016"
+_UNICORNN = "Rusch and Mishra 2021, for psMNIST, with Adam, from the authors' program"
+_LINOSS = "Boyer, Rusch and Rus 2025, for noise-padded CIFAR-10, with Adam, from the authors' program"
+_BLOCKS = {
+    "learning_rate": _LINOSS,
+    "num_layers": f"{_LINOSS}, one of the 2, 4 and 6 they chose among",
+}
+
+RIVALS = {
+    "tanh-rnn": Rival(),
+    "fastrnn": Rival({"alpha": -3.0, "beta": 3.0}, sources={"alpha": _FASTGRNN, "beta": _FASTGRNN}),
+    "fastgrnn": Rival({"zeta": 1.0, "nu": -4.0}, sources={"zeta": _FASTGRNN, "nu": _FASTGRNN}),
+    "antisymmetric": Rival({"epsilon": 0.01, "gamma": 0.01}, sources=_ANTISYMMETRIC),
+    "gated-antisymmetric": Rival({"epsilon": 0.01, "gamma": 0.01}, sources=_ANTISYMMETRIC),
+    "exprnn": Rival({"init": "henaff"}, _ORTHOGONAL, dict.fromkeys(("init", *_ORTHOGONAL), _EXPRNN)),
+    "dtriv": Rival({"init": "henaff"}, _ORTHOGONAL, dict.fromkeys(("init", *_ORTHOGONAL), _TRIVIALISED)),
+    "lipschitz": Rival(
+        {"epsilon": 0.03, "beta": 0.75, "gamma": 0.001},
+        {"learning_rate": 3e-3},
+        dict.fromkeys(("epsilon", "beta", "gamma", "learning_rate"), _LIPSCHITZ),
+    ),
+    "unitary": Rival(
+        settings={"optimiser": "rmsprop", "learning_rate": 1e-3},
+        sources={"optimiser": _UNITARY, "learning_rate": _UNITARY},
+    ),
+    "incremental": Rival(),
+    "skip-lstm": Rival(),
+    "skip-gru": Rival(),
+    "relu-gru": Rival(),
+    "lem": Rival(
+        {"dt": 0.0242},
+        {"learning_rate": 2.6e-3},
+        dict.fromkeys(("dt", "learning_rate"), "Rusch et al. 2022, for adding"),
+    ),
+    "unicornn": Rival(
+        {"dt": 0.19, "alpha": 30.65},
+        {"learning_rate": 2.51e-3, "num_layers": 3},
+        dict.fromkeys(("dt", "alpha", "learning_rate", "num_layers"), _UNICORNN),
+    ),
+    "linoss": Rival(settings={"learning_rate": 1e-3, "num_layers": 4}, sources=_BLOCKS),
+    "d-linoss": Rival(settings={"learning_rate": 1e-3, "num_layers": 4}, sources=_BLOCKS),
+}
+"""Model -> its published values; for the layers of `baselines.LAYERS`. What is not here is as the layer has it."""
+
+
+def for_model(recipe: Recipe, model: str) -> Recipe:
+    """A recipe with the published settings of a model in place of coRNN's, and without what only coRNN has."""
+    if model == "cornn":
+        return recipe
+    only_cornn = {"recurrent_rate": 1.0, "rates_by_length": None, "centre": False}
+    settings = {**only_cornn, **(RIVALS[model].settings if model in RIVALS else {})}
+    if settings.get("optimiser", recipe.optimiser) != recipe.optimiser:
+        settings["beta1"], settings["beta2"] = BETAS[settings["optimiser"]]
+    return replace(recipe, **settings)

@@ -1,0 +1,5 @@
+"""Run folders -> text, tables, figures."""
+
+from cornn.plots.terminal import curve
+
+__all__ = ["curve"]

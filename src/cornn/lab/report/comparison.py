@@ -1,0 +1,147 @@
+"""What the records of `cornn compare` say: coRNN and its rivals at the same budget of tuning."""
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cornn._json import read_json
+from cornn._machine import ran_on
+from cornn.baselines import MODELS
+from cornn.lab.recipes import ELSEWHERE, PUBLISHED
+
+__all__ = ["Compared", "Standing", "read", "title"]
+
+FIRST = ("adding-500", "adding-2000", "adding-5000")
+"""Contests that come before the others, in this order."""
+
+STARTS = {"cornn-memory": "coRNN, long memory", "cornn-ringing": "coRNN, ringing"}
+"""Entrants that are coRNN with a start of ours."""
+
+
+def title(entrant: str) -> str:
+    return STARTS.get(entrant) or MODELS[entrant].title
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What an entrant reached in a contest."""
+
+    name: str
+    entry: dict[str, Any]  # of the record
+    contest: dict[str, Any]  # the record
+
+    @property
+    def title(self) -> str:
+        return title(self.name)
+
+    @property
+    def ended(self) -> list[dict]:
+        """The final runs that were tested."""
+        return [one for one in self.entry["finals"] if one["test"] is not None]
+
+    @property
+    def tests(self) -> list[float]:
+        return [one["test"] for one in self.ended]
+
+    @property
+    def failed(self) -> int:
+        """Final runs that did not come to an end."""
+        return len(self.entry["finals"]) - len(self.ended)
+
+    @property
+    def reached(self) -> str:
+        """Mean and deviation on the test part."""
+        if not self.tests:
+            return f"{self.failed} diverged"
+        deviation = f" ± {self._number(statistics.stdev(self.tests))}" if len(self.tests) > 1 else ""
+        return f"{self._number(statistics.fmean(self.tests))}{deviation}" + (
+            f" ({self.failed} diverged)" if self.failed else ""
+        )
+
+    def _number(self, value: float) -> str:
+        return f"{value:.2f}" if self.contest["better"] == "higher" else f"{value:.4f}"
+
+    @property
+    def solved(self) -> str | None:
+        """How many final runs solved the task, and after how many steps; None where there is no such line."""
+        line, count = self.contest.get("solved"), len(self.entry["finals"])
+        if line is None:
+            return None
+        steps = [one["steps"] for one in self.ended if one["test"] < line]
+        return f"{len(steps)} of {count}" + (f", {statistics.fmean(steps):,.0f} steps" if steps else "")
+
+    @property
+    def trials(self) -> str:
+        failed = sum(one["validation"] is None for one in self.entry["trials"])
+        return f"{len(self.entry['trials'])}" + (f" ({failed} diverged)" if failed else "")
+
+    @property
+    def chosen(self) -> str:
+        """The settings that were found."""
+        values = next(one["values"] for one in self.entry["trials"] if one["trial"] == self.entry["chosen"])
+        return ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in values.items())
+
+    @property
+    def search_seconds(self) -> float:
+        return sum(one["seconds"] for one in self.entry["trials"])
+
+    @property
+    def final_seconds(self) -> float:
+        return statistics.fmean(one["seconds"] for one in self.entry["finals"])
+
+    @property
+    def published(self) -> str:
+        """The best accuracy that was published of this model, whatever its size and its training; empty if none is
+        known."""
+        task, model = self.contest["task"]["name"], title(self.name)
+        known = [(one.figure, f"{one.units} units") for one in PUBLISHED.get(task, ()) if one.model == model]
+        known += [(one.figure, one.source) for one in ELSEWHERE.get(task, ()) if one.model == model]
+        return "{:g} ({})".format(*max(known)) if known else ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A contest, and those of it whose trials and final runs are recorded."""
+
+    name: str
+    record: dict[str, Any]
+    rows: tuple[Standing, ...]
+    begun: tuple[str, ...]  # those without a final run
+
+    @property
+    def budget(self) -> str:
+        """What every model was given, in words."""
+        record, unit = self.record, self.record["unit"]
+        most = f"{record['final']:,} {unit}" + (" at the most" if unit == "steps" else "")
+        where = {ran_on(one) for one in record["machines"]}
+        workers = sorted({one["workers"] for one in record["machines"]})
+        span = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
+        together = "one after another" if workers == [1] else f"{span} at once"
+        batches = f", batches of {record['batch_size']}" if "batch_size" in record else ""
+        return (
+            f"{record['hidden_size']} units{batches}; trials of {record['trial']:,} {unit}, final runs of {most}; "
+            f"on {' and '.join(sorted(where))}, {together}"
+        )
+
+
+def read(results: Path) -> list[Compared]:
+    """What results/compare has."""
+    paths = sorted((results / "compare").glob("*.json"), key=lambda path: _place(path.stem))
+    return [_compared(read_json(path)) for path in paths]
+
+
+def _place(name: str) -> tuple[int, str]:
+    return FIRST.index(name) if name in FIRST else len(FIRST), name
+
+
+def _compared(record: dict[str, Any]) -> Compared:
+    standings = [Standing(name, entry, record) for name, entry in record["models"].items()]
+    rows = tuple(one for one in standings if one.entry["finals"])
+    return Compared(record["contest"], record, rows, tuple(one.title for one in standings if not one.entry["finals"]))
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(_word(part) for part in value)
+    return f"{value:.2g}" if isinstance(value, float) else str(value)

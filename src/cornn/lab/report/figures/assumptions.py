@@ -1,0 +1,90 @@
+"""The paper's hypothesis on the weights while training goes on, from run folders or records."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cornn.lab.runs import open_run
+from cornn.plots.style import COLOURS, STYLES, canvas, letter, note, styled
+
+__all__ = ["assumptions", "watched_rows"]
+
+
+def watched_rows(path: Path) -> tuple[str, list[dict]]:
+    """What a run folder, or a record of one, is called, and its rows that hold `theory.watch`'s numbers."""
+    if path.is_dir():
+        run = open_run(path)
+        config, rows = run.config, run.metrics()
+    else:
+        try:
+            content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
+            config, rows = content["config"], content.get("rows") or _as_rows(content.get("curve") or {})
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path} is not a record of a run: name run folders, or records of them") from None
+    rows = [row for row in rows if "theory" in row]
+    if not rows:
+        raise ValueError(
+            f"{path} holds no numbers of the theory: its training was not watched (cornn train --theory does)"
+        )
+    length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
+    return f"{config['task_name']}{length}, {config['recipe']}, m = {config['settings']['hidden_size']}", rows
+
+
+@styled
+def assumptions(paths: Sequence[Path]) -> Any:
+    """eq:assm's left side over its right with r = 1/2, and the norms of the weights; mean and deviation over runs."""
+    groups: dict[str, list[list[dict]]] = {}
+    for path in paths:
+        name, rows = watched_rows(path)
+        groups.setdefault(name, []).append(rows)
+    if not groups:
+        raise ValueError("name run folders, or records of them, whose training was watched")
+    figure, axes = canvas(1, 2, size=(9.5, 4.0))
+    left, right = axes[0]
+    for number, (name, runs) in enumerate(groups.items()):
+        label = f"{name} ({len(runs)} run{'s' if len(runs) > 1 else ''})"
+        look = {"color": COLOURS[number % 6], "linestyle": STYLES[number % 6]}
+        _band(left, runs, lambda row: row["assumption"] / row["assumption_limit"], label, look)
+        _band(right, runs, lambda row: max(row["W_norm"], row["W_z_norm"]), label, look)
+    left.axhline(1, color=COLOURS[6], linewidth=1)
+    words = {"ha": "right", "va": "top", "fontsize": 8, "color": COLOURS[6]}
+    left.text(0.99, 0.96, "holds below this line", transform=left.get_yaxis_transform(), **words)
+    for here in (left, right):
+        here.set_yscale("log")
+        here.yaxis.set_major_formatter(_plain)
+        here.yaxis.set_minor_formatter(_sparse)
+        here.set_xlabel("training step")
+    left.set_ylabel("left side / dt^(1/2)")
+    right.set_ylabel("larger of ‖W‖∞ and ‖W_z‖∞")
+    letter(left, "a", "eq:assm with r = 1/2")
+    letter(right, "b", "weights")
+    right.legend(loc="best")
+    note(figure, "Lines: mean over runs; bands: one standard deviation to either side.")
+    return figure
+
+
+def _as_rows(curve: Mapping[str, list]) -> list[dict]:
+    """A record's curve, which is a list for each column, row by row."""
+    return [dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)]
+
+
+def _plain(value: float, place: int) -> str:
+    return f"{value:g}"
+
+
+def _sparse(value: float, place: int) -> str:
+    """Between the powers of ten only 2 and 5 have room for a number."""
+    return f"{value:g}" if round(value / 10 ** math.floor(math.log10(value))) in (2, 5) else ""
+
+
+def _band(axes: Any, runs: list[list[dict]], value: Any, label: str, look: dict) -> None:
+    count = min(len(rows) for rows in runs)
+    steps = [row["step"] for row in runs[0][:count]]
+    values = np.array([[value(row["theory"]) for row in rows[:count]] for rows in runs])
+    mean, deviation = values.mean(0), values.std(0)
+    axes.plot(steps, mean, label=label, **look)
+    axes.fill_between(steps, mean - deviation, mean + deviation, color=look["color"], alpha=0.2, linewidth=0)

@@ -1,0 +1,35 @@
+"""Learning curves of models that were tuned alike."""
+
+import statistics
+from typing import Any
+
+from cornn.lab.report.comparison import Compared
+from cornn.plots.style import COLOURS, STYLES, canvas, styled
+
+__all__ = ["compared"]
+
+
+@styled
+def compared(contest: Compared) -> Any:
+    """Validation of the final runs against training, a colour and style for each model: their median where all of
+    them were evaluated, and what each did in the background."""
+    figure, axes = canvas(size=(8.4, 3.8))
+    panel = axes[0, 0]
+    for number, one in enumerate(contest.rows):
+        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number // len(COLOURS)]}
+        runs = [final["curve"] for final in one.ended]
+        curves = [dict(zip(run.get("epoch") or run["step"], run["validation"], strict=True)) for run in runs]
+        for curve in curves:
+            panel.plot(curve.keys(), curve.values(), linewidth=0.7, alpha=0.18, **look)
+        if curves:
+            common = [at for at in curves[0] if all(at in curve for curve in curves)]
+            median = [statistics.median(curve[at] for curve in curves) for at in common]
+            panel.plot(common, median, linewidth=1.4, label=one.title, **look)
+    lower = contest.record["better"] == "lower"
+    if lower:
+        panel.set_yscale("log")
+    panel.set_xlabel("epoch" if contest.record["unit"] == "epochs" else "training step")
+    panel.set_ylabel(f"validation {contest.record['metric']}" + ("" if lower else ", %"))
+    if any(one.ended for one in contest.rows):
+        figure.legend(loc="outside right upper")
+    return figure

@@ -1,0 +1,46 @@
+"""Learning curves of recorded runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cornn.baselines import MODELS
+from cornn.lab.report.tables import Reached
+from cornn.plots.style import COLOURS, STYLES, canvas, styled
+
+__all__ = ["curves"]
+
+MOST_LINES = 5
+"""Runs of a group that are drawn one by one."""
+
+
+@styled
+def curves(found: Sequence[Reached]) -> Any:
+    """Validation against training: a line for each run and a colour for each group of runs, or of a large group its
+    median and where nine tenths of its runs lie."""
+    figure, axes = canvas(size=(7.2, 3.2))
+    panel = axes[0, 0]
+    for number, one in enumerate(found):
+        name = f"{MODELS[one.model].title}-{one.units}" + (f", {one.case}" if one.case else "")
+        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.0}
+        runs = [record["curve"] for record in one.records]
+        if len(runs) > MOST_LINES:
+            count = min(len(run["metric"]) for run in runs)
+            low, median, high = np.quantile([run["metric"][:count] for run in runs], (0.05, 0.5, 0.95), axis=0)
+            at = (runs[0].get("epoch") or runs[0]["step"])[:count]
+            panel.plot(at, median, label=f"{name}, {len(runs)} runs", **look)
+            panel.fill_between(at, low, high, color=look["color"], alpha=0.12, linewidth=0)
+            continue
+        for index, run in enumerate(runs):
+            at = run.get("epoch") or run["step"]
+            alpha = 1.0 if len(runs) == 1 else 0.45
+            panel.plot(at, run["metric"], alpha=alpha, label=name if index == 0 else None, **look)
+    first = found[0].records[0]
+    lower = found[0].better == "lower"
+    if lower:
+        panel.set_yscale("log")
+    panel.set_xlabel("epoch" if first["curve"] and "epoch" in first["curve"] else "training step")
+    panel.set_ylabel(f"validation {first['result']['metric']}" + ("" if lower else ", %"))
+    panel.legend(loc="upper right" if lower else "lower right")
+    return figure

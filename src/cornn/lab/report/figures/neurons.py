@@ -1,0 +1,159 @@
+"""The paper's illustration of one and of two neurons: six panels, the ODE's solution beside the recurrence.
+
+Initial data, horizon and step input are not published: those here are chosen, and printed below the panels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from cornn.functional import unroll
+from cornn.plots.style import COLOURS, STYLES, canvas, letter, note, styled
+
+__all__ = ["NETWORKS", "NEURONS", "Oscillator", "cosine", "illustration", "recurrence", "solution", "steps"]
+
+HORIZON, DT, START = 15.0, 0.01, (0.0, 1.0)
+PIECES = ((2.0, 5.0, 1.0), (7.0, 9.0, -1.0), (11.0, 13.0, 0.5))  # from, to, height
+
+
+@dataclass(frozen=True)
+class Oscillator:
+    """One or more neurons with the constants of the paper's appendix on heuristics."""
+
+    W: tuple[tuple[float, ...], ...] = ((0.0,),)
+    W_z: tuple[tuple[float, ...], ...] = ((0.0,),)
+    V: float = 0.0
+    b: float = 0.0
+    gamma: float = 1.0
+    epsilon: float = 0.0
+    activation: str = "identity"
+
+
+CONTROLLED = Oscillator(((-2.0,),), ((0.75,),), V=2.0, b=0.25, epsilon=0.25)
+PAIR = replace(CONTROLLED, activation="tanh")
+
+FORCES = {"identity": lambda x: x, "tanh": np.tanh, "duffing": lambda x: x - x**3 / 3}
+"""Activation -> the same for numpy, which a solver of ODEs calls often."""
+
+NEURONS = {
+    "SHO": Oscillator(),
+    "FHO": Oscillator(V=1.0),
+    "FDO": Oscillator(V=1.0, epsilon=0.25),
+    "CFDO": CONTROLLED,
+    "coRNN": replace(CONTROLLED, activation="tanh"),
+    "DUFF": replace(CONTROLLED, activation="duffing"),
+}
+"""The legend of the paper's top and middle rows -> one neuron."""
+
+NETWORKS = {
+    "UC": replace(PAIR, W=((-2.0, 0.0), (0.0, -2.0)), W_z=((0.75, 0.0), (0.0, 0.75))),
+    "ORD": replace(PAIR, W=((-2.0, 0.0), (3.0, -2.0)), W_z=((0.75, 0.0), (-1.0, 0.75))),
+    "FC": replace(PAIR, W=((-2.0, 1.0), (3.0, -2.0)), W_z=((0.75, 0.3), (-1.0, 0.75))),
+}
+"""The legend of the bottom row -> two neurons."""
+
+
+def cosine(time: Any) -> np.ndarray:
+    return np.cos(4 * np.asarray(time))
+
+
+def steps(time: Any) -> np.ndarray:
+    time = np.asarray(time)
+    return np.sum([height * ((time >= first) & (time < last)) for first, last, height in PIECES], axis=0)
+
+
+def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
+    """y of the ODE at `times`, (times, neurons); not a number once it has left +-1e6."""
+    try:
+        from scipy.integrate import solve_ivp
+    except ImportError:
+        raise ImportError('the illustration needs scipy: pip install "cornn[report]"') from None
+    W, W_z, m = np.array(one.W), np.array(one.W_z), len(one.W)
+
+    def change(time: float, state: np.ndarray) -> np.ndarray:
+        y, z = state[:m], state[m:]
+        force = FORCES[one.activation](W @ y + W_z @ z + one.V * input(time) + one.b)
+        return np.concatenate((z, force - one.gamma * y - one.epsilon * z))
+
+    def gone(time: float, state: np.ndarray) -> float:
+        return 1e6 - np.abs(state).max()
+
+    gone.terminal = True
+    start = np.repeat(START, m)
+    # A solver that takes long steps could miss a piece of the step input.
+    options = {"method": "DOP853", "t_eval": times, "rtol": 1e-8, "atol": 1e-8, "max_step": 0.5, "events": gone}
+    found = solve_ivp(change, (0, times[-1]), start, **options)
+    ys = np.full((len(times), m), np.nan)
+    ys[: found.y.shape[1]] = found.y[:m].T
+    return ys
+
+
+def recurrence(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
+    """y of the recurrence with explicit damping at `times`, multiples of DT from 0 on; (times, neurons)."""
+    W, W_z = torch.tensor(one.W, dtype=torch.float64), torch.tensor(one.W_z, dtype=torch.float64)
+    m = len(W)
+    drive = torch.from_numpy(one.V * input(times[1:]) + one.b)[:, None].expand(-1, m)
+    y, z = (torch.full((m,), value, dtype=torch.float64) for value in START)
+    ys, _ = unroll(drive, y, z, W, W_z, DT, one.gamma, one.epsilon, activation=one.activation)
+    return torch.cat((y[None], ys)).numpy()
+
+
+@styled
+def illustration() -> Any:
+    """The six panels."""
+    figure, axes = canvas(3, 2, size=(9.0, 8.6), sharex=True)
+    times = np.arange(round(HORIZON / DT) + 1) * DT
+    for row, (input, name) in enumerate(((cosine, "u(t) = cos 4t"), (steps, "u(t) in steps"))):
+        left, right = axes[row]
+        left.plot(times[::2], input(times[::2]), color=COLOURS[6])
+        left.set_ylim(-1.3, 1.3)
+        left.set_ylabel("input u")
+        letter(left, "ab"[row], name)
+        _states(right, times, {key: (one, input, 0) for key, one in NEURONS.items()})
+        right.set_ylim(-3.3, 3.3)
+        letter(right, "cd"[row], f"one neuron, y(t), under ({'ab'[row]})")
+        right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for column in (0, 1):
+        _states(axes[2, column], times, {key: (one, cosine, column) for key, one in NETWORKS.items()})
+        axes[2, column].set_xlabel("time t")
+        letter(axes[2, column], "ef"[column], f"two neurons, y{'₁₂'[column]}(t), under (a)")
+        axes[2, column].set_ylim(-3.3, 3.3)
+    axes[2, 1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    pieces = ", ".join(f"{height:g} on [{first:g}, {last:g})" for first, last, height in PIECES)
+    note(
+        figure,
+        "Lines: the ODE (scipy). Dots: the recurrence, explicit damping, dt = 0.01. Chosen here, since the paper does "
+        f"not say: y(0) = 0, y'(0) = 1,\nt up to {HORIZON:g}, step input {pieces}. With the printed values CFDO has "
+        "negative net damping\n(epsilon - W_z = -0.5) and grows for ever; DUFF blows up in finite time. ORD's first "
+        "neuron is that of UC: the two lines in (e) are one.",
+    )
+    return figure
+
+
+def _states(axes: Any, times: np.ndarray, cases: dict[str, tuple[Oscillator, Callable, int]]) -> None:
+    for number, (name, (one, input, neuron)) in enumerate(cases.items()):
+        ys = solution(one, input, times)[:, neuron]
+        ends = times[np.isfinite(ys)][-1]
+        # A line that leaves the panel ends there: it would only cross the others on its way back and forth.
+        out = np.flatnonzero(~(np.abs(ys) < 3.0))
+        inside = np.arange(len(times)) < (out[0] if len(out) else len(times))
+        ys = np.where(inside, ys, np.nan)
+        dots = np.where(inside, recurrence(one, input, times)[:, neuron], np.nan)
+        look = {"color": COLOURS[number]}
+        # UC lies below, broad and pale, so that a line that falls on it is seen.
+        under = {"linewidth": 4.5, "alpha": 0.35, "zorder": 1} if name == "UC" else {}
+        axes.plot(times[::4], ys[::4], linestyle=STYLES[number], label=name, **(look | under))
+        every = slice(10 * number, None, 75)
+        axes.plot(times[every], dots[every], ".", markersize=4.5, **look)
+        if not inside.all():
+            last = np.flatnonzero(inside)[-1]
+            axes.plot(times[last], ys[last], "^" if ys[last] > 0 else "v", markersize=6, **look)
+            words = f"{name} →∞ at {ends:.1f}" if ends < times[-1] else name
+            # Two lines may leave at nearly the same place: words that go on about infinity stand on the left.
+            left = ends < times[-1]
+            side = {"xytext": (-6 if left else 6, -3), "textcoords": "offset points", "ha": "right" if left else "left"}
+            axes.annotate(words, (times[last], ys[last]), fontsize=8, color=COLOURS[number], **side)
+    axes.set_ylabel("state y")

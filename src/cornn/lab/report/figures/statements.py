@@ -1,0 +1,99 @@
+"""Four statements of the paper that do not survive being tried, one a panel."""
+
+import math
+from typing import Any
+
+import torch
+
+from cornn.plots.style import COLOURS, STYLES, canvas, letter, styled
+from cornn.theory import claims, energy, linear, measure, network, representation
+from cornn.theory.counterexamples import chaotic_network
+
+__all__ = ["statements"]
+
+TEN = math.log(10)
+
+
+@styled
+def statements() -> Any:
+    figure, axes = canvas(2, 2, size=(9.0, 7.0))
+    _product(axes[0, 0])
+    _chaos(axes[0, 1])
+    _remainder(axes[1, 0])
+    _limits(axes[1, 1])
+    return figure
+
+
+def _product(axes: Any) -> None:
+    """eq:norm2 at r = 1/2: one neuron at the edge of the hypothesis."""
+    dt, steps = 0.01, 100
+    edge = torch.full((1, 1), dt**-0.5 * (1 + dt), dtype=torch.float64)
+    one = network(edge - 1, edge, dt, 1.0, 1.0, damping="implicit")
+    lags, logs = measure.product_norms(one, measure.follow(one, torch.zeros(steps, 1, 1)))
+    strict = [math.log10(claims.strict_product(dt, 0.5, lag)) for lag in lags.tolist()]
+    claimed = [math.log10(claims.approximate_product(dt, 0.5, lag)) for lag in lags.tolist()]
+    axes.plot(lags, strict, color=COLOURS[2], linestyle=STYLES[2], label="(1 + 3 dt^½)^lag: a bound")
+    axes.plot(lags, logs[:, 0] / TEN, color=COLOURS[0], label="measured")
+    axes.plot(lags, claimed, color=COLOURS[1], linestyle=STYLES[1], label="1 + 3 lag dt^½: is none")
+    axes.set_xlabel("lag, steps")
+    axes.set_ylabel("log₁₀ ‖∂Xₙ/∂Xₖ‖")
+    axes.legend()
+    letter(axes, "a", "eq:norm2, prop:3: one neuron that meets eq:assm, r = 1/2")
+
+
+def _chaos(axes: Any) -> None:
+    """After prop:2: two inputs that differ by 1e-9 at one step."""
+    one, input = chaotic_network()
+    other = input.clone()
+    other[0, 0, 0] += 1e-9
+    apart = torch.sqrt(measure.separation(one, input, other)[1:, 0])
+    time = torch.arange(1, len(input) + 1) * 0.1
+    bound = torch.sqrt(energy.separation_bound(one, len(input)).sum(1)[1:])
+    growth = apart[0] * torch.arange(1, len(input) + 1)
+    time, bound, apart, growth = (line[::5] for line in (time, bound, apart, growth))
+    axes.plot(time, bound, color=COLOURS[2], linestyle=STYLES[2], label="prop:2: a bound")
+    axes.plot(time, apart, color=COLOURS[0], label="measured")
+    axes.plot(time, growth, color=COLOURS[1], linestyle=STYLES[1], label="linear in time")
+    axes.set_yscale("log")
+    axes.set_xlabel("time")
+    axes.set_ylabel("distance of the states")
+    axes.legend(loc="lower right")
+    letter(axes, "b", "after prop:2: inputs 10⁻⁹ apart, 64 neurons")
+
+
+def _remainder(axes: Any) -> None:
+    """eq:vg2: what the representation leaves out does not fall with dt."""
+    for number, dt in enumerate((0.1, 0.03, 0.01)):
+        steps = round(1 / dt)
+        one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
+        _, left = representation.leading_remainder(one, measure.follow(one, torch.zeros(steps, 1, 1)))
+        time = torch.arange(1, steps + 1) * dt
+        axes.plot(time, left[:, 0], color=COLOURS[number], linestyle=STYLES[number], label=f"dt = {dt:g}")
+        axes.axhline(dt, color=COLOURS[number], linewidth=0.7, linestyle=STYLES[number])
+        axes.text(1.0, dt * 1.08, f"dt = {dt:g}", fontsize=7.5, color=COLOURS[number], ha="right")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("time between the steps")
+    axes.set_ylabel("norm of what is left out")
+    axes.legend(loc="upper left")
+    letter(axes, "c", "eq:vg2: claimed is a multiple of dt")
+
+
+def _limits(axes: Any) -> None:
+    """After eq:dt: the ranges of stable dt."""
+    gamma = torch.logspace(-2, 2.3, 200, dtype=torch.float64)
+    for number, epsilon in enumerate((1.0, 9.5)):
+        for damping, style in (("explicit", "-"), ("implicit", "--")):
+            limit = linear.stability_limit(gamma, epsilon, damping=damping)
+            axes.plot(
+                gamma, limit, color=COLOURS[number], linestyle=style, label=f"{damping}, $\\epsilon$ = {epsilon:g}"
+            )
+    axes.axhline(1, color=COLOURS[6], linewidth=0.8, linestyle=":")
+    axes.text(0.007, 1.08, "dt < 1 below", fontsize=8, color=COLOURS[6])
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylim(0.05, 40)
+    axes.set_xlabel(r"stiffness $\gamma$")
+    axes.set_ylabel("largest stable dt")
+    axes.legend(loc="upper right")
+    letter(axes, "d", "after eq:dt: “stable in the same range”")

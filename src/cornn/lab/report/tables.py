@@ -1,0 +1,143 @@
+"""The paper's tables with our records beside its figures."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cornn._machine import ran_on
+from cornn.baselines import MODELS
+from cornn.lab import records
+from cornn.lab.recipes import PUBLISHED, RECIPES, Published
+
+__all__ = ["Reached", "Row", "in_words", "reached", "rows"]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Runs that differ in nothing but their seed."""
+
+    task: str
+    model: str
+    units: int
+    options: dict
+    settings: dict  # what is not as in the recipe
+    records: tuple[dict, ...]  # those that came to an end
+    failed: int
+
+    @property
+    def tests(self) -> list[float]:
+        return [record["result"]["test"] for record in self.records]
+
+    @property
+    def better(self) -> str:
+        return self.records[0]["result"]["better"]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.tests)
+
+    @property
+    def validation(self) -> float:
+        """The mean on the validation part."""
+        return statistics.fmean(record["result"]["validation"] for record in self.records)
+
+    @property
+    def deviation(self) -> float | None:
+        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
+
+    @property
+    def best(self) -> float:
+        return max(self.tests) if self.better == "higher" else min(self.tests)
+
+    @property
+    def parameters(self) -> int:
+        return self.records[0]["result"]["parameters"]
+
+    @property
+    def time(self) -> str:
+        """Of a run, and where."""
+        result = self.records[0]["result"]
+        together = f" for {result['side_by_side']} at once" if result["side_by_side"] > 1 else ""
+        return f"{result['seconds']:.0f} s{together}, {ran_on(result)}"
+
+    @property
+    def case(self) -> str:
+        """What is not as usual, in words."""
+        return in_words(self.options | self.settings)
+
+    @property
+    def summary(self) -> str:
+        """Mean and deviation, in words."""
+        spread = "" if self.deviation is None else f" ± {self.number(self.deviation)}"
+        return self.number(self.mean) + spread
+
+    def number(self, value: float) -> str:
+        return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
+
+
+def in_words(changed: Mapping[str, object]) -> str:
+    """Settings with their values."""
+    values = {name: ", ".join(map(str, x)) if isinstance(x, list) else x for name, x in changed.items()}
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def reached(results: Path, task: str) -> list[Reached]:
+    """What the records of a task say, runs of equal settings together."""
+    groups: dict[str, list[dict]] = {}
+    for record in records.read(results, task):
+        groups.setdefault(records.name(record).rsplit("-seed", 1)[0], []).append(record)
+    found = []
+    for group in groups.values():
+        config = group[0]["config"]
+        ended = tuple(record for record in group if "test" in record["result"])
+        found.append(
+            Reached(
+                task,
+                config.get("model", "cornn"),
+                config["settings"]["hidden_size"],
+                records.changed_options(config),
+                _other_recipe(task, config["recipe"]) | records.changed_settings(config) | _watched(config),
+                ended,
+                len(group) - len(ended),
+            )
+        )
+    return found
+
+
+def _other_recipe(task: str, recipe: str) -> dict[str, str]:
+    """A recipe of another origin than the task's first, which has to be named; paper-128 is of the same as paper."""
+    origin, first = (name.split("-")[0] for name in (recipe, next(iter(RECIPES[task]))))
+    return {} if origin == first else {"recipe": recipe}
+
+
+def _watched(config: dict) -> dict[str, str]:
+    """Trained like the others, with the theory's hypotheses looked at on the way: no seed more of the same."""
+    return {"theory": "recorded"} if config.get("theory") else {}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of one of the paper's tables, what the paper says, and what was reached here; either may be None."""
+
+    model: str
+    units: int
+    published: Published | None
+    ours: Reached | None
+
+
+def rows(task: str, found: Sequence[Reached]) -> list[Row]:
+    """A task's table from what was reached: the paper's models, then what only we have run."""
+    left = [one for one in found if one.records and not one.settings]
+    table = []
+    for published in PUBLISHED.get(task, ()):
+        same = [one for one in left if _is(one, published)]
+        table += [Row(published.model, published.units, published, one) for one in same or [None]]
+        left = [one for one in left if one not in same]
+    return table + [Row(MODELS[one.model].title, one.units, None, one) for one in left]
+
+
+def _is(one: Reached, published: Published) -> bool:
+    case = f"F = {one.options.get('force', 8.0):g}" if one.task == "lorenz96" else ""
+    model = MODELS[one.model].title
+    return (model, one.units) == (published.model, published.units) and published.case in ("", case)

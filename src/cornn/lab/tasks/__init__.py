@@ -1,0 +1,35 @@
+"""The benchmarks, one file each."""
+
+from cornn.lab.tasks.adding import Adding
+from cornn.lab.tasks.har2 import HAR2
+from cornn.lab.tasks.imdb import IMDB
+from cornn.lab.tasks.lorenz96 import Lorenz96
+from cornn.lab.tasks.mnist import PermutedMNIST, SequentialMNIST
+from cornn.lab.tasks.noisy_cifar10 import NoisyCIFAR10
+from cornn.lab.tasks.task import Batch, Part, Task
+
+__all__ = [
+    "HAR2",
+    "IMDB",
+    "TASKS",
+    "Adding",
+    "Batch",
+    "Lorenz96",
+    "NoisyCIFAR10",
+    "Part",
+    "PermutedMNIST",
+    "SequentialMNIST",
+    "Task",
+]
+
+TASKS = {
+    "adding": Adding,
+    "smnist": SequentialMNIST,
+    "psmnist": PermutedMNIST,
+    "noisy-cifar10": NoisyCIFAR10,
+    "har2": HAR2,
+    "imdb": IMDB,
+    "lorenz96": Lorenz96,
+}
+"""Name -> options. `TASKS["adding"](length=500).load(seed, data)` is a `Task`; without `data` the folder is the one
+that CORNN_DATA names, else ./data."""

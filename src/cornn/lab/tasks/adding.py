@@ -1,0 +1,75 @@
+"""The adding problem: two marked numbers of a long random sequence are to be added up at its end.
+
+As the authors ran it: values from U(0, 1); one marker in the first half of the sequence, one in the second; batches
+are drawn anew at every step. Answering 1 always has a mean squared error of 1/6.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cornn._random import generator
+from cornn.lab.tasks.task import Batch, Part, Task
+
+__all__ = ["Adding", "draw"]
+
+TEST_SEQUENCES = 1000
+ALWAYS_ONE = 1 / 6
+
+
+@dataclass(frozen=True)
+class Adding:
+    """The adding problem. Needs no data."""
+
+    length: int = 500
+    """Steps in a sequence. The marked numbers are half a sequence apart on average."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        if self.length < 2:
+            raise ValueError(f"length is {self.length}: the adding problem needs two steps at least")
+
+        def fresh(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+            return draw(len(rows["index"]), self.length, random)
+
+        return Task(
+            name="adding",
+            inputs=2,
+            outputs=1,
+            length=self.length,
+            input_mean=(0.5, 2 / self.length),
+            training=Part(0, fresh, draws=True),
+            validation=Part(TEST_SEQUENCES, fresh, draws=True),
+            test=lambda: _kept(draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test"))),
+            loss=lambda prediction, target: torch.nn.functional.mse_loss(prediction.squeeze(-1), target),
+            score=lambda prediction, target: (prediction.squeeze(-1) - target).square(),
+            metric="MSE",
+            better="lower",
+            trivial=ALWAYS_ONE,
+            trivial_words="of always answering 1",
+            solved=0.01,
+            evaluated_on=f"{TEST_SEQUENCES:,} fresh sequences",
+        )
+
+
+def _kept(batch: Batch) -> Part:
+    """A part that holds these sequences."""
+    return Part(
+        len(batch.target),
+        lambda rows, shared, random: Batch(rows["input"].transpose(0, 1), rows["target"]),
+        {"input": batch.input.transpose(0, 1), "target": batch.target},
+    )
+
+
+def draw(size: int, length: int, random: torch.Generator) -> Batch:
+    """`size` sequences (length, size, 2) of value and marker, and their targets (size), on the generator's device."""
+    where = {"generator": random, "device": random.device}
+    values = torch.rand(length, size, **where)
+    half = length // 2
+    first = torch.randint(0, half, (1, size), **where)
+    second = torch.randint(half, length, (1, size), **where)
+    markers: Tensor = torch.zeros_like(values).scatter_(0, first, 1.0).scatter_(0, second, 1.0)
+    target = (values.gather(0, first) + values.gather(0, second)).squeeze(0)
+    return Batch(torch.stack((values, markers), -1), target)

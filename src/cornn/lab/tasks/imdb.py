@@ -1,0 +1,187 @@
+"""IMDB: is a film review positive?
+
+As the authors ran it: 7,500 of the 25,000 training reviews are the validation part; the vocabulary is the 25,000 most
+frequent words of what remains, with unknown and padding before them; the embedding starts from GloVe (unknown and
+padding at zero, words without a vector at random) and is trained; case is kept, although GloVe's words are lower case;
+no review is cut; a batch of any reviews is padded to the longest of them and the network runs through the padding,
+whose vector stays zero. They split words with spaCy; here it is the regular expression of `cornn.lab.data.imdb`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cornn._random import generator
+from cornn.lab.data import folder, glove, imdb
+from cornn.lab.tasks.parts import hold_out, logistic, right_side
+from cornn.lab.tasks.task import Batch, Make, Part, Task
+
+__all__ = ["IMDB", "PADDING", "UNKNOWN"]
+
+UNKNOWN, PADDING, FIRST = 0, 1, 2
+"""Numbers of the words that are none, and of the most frequent word."""
+
+RUN = 250
+"""Reviews of a run of neighbours: several films, of which there are at most thirty reviews each."""
+
+
+@dataclass(frozen=True)
+class IMDB:
+    """Film reviews, one word a step: positive or negative."""
+
+    read_at: Literal["padding", "end"] = "padding"
+    """Where the state is read: after the padding of the batch, as the authors did, or at each review's own end."""
+    lower: bool = False
+    """Whether words are put in lower case, as GloVe's are. The authors kept case."""
+    longest: int = 0
+    """Words of a review that are read, from its beginning; 0 reads all."""
+    vocabulary: int = 25_000
+    """Most frequent words of the training part that have a vector of their own."""
+    validation: int = 7500
+    """Training reviews held out for validation; the seed draws them."""
+    by_film: bool = False
+    """Whether validation takes runs of reviews in the publisher's order, which goes film by film: most are then of
+    other films than those that are trained on, as in the test. Of reviews drawn one by one it comes out too good."""
+    drop_words: float = 0.0
+    """Share of the words of a training review that are shown as unknown, others at every presentation."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        if self.vocabulary < 1 or self.longest < 0:
+            raise ValueError(f"vocabulary must be above 0 and longest not below 0: {self.vocabulary}, {self.longest}")
+        if not 0 <= self.drop_words < 1:
+            raise ValueError(f"drop_words must lie in [0, 1), got {self.drop_words}")
+        where = folder(data)
+        imdb.find(where)
+        glove.find(where)
+        reviews = imdb.read(where, "train")
+        training, validation = self._held_out(reviews.positive, generator(seed, "imdb", "validation"))
+        vocabulary, counts = self._vocabulary(reviews, training.numpy())
+        vectors, known = _vectors(vocabulary, where, generator(seed, "imdb", "vectors"))
+        whole = self._part(reviews, vocabulary)
+        lengths = whole.rows["length"][training]
+        return Task(
+            name="imdb",
+            inputs=glove.SIZE,
+            outputs=1,
+            length=int(lengths.max()),
+            input_mean=tuple((torch.from_numpy(counts / counts.sum()).float() @ vectors).tolist()),
+            training=self._shown(_rows(whole, training)),
+            validation=_rows(whole, validation),
+            test=lambda: self._part(imdb.read(where, "test"), vocabulary),
+            loss=logistic,
+            score=right_side,
+            metric="accuracy",
+            better="higher",
+            trivial=50.0,
+            trivial_words="of always answering the same",
+            words=vectors,
+            padding=PADDING,
+            notes=(
+                f"{known:,} of the vocabulary's {len(vocabulary):,} words have a GloVe vector, "
+                f"{'in lower case' if self.lower else 'case kept'}",
+                "the state is read " + ("at each review's end" if self.read_at == "end" else "after the padding"),
+                *(("validation is of other films than training, for the most part",) if self.by_film else ()),
+                *((f"{self.drop_words:.0%} of the words of training reviews are unknown",) if self.drop_words else ()),
+            ),
+        )
+
+    def _held_out(self, positive: np.ndarray, random: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Numbers of the reviews to train on and of those for validation."""
+        if not self.by_film:
+            return hold_out(len(positive), self.validation, random)
+        # Each side has numbers of its own, and gives its half.
+        training, validation = [], []
+        for side, count in ((0, self.validation // 2), (1, self.validation - self.validation // 2)):
+            numbers = torch.from_numpy(np.flatnonzero(positive == side))
+            kept, held = hold_out(len(numbers), count, random, RUN)
+            training.append(numbers[kept])
+            validation.append(numbers[held])
+        return torch.cat(training), torch.cat(validation)
+
+    def _shown(self, part: Part) -> Part:
+        """Reviews as training sees them."""
+        if not self.drop_words:
+            return part
+        return replace(part, make=_dropping(part.make, self.drop_words), draws=True)
+
+    def _vocabulary(self, reviews: imdb.Reviews, training: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """The most frequent words of the training part, and how often each number occurs in it."""
+        names, number_of = self._cased(reviews.lexicon)
+        chosen = np.zeros(len(reviews.lengths), bool)
+        chosen[training] = True
+        words = number_of[reviews.words[np.repeat(chosen, reviews.lengths)]]
+        counts = np.bincount(words, minlength=len(names))
+        # Of equally frequent words the first in the alphabet is taken, so that the order of the files is no matter.
+        order = np.lexsort((np.array(names), -counts))[: self.vocabulary]
+        order = order[counts[order] > 0]
+        rest = counts.sum() - counts[order].sum()
+        return [names[number] for number in order], np.concatenate(([rest, 0], counts[order]))
+
+    def _cased(self, lexicon: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """Different words as this task sees them, and for each of the lexicon its number among them."""
+        numbers: dict[str, int] = {}
+        of = [numbers.setdefault(word.lower() if self.lower else word, len(numbers)) for word in lexicon]
+        return list(numbers), np.array(of, np.int64)
+
+    def _part(self, reviews: imdb.Reviews, vocabulary: Sequence[str]) -> Part:
+        """All reviews of a split. Their words are one long row that `start` and `length` point into."""
+        numbers = {word: FIRST + place for place, word in enumerate(vocabulary)}
+        names = (word.lower() if self.lower else word for word in reviews.lexicon)
+        of = np.array([numbers.get(word, UNKNOWN) for word in names], np.int32)
+        start = np.concatenate(([0], np.cumsum(reviews.lengths, dtype=np.int64)[:-1]))
+        lengths = np.minimum(reviews.lengths, self.longest) if self.longest else reviews.lengths
+        rows = {
+            "start": torch.from_numpy(start),
+            "length": torch.from_numpy(lengths.astype(np.int64)),
+            "target": torch.from_numpy(reviews.positive.astype(np.float32)),
+        }
+        shared = {"words": torch.from_numpy(of[reviews.words])}
+        return Part(len(start), _maker(self.read_at == "end"), rows, shared, ragged=True)
+
+
+def _rows(part: Part, chosen: Tensor) -> Part:
+    rows = {name: rows[chosen] for name, rows in part.rows.items()}
+    return Part(len(chosen), part.make, rows, part.shared, part.ragged)
+
+
+def _vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) -> tuple[Tensor, int]:
+    """What the embedding starts from (2 + words, 100), and how many of the words GloVe knows."""
+    words, known = glove.read(where)
+    place = {word: number for number, word in enumerate(words)}
+    found = np.array([place.get(word, -1) for word in vocabulary])
+    vectors = torch.randn(FIRST + len(vocabulary), glove.SIZE, generator=random)
+    vectors[:FIRST] = 0
+    there = np.flatnonzero(found >= 0)
+    vectors[torch.from_numpy(there) + FIRST] = torch.from_numpy(known[found[there]])
+    return vectors, len(there)
+
+
+def _maker(at_end: bool) -> Make:
+    """A batch has as many steps as its longest review, which the host must know: unlike the other tasks' batches it
+    cannot be made within a CUDA graph."""
+
+    def make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+        lengths = rows["length"].clamp(min=1)  # an empty review is one step of padding
+        step = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)
+        outside = step >= rows["length"]
+        words = shared["words"][(rows["start"] + step).masked_fill(outside, 0)].long().masked_fill(outside, PADDING)
+        return Batch(words, rows["target"], lengths if at_end else None)
+
+    return make
+
+
+def _dropping(make: Make, share: float) -> Make:
+    """The same batches with a share of the words unknown."""
+
+    def made(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+        batch = make(rows, shared, random)
+        drawn = torch.rand(batch.input.shape, generator=random, device=batch.input.device)
+        dropped = (drawn < share) & (batch.input != PADDING)
+        return batch._replace(input=batch.input.masked_fill(dropped, UNKNOWN))
+
+    return made

@@ -1,0 +1,126 @@
+"""Lorenz-96 with five variables: where will a flow be 25 points on?
+
+As the paper says it: x_i' = (x_(i+1) - x_(i-2)) x_(i-1) - x_i + F; 128 trajectories of 2,000 points, 0.01 apart, for
+each of training, validation and test, which start uniformly in [F - 1/2, F + 1/2]^5. The state is to be predicted 25
+points ahead, at every step; the metric is the root mean square of the error over that of the target. With F = 0.9 the
+flow settles on a small cycle, with F = 8 it is chaotic. The trajectories are the same for every run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cornn._random import generator
+from cornn.lab.data import folder, user_cache
+from cornn.lab.data.cache import cached
+from cornn.lab.tasks.task import Batch, Part, Task
+
+__all__ = ["Lorenz96", "flow", "paths", "trajectories"]
+
+VARIABLES, TRAJECTORIES, POINTS, SPACING, AHEAD = 5, 128, 2000, 0.01, 25
+PARTS = ("training", "validation", "test")
+TOLERANCE = 1e-12
+"""Of the solver, relative and absolute: chaos at F = 8 makes an error some ten thousand times larger on the way."""
+
+
+@dataclass(frozen=True)
+class Lorenz96:
+    """The state of the Lorenz-96 system 25 points ahead, at every step. Needs no data."""
+
+    force: float = 8.0
+    """F: 0.9 settles on a small cycle, 8 is chaotic."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        if not np.isfinite(self.force):
+            raise ValueError(f"force must be finite, got {self.force}")
+        arrays = paths(self.force, folder(data))
+        parts = {name: _part(torch.from_numpy(arrays[name]).float()) for name in PARTS}
+        path = torch.from_numpy(arrays["training"])
+        target = path[:, AHEAD:]
+        middle = target.mean((0, 1))
+        still = _nrmse(_score(path[:, :-AHEAD].transpose(0, 1), target.transpose(0, 1))).item()
+        return Task(
+            name="lorenz96",
+            inputs=VARIABLES,
+            outputs=VARIABLES,
+            length=POINTS - AHEAD,
+            input_mean=tuple(path[:, :-AHEAD].mean((0, 1)).tolist()),
+            training=parts["training"],
+            validation=parts["validation"],
+            test=lambda: parts["test"],
+            loss=torch.nn.functional.mse_loss,
+            score=_score,
+            reduce=_nrmse,
+            metric="NRMSE",
+            better="lower",
+            trivial=_nrmse(_score(middle.expand_as(target.transpose(0, 1)), target.transpose(0, 1))).item(),
+            trivial_words="of always answering the mean state",
+            read="every",
+            notes=(f"F = {self.force:g}: predicting no change has a training NRMSE of {still:.2g}",),
+        )
+
+
+def paths(force: float, where: Path) -> dict[str, np.ndarray]:
+    """Part -> its trajectories (128, 2000, 5) in double precision, from the cache if they are there."""
+    about = f"{force!r} {TRAJECTORIES} {POINTS} {SPACING} {TOLERANCE}"
+    place = where if where.is_dir() else user_cache()
+    return cached(place, f"lorenz96-{force:g}", [], lambda: _solve(force), about)
+
+
+def flow(state: np.ndarray, force: float) -> np.ndarray:
+    """The derivative of states (..., 5)."""
+    before, twice_before, after = (np.roll(state, shift, -1) for shift in (1, 2, -1))
+    return (after - twice_before) * before - state + force
+
+
+def trajectories(start: np.ndarray, force: float, points: int) -> np.ndarray:
+    """The flow from `start` (size, 5) as (size, points, 5)."""
+    try:
+        from scipy.integrate import solve_ivp
+    except ImportError:
+        raise ImportError('the Lorenz-96 task needs scipy: pip install "cornn[lab]"') from None
+    solution = solve_ivp(
+        lambda time, state: flow(state.reshape(start.shape), force).ravel(),
+        (0.0, SPACING * (points - 1)),
+        start.ravel(),
+        method="DOP853",
+        t_eval=SPACING * np.arange(points),
+        rtol=TOLERANCE,
+        atol=TOLERANCE,
+    )
+    if not solution.success:
+        raise RuntimeError(f"the Lorenz-96 system with force {force} could not be integrated: {solution.message}")
+    return solution.y.reshape(*start.shape, points).transpose(0, 2, 1)
+
+
+def _solve(force: float) -> dict[str, np.ndarray]:
+    start = torch.rand(
+        len(PARTS), TRAJECTORIES, VARIABLES, dtype=torch.float64, generator=generator(0, "lorenz96", "start")
+    )
+    solved = trajectories((start + (force - 0.5)).reshape(-1, VARIABLES).numpy(), force, POINTS)
+    return dict(zip(PARTS, solved.reshape(len(PARTS), TRAJECTORIES, POINTS, VARIABLES), strict=True))
+
+
+def _part(path: Tensor) -> Part:
+    return Part(len(path), _make, {"path": path})
+
+
+def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    """Only the points that have a target are fed: (1975, batch, 5), and as many targets."""
+    path = rows["path"].transpose(0, 1).contiguous()
+    return Batch(path[:-AHEAD], path[AHEAD:])
+
+
+def _score(prediction: Tensor, target: Tensor) -> Tensor:
+    """Sums of squares of error and target of each sequence, (batch, 2)."""
+    squares = ((prediction - target).square(), target.square())
+    return torch.stack([square.sum((0, 2), dtype=torch.float64) for square in squares], -1)
+
+
+def _nrmse(scores: Tensor) -> Tensor:
+    error, size = scores.sum(0)
+    return (error / size).sqrt()

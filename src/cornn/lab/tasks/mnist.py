@@ -1,0 +1,137 @@
+"""MNIST one pixel at a time, in reading order or in a fixed random order.
+
+As the authors ran it: pixels divided by 255, nothing else; 3,000 of the 60,000 training images, drawn at random, are
+the validation part. Training images that are moved or warped are ours, and off by default.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cornn._random import generator
+from cornn.lab.data import folder, mnist
+from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
+from cornn.lab.tasks.parts import cross_entropy, hold_out, most_frequent, right
+from cornn.lab.tasks.task import Batch, Part, Task
+
+__all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
+
+SIDE = 28
+PIXELS = SIDE * SIDE
+
+
+@dataclass(frozen=True)
+class SequentialMNIST:
+    """Digits of MNIST, one pixel a step, 784 steps."""
+
+    validation: int = 3000
+    """Training images held out for validation; the seed draws them."""
+    shift: int = 0
+    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
+    0 shows them as they are."""
+    warp: float = 0.0
+    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
+    what is at the edge by up to 15 % of half the image; 0 does not."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        return _load("smnist", None, self, seed, folder(data), ())
+
+
+@dataclass(frozen=True)
+class PermutedMNIST:
+    """Digits of MNIST, one pixel a step, in an order that is random but the same for all."""
+
+    permutation: int | Literal["own"] = 12008
+    """Seed of the order; 12008 is the authors'. own: the seed of the run, so that each has an order of its own."""
+    validation: int = 3000
+    """Training images held out for validation; the seed draws them."""
+    shift: int = 0
+    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
+    0 shows them as they are."""
+    warp: float = 0.0
+    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
+    what is at the edge by up to 15 % of half the image; 0 does not."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        drawn = seed if self.permutation == "own" else self.permutation
+        whose = "the authors' permutation" if drawn == 12008 else "a permutation of its own"
+        note = f"{whose}, torch.randperm({PIXELS}) from seed {drawn}"
+        order = permutation(drawn)
+        return _load("psmnist", order, self, seed, folder(data), (note,))
+
+
+def permutation(seed: int) -> Tensor:
+    """Which pixel comes at each step, (784)."""
+    return torch.randperm(PIXELS, generator=torch.Generator().manual_seed(seed))
+
+
+def _load(
+    name: str,
+    order: Tensor | None,
+    options: SequentialMNIST | PermutedMNIST,
+    seed: int,
+    where: Path,
+    notes: tuple[str, ...],
+) -> Task:
+    check_changes(options.shift, options.warp)
+    images, labels = _tensors(*mnist.read(where, "train"))
+    training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
+    pixels = images[training]
+
+    def as_they_are(images: Tensor, labels: Tensor) -> Part:
+        return Part(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
+
+    changes = {"shift": options.shift, "warp": options.warp}
+    if words := changes_in_words(**changes):
+        # Permuted after it was changed, so the images stay as they are and the order goes along.
+        places = torch.arange(PIXELS) if order is None else order
+        rows = {"image": pixels, "target": labels[training]}
+        part = Part(len(pixels), functools.partial(_make_changed, changes), rows, {"order": places}, draws=True)
+        notes = (*notes, *words)
+    else:
+        part = as_they_are(pixels, labels[training])
+    return Task(
+        name=name,
+        inputs=1,
+        outputs=10,
+        length=PIXELS,
+        input_mean=(pixels.sum(dtype=torch.int64).item() / (len(training) * PIXELS * 255),),
+        training=part,
+        validation=as_they_are(images[validation], labels[validation]),
+        test=lambda: as_they_are(*_tensors(*mnist.read(where, "test"))),
+        loss=cross_entropy,
+        score=right,
+        metric="accuracy",
+        better="higher",
+        trivial=most_frequent(labels[training]),
+        trivial_words="of always answering the most frequent digit",
+        notes=notes,
+    )
+
+
+def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(images), torch.from_numpy(labels).long()
+
+
+def _batch(images: Tensor, target: Tensor) -> Batch:
+    pixels = images.t()
+    # Turned, made floats and divided in one go.
+    input = torch.div(pixels, 255, out=torch.empty(pixels.shape, dtype=torch.float32, device=pixels.device))
+    return Batch(input.unsqueeze(-1), target)
+
+
+def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _batch(rows["image"], rows["target"])
+
+
+def _make_changed(
+    changes: Mapping[str, Any], rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
+    image = changed(rows["image"].view(-1, SIDE, 1, SIDE), random, **changes)
+    return _batch(image.flatten(1)[:, shared["order"]], rows["target"])

@@ -1,0 +1,176 @@
+"""Start a run, go on with one, evaluate one."""
+
+import atexit
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cornn import __version__
+from cornn._machine import machine
+from cornn._random import generator
+from cornn._tf32 import exact
+from cornn.lab.runs import Run, create, open_run
+from cornn.lab.tasks import Task
+from cornn.lab.training.build import build
+from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary, load
+from cornn.lab.training.evaluate import metric
+from cornn.lab.training.loop import Progress, Watch, train
+from cornn.lab.training.state import prepare
+from cornn.models import SequenceModel
+
+__all__ = [
+    "Diverged",
+    "Introduce",
+    "Validated",
+    "about",
+    "connect",
+    "evaluate",
+    "fit",
+    "fit_or_resume",
+    "resume",
+    "silent",
+    "unseen",
+    "validate",
+]
+
+
+Introduce = Callable[[Task, SequenceModel], None]
+
+
+def silent(progress: Progress) -> None:
+    """Watch nothing."""
+
+
+def unseen(task: Task, model: SequenceModel) -> None:
+    """Introduce nothing."""
+
+
+def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce = unseen) -> Run:
+    """Train, and leave a run folder at `out`.
+
+    introduce: is shown the task and the model before they are trained; watch: the progress, once a step.
+    """
+    check(config)
+    fabric = connect(config)
+    out = fabric.broadcast(out)
+    trainee = prepare(config, fabric)
+    if fabric.is_global_zero:
+        trainee.run = create(out, about(config))
+    introduce(trainee.task, trainee.model)
+    _succeed(train([trainee], fabric, watch))
+    return Run(out)
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What training reached on the validation part."""
+
+    metric: float | None  # of the weights that would be kept; None: training failed
+    steps: int
+    seconds: float
+    failure: str | None = None
+
+
+def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> Validated:
+    """Train, and look at the validation part only: the test part is not read, and nothing is written.
+
+    task: of this configuration, if it is loaded already.
+    """
+    check(config)
+    fabric = connect(config)
+    trainee = prepare(config, fabric, task)
+    trainee.tested = False
+    train([trainee], fabric, watch)
+    reached = None if trainee.failure is not None else trainee.kept_metric
+    return Validated(reached, trainee.step, trainee.seconds, trainee.failure)
+
+
+def resume(path: Path, watch: Watch = silent) -> Run:
+    """Go on with a run that was stopped, from its last checkpoint; it ends as if it had not been."""
+    run = open_run(path)
+    if run.complete:
+        raise ValueError(f"{path} is complete: there is nothing to resume")
+    config = from_dictionary(run.config)
+    check(config)
+    fabric = connect(config)
+    trainee, checkpoint = prepare(config, fabric), run.checkpoint()
+    if fabric.is_global_zero:
+        trainee.run = run
+    _succeed(train([trainee], fabric, watch, [] if checkpoint is None else [checkpoint]))
+    return run
+
+
+def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
+    """The finished run of this configuration in `out`: from its start, from where it was stopped, or as it is."""
+    if not (out / "config.json").exists():
+        return fit(config, out, watch)
+    run = Run(out)
+    return run if run.complete else resume(out, watch)
+
+
+class Diverged(RuntimeError):
+    """Training came to numbers that are not finite."""
+
+
+def _succeed(failures: dict[int, str]) -> None:
+    for failure in failures.values():
+        raise Diverged(failure)
+
+
+def evaluate(path: Path) -> tuple[Run, Task, float]:
+    """The metric of a finished run on its test part, computed anew from its weights."""
+    run = open_run(path)
+    config = from_dictionary(run.config)
+    weights = run.weights()
+    fabric = connect(config)
+    task = load(config)
+    model = build(config, task).to(fabric.device)
+    model.load_state_dict(weights)
+    random = generator(config.seed, "testing", device=fabric.device)
+    own, batch_size = dict(model.named_parameters()), config.settings.batch_size
+    with exact():
+        return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size).item()
+
+
+def about(config: Train) -> dict[str, object]:
+    """What config.json holds."""
+    return {**as_dictionary(config), "version": __version__, "machine": machine()}
+
+
+def connect(config: Train) -> Any:
+    """Lightning Fabric on the devices of a configuration, with the other processes, if there are any, started."""
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:
+        try:
+            from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise ImportError('training needs Lightning Fabric: pip install "cornn[lab]"') from None
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("no CUDA device here: use --device cpu, or auto")
+    if config.device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"unknown device {config.device!r}: choose auto, cpu or cuda")
+    # torchrun says in the environment how many processes there are, here and on all machines.
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
+    everywhere = int(os.environ.get("WORLD_SIZE", here))
+    fabric = Fabric(
+        accelerator=config.device,
+        devices=here,
+        num_nodes=max(1, everywhere // here),
+        strategy="ddp" if everywhere > 1 else "auto",
+        precision="bf16-mixed" if config.precision == "mixed" else "32-true",
+    )
+    fabric.launch()
+    if everywhere > 1:
+        atexit.register(_disconnect)
+    return fabric
+
+
+def _disconnect() -> None:
+    """Close the connections in order: a process that ends while another still holds one may abort it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

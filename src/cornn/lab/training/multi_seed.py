@@ -1,0 +1,155 @@
+"""Several seeds of one configuration: a run folder each, and one summary.
+
+    seeds.json      the configuration and the seeds
+    seed-0 ...      their run folders
+    summary.json    what they reached together
+
+They are trained side by side where they fit, else one after another, and end as they would alone, to rounding.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cornn._json import read_json
+from cornn.lab.runs import Run, create, write_json
+from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary
+from cornn.lab.training.fit import Diverged, Introduce, about, connect, silent, unseen
+from cornn.lab.training.loop import Watch, train
+from cornn.lab.training.state import Trainee, prepare
+from cornn.lab.training.step import fits_side_by_side
+
+__all__ = ["fit_seeds", "holds_seeds", "resume_seeds", "student_quantile", "summarise"]
+
+
+def fit_seeds(
+    config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent, introduce: Introduce = unseen
+) -> tuple[dict, list[Run]]:
+    """Train from each of the seeds: (summary, runs)."""
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds must be one or more, each once, got {list(seeds)}")
+    check(config)
+    fabric = connect(config)
+    out = fabric.broadcast(out)
+    trainees = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
+    if fabric.is_global_zero:
+        if (out / "seeds.json").exists() or (out / "config.json").exists():
+            raise FileExistsError(f"{out} holds runs already: choose another --out, or remove it")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
+        except OSError as error:
+            raise OSError(f"cannot write the folder {out}: choose another with --out") from error
+    introduce(trainees[0].task, trainees[0].model)
+    return _train(trainees, fabric, out, watch)
+
+
+def holds_seeds(path: Path) -> bool:
+    return (path / "seeds.json").exists()
+
+
+def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
+    """Go on with all seeds that are not finished."""
+    content = read_json(path / "seeds.json")
+    config = from_dictionary(content["config"])
+    check(config)
+    fabric = connect(config)
+    unfinished = [seed for seed in content["seeds"] if not Run(_folder(path, seed)).complete]
+    trainees = [prepare(replace(config, seed=seed), fabric) for seed in unfinished]
+    return _train(trainees, fabric, path, watch)
+
+
+def _folder(path: Path, seed: int) -> Path:
+    return path / f"seed-{seed}"
+
+
+def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) -> tuple[dict, list[Run]]:
+    # Those that stand at the same step go together.
+    together: dict[int, list[tuple[Trainee, dict | None]]] = {}
+    failures: dict[int, str] = {}
+    folders = [_folder(out, trainee.config.seed) for trainee in trainees]
+    side_by_side = fabric.world_size == 1 and _fits(trainees, fabric.device)
+    checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
+    for trainee, folder, checkpoint in zip(trainees, folders, checkpoints, strict=True):
+        if fabric.is_global_zero:
+            started = (folder / "config.json").exists()
+            trainee.run = Run(folder) if started else create(folder, about(trainee.config))
+        together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((trainee, checkpoint))
+    fabric.barrier()
+    for same in together.values():
+        group, begun = zip(*same, strict=True)
+        known = [checkpoint for checkpoint in begun if checkpoint is not None]
+        if side_by_side:
+            failures |= train(group, fabric, watch, known)
+        else:
+            for number, trainee in enumerate(group):
+                failures |= train([trainee], fabric, watch, known[number : number + 1])
+    content = read_json(out / "seeds.json")
+    runs = [Run(_folder(out, seed)) for seed in content["seeds"]]
+    if all(run.result is None for run in runs):
+        raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()))
+    summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}
+    if fabric.is_global_zero:
+        write_json(out / "summary.json", summary)
+    return summary, runs
+
+
+def _fits(trainees: Sequence[Trainee], device: torch.device) -> bool:
+    """Whether they can be trained as one."""
+    models, parts = [trainee.model for trainee in trainees], [trainee.training for trainee in trainees]
+    return fits_side_by_side(models, parts, device) and len({trainee.plan.batch for trainee in trainees}) <= 1
+
+
+def _common(folders: Sequence[Path]) -> list[dict | None]:
+    """The last checkpoint of each; of those that were killed while they saved, the last that all of them have."""
+    found = [Run(folder).checkpoint() for folder in folders]
+    first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in found), default=0)
+    for number, folder in enumerate(folders):
+        checkpoint = found[number]
+        if checkpoint is not None and checkpoint["step"] > first:
+            before = Run(folder).checkpoint(before=True)
+            if (before["step"] if before else 0) == first:
+                found[number] = before
+                if before is not None:
+                    Run(folder).go_back()  # else the next save would keep the one that the others do not have
+    return found
+
+
+def summarise(runs: Sequence[Run]) -> dict:
+    """The test metric over runs that differ in their seed: mean, deviation, best, 95 % interval of the mean."""
+    results = [run.result for run in runs]
+    finished = [result for result in results if result is not None]
+    if not finished:
+        raise ValueError("no seed has finished: there is nothing to sum up")
+    tests = [result["test"] for result in finished]
+    better = finished[0]["better"]
+    mean = statistics.fmean(tests)
+    deviation = statistics.stdev(tests) if len(tests) > 1 else None
+    interval = None
+    if deviation is not None:
+        half = student_quantile(0.975, len(tests) - 1) * deviation / math.sqrt(len(tests))
+        interval = [mean - half, mean + half]
+    return {
+        "metric": finished[0]["metric"],
+        "better": better,
+        "seeds": len(runs),
+        "finished": len(finished),
+        "tests": tests,
+        "mean": mean,
+        "deviation": deviation,
+        "best": min(tests) if better == "lower" else max(tests),
+        "interval_95": interval,
+        "seconds": max(result["seconds"] for result in finished),
+    }
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """The point that Student's t with this many degrees of freedom stays below with this probability."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))

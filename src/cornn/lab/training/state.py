@@ -1,0 +1,102 @@
+"""A run while it is being trained."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cornn._random import generator
+from cornn.lab.runs import Run
+from cornn.lab.tasks import Task
+from cornn.lab.tasks.task import Part
+from cornn.lab.training.build import build
+from cornn.lab.training.config import Train, load
+from cornn.lab.training.schedule import Plan, plan
+from cornn.models import SequenceModel
+
+__all__ = ["Best", "Trainee", "prepare"]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best validation so far."""
+
+    metric: float
+    step: int
+    weights: Tensor  # (numbers)
+    buffers: dict[str, Tensor]  # what the model had besides, which may change too: DTRIV's bases
+
+
+@dataclass
+class Trainee:
+    """A run while it is being trained."""
+
+    config: Train
+    task: Task
+    model: SequenceModel
+    plan: Plan
+    training: Part
+    validation: Part
+    random: torch.Generator
+    run: Run | None = None  # None in all processes but the first
+    step: int = 0
+    seconds: float = 0.0
+    evaluated: int = 0  # the step of the latest evaluation
+    loss: float | None = None
+    metric: float | None = None
+    best: Best | None = None
+    theory: dict[str, float] | None = None  # at the latest evaluation, if it is to be recorded
+    failure: str | None = None
+    complete: bool = False
+    tested: bool = True  # whether the test part is read at the end, and the result written
+
+    @property
+    def running(self) -> bool:
+        return not self.complete and self.failure is None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to train."""
+        reached = self.evaluated == self.step and self.metric is not None and self._reached(self.metric)
+        return self.step >= self.plan.steps or reached
+
+    @property
+    def kept_metric(self) -> float | None:
+        """On the validation part, of the weights that are kept."""
+        return self.best.metric if self.config.settings.keep == "best" and self.best is not None else self.metric
+
+    def _reached(self, metric: float) -> bool:
+        until = self.config.settings.until
+        return bool(until) and (metric <= until if self.task.better == "lower" else metric >= until)
+
+    def better(self, metric: float) -> bool:
+        if not math.isfinite(metric):
+            return False
+        if self.best is None:
+            return True
+        return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
+
+    def buffers(self) -> dict[str, Tensor]:
+        """What the model has now besides its weights, by name."""
+        return {name: buffer.detach().clone() for name, buffer in self.model.named_buffers()}
+
+    def fail(self, what: str) -> None:
+        """Give up: `what` says why."""
+        where = "" if self.run is None else f" (the last good checkpoint, if there was one, is in {self.run.path})"
+        self.failure = f"{what}: try a smaller learning_rate or dt{where}"
+
+
+def prepare(config: Train, fabric: Any, task: Task | None = None) -> Trainee:
+    """A run at its start: the data on the device, a model with its first weights.
+
+    task: of this configuration, if it is loaded already.
+    """
+    # Parsed data is cached: the first process of a machine does it, the others read what it left.
+    with fabric.rank_zero_first(local=True):
+        task = task or load(config)
+    model = build(config, task).to(fabric.device)
+    training, validation = task.training.to(fabric.device), task.validation.to(fabric.device)
+    random = generator(config.seed, "training", device=fabric.device)
+    return Trainee(config, task, model, plan(config, task), training, validation, random)

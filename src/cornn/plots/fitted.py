@@ -1,0 +1,96 @@
+"""The figures of a fit's report."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cornn.fitting.evaluate import Outcome
+from cornn.plots.style import COLOURS, STYLES, canvas, letter, styled
+
+__all__ = ["ahead", "confusion", "losses", "residuals"]
+
+MOST_CLASSES = 20  # with a number in each field
+
+
+def _plain(name: str) -> str:
+    """A user's name in a label, where dollars would set formulas."""
+    return name.replace("$", r"\$")
+
+
+@styled
+def losses(history: Sequence[dict[str, float]]) -> Any:
+    """Of training and of what ended it."""
+    figure, axes = canvas(size=(6.6, 3.0))
+    panel = axes[0, 0]
+    for number, name in enumerate(("training", "validation")):
+        points = [(row["epoch"], row[name]) for row in history if name in row]
+        if points:
+            panel.plot(*zip(*points, strict=True), color=COLOURS[number], linestyle=STYLES[number], label=name)
+    panel.set_yscale("log")
+    panel.set_xlabel("epoch")
+    panel.set_ylabel("loss")
+    panel.legend(loc="upper right")
+    return figure
+
+
+@styled
+def confusion(outcome: Outcome) -> Any:
+    """A row for each true class, shaded by its share."""
+    count = len(outcome.classes)
+    size = min(9.0, 2.5 + 0.45 * count)
+    figure, axes = canvas(size=(size, size))
+    panel = axes[0, 0]
+    shares = [[value / max(1, sum(row)) for value in row] for row in outcome.confusion]
+    panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    if count <= MOST_CLASSES:
+        for row, values in enumerate(outcome.confusion):
+            for column, value in enumerate(values):
+                colour = "white" if shares[row][column] > 0.5 else "#333333"
+                panel.text(column, row, str(value), ha="center", va="center", color=colour, fontsize=8)
+    names = [_plain(name if len(name) <= 16 else name[:15] + "…") for name in outcome.classes]
+    panel.set_xticks(range(count), names, rotation=45 if count > 3 else 0, ha="right" if count > 3 else "center")
+    panel.set_yticks(range(count), names)
+    panel.grid(False)
+    panel.set_xlabel("predicted")
+    panel.set_ylabel("true")
+    return figure
+
+
+@styled
+def residuals(outcome: Outcome) -> Any:
+    """Predictions against the truth, and what is left between them."""
+    shown = outcome.pairs[:4]
+    figure, axes = canvas(len(shown), 2, size=(9.0, 3.2 * len(shown)))
+    for row, (name, truth, found) in enumerate(shown):
+        first, second = axes[row]
+        ends = [min(*truth, *found), max(*truth, *found)]
+        first.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
+        first.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
+        first.set_xlabel(f"{_plain(name)}, true")
+        first.set_ylabel("predicted")
+        letter(first, "a", "predictions")
+        second.hist([own - other for own, other in zip(truth, found, strict=True)], bins=30, color=COLOURS[0])
+        second.set_xlabel(f"{_plain(name)}, true less predicted")
+        letter(second, "b", "residuals")
+    return figure
+
+
+@styled
+def ahead(outcome: Outcome) -> Any:
+    """The forecasts' error by how far ahead they are."""
+    figure, axes = canvas(size=(6.6, 3.0))
+    panel = axes[0, 0]
+    steps = range(1, len(outcome.ahead) + 1)
+    for number, name in enumerate(("forecast", "no change")):
+        panel.plot(
+            steps,
+            [pair[number] for pair in outcome.ahead],
+            color=COLOURS[number],
+            linestyle=STYLES[number],
+            marker=".",
+            label=name,
+        )
+    panel.set_ylim(bottom=0)
+    panel.set_xlabel("steps ahead")
+    panel.set_ylabel("error in deviations")
+    panel.legend(loc="lower right")
+    return figure

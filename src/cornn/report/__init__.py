@@ -1,5 +1,0 @@
-"""Run folders -> text, tables, figures."""
-
-from cornn.report.curve import curve
-
-__all__ = ["curve"]

@@ -1,0 +1,352 @@
+"""`cornn fit` and `cornn predict`: from a file to a model, a report and predictions, and what is said when it fails."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from cornn.estimators import CoRNNClassifier, load
+from cornn.fitting.readers import Layout, read
+
+QUICK = ("--hidden-size", "8", "--epochs", "4", "--device", "cpu", "--quiet")
+STEPS = 12
+
+
+def waves(count=40):
+    random = np.random.default_rng(0)
+    label = np.arange(count) % 2
+    clock = np.arange(STEPS) * (0.3 + 0.6 * label[:, None]) + random.uniform(0, 6, (count, 1))
+    return np.round(np.sin(clock) + 0.1 * random.normal(size=clock.shape), 4), label
+
+
+def write_csv(path, header, rows):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """The same waves in wide and in long form, and one series."""
+    X, y = waves()
+    names = np.array(["slow", "fast"])[y]
+    write_csv(
+        tmp_path / "wide.csv",
+        [*(f"t{k}" for k in range(STEPS)), "kind"],
+        [[*a, b] for a, b in zip(X, names, strict=True)],
+    )
+    rows = [[f"p{i}", k, v, names[i], 10 * y[i] + 0.5] for i, own in enumerate(X) for k, v in enumerate(own)]
+    write_csv(tmp_path / "long.csv", ["who", "at", "signal", "kind", "size"], rows)
+    clock = np.arange(150)
+    series = zip(clock, np.sin(clock * 0.3).round(4), np.cos(clock * 0.2).round(4), strict=True)
+    write_csv(tmp_path / "series.csv", ["day", "sales", "price"], series)
+    return tmp_path
+
+
+def predictions(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
+    settings = [word for word in QUICK if word != "--quiet"]
+    code, out, _ = cornn("fit", "wide.csv", "--target", "kind", *settings, "--epochs", "60", "--out", "here")
+    assert code == 0
+    assert "wide.csv, one row a sequence" in out
+    assert "40, 32 to learn from and 8 for the test" in out
+    assert "kind, 2 classes" in out
+    assert "training loss, by epoch" in out
+    assert "true, predicted:" in out
+    assert "theory: Uncoupled neurons are stable" in out
+    assert "of always answering fast" in out
+    folder = tables / "here"
+    names = {"config.json", "metrics.jsonl", "model.safetensors", "predictions.csv", "report.html", "result.json"}
+    assert {path.name for path in folder.iterdir()} == names
+    result = json.loads((folder / "result.json").read_text())
+    assert result["test"] >= 0.75
+    assert result["trivial"] == 0.5
+    assert sum(map(sum, result["confusion"])) == 8
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 60
+    page = (folder / "report.html").read_text()
+    for words in ("The data", "Confusion matrix", "Losses of training", "bound that stands", "Test accuracy"):
+        assert words in page
+    assert not re.search(r'(src|href)="(?!data:)', page)
+
+    code, out, _ = cornn("predict", "here", "wide.csv")
+    assert code == 0
+    rows = predictions(out)
+    assert list(rows[0]) == ["row", "prediction", "chance of fast", "chance of slow"]
+    again = load(folder / "model.safetensors")
+    data = read(tables / "wide.csv", Layout(target=("kind",)))
+    assert [row["prediction"] for row in rows] == again.predict(data.sequences).tolist()
+    held_out = predictions((folder / "predictions.csv").read_text())
+    assert np.mean([row["target"] == row["prediction"] for row in held_out]) == result["test"]
+
+
+def test_a_long_table_with_times_and_data_without_a_target(cornn, tables):
+    arguments = ("fit", "long.csv", "--target", "kind", "--id", "who", "--time", "at", "--ignore", "size")
+    assert cornn(*arguments, *QUICK, "--no-report")[0] == 0
+    with open(tables / "long.csv") as file:
+        rows = [row[:3] for row in csv.reader(file)]
+    write_csv(tables / "new.csv", rows[0], rows[1 : 1 + 3 * STEPS])
+    code, out, err = cornn("predict", "runs/long-0001", "new.csv", "--out", "answers.csv")
+    assert (code, out) == (0, "")
+    assert "3 rows: answers.csv" in err
+    answers = predictions((tables / "answers.csv").read_text())
+    assert [row["who"] for row in answers] == ["p0", "p1", "p2"]
+    code, _, err = cornn("predict", "runs/long-0001", "wide.csv")
+    assert code == 2
+    assert err.startswith("cornn: wide.csv has no column 'who'")
+
+
+def test_numbers_are_regressed(cornn, tables):
+    arguments = ("fit", "long.csv", "--target", "size", "--id", "who", "--time", "at", "--ignore", "kind")
+    code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
+    assert code == 0
+    assert "against" in out
+    assert "of always answering the mean" in out
+    result = json.loads((tables / "here/result.json").read_text())
+    assert "size: R²" in result["more"]
+    assert "residuals" in (tables / "here/report.html").read_text()
+    rows = predictions(cornn("predict", "here", "long.csv")[1])
+    assert len(rows) == 40
+    assert all(np.isfinite(float(row["prediction"])) for row in rows)
+
+
+def test_a_series_is_forecast(cornn, tables):
+    arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day", "--horizon", "3")
+    code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
+    assert code == 0
+    assert "of forecasting no change" in out
+    result = json.loads((tables / "here/result.json").read_text())
+    assert len(result["ahead"]) == 3
+    assert result["count"] == 3 * 30
+    rows = predictions(cornn("predict", "here", "series.csv")[1])
+    assert [list(rows[0]), len(rows)] == [["series", "step", "sales"], 3]
+    found = load(tables / "here/model.safetensors")
+    assert (found.targets_, found.n_features_in_) == ([0], 2)
+    code, out, _ = cornn(
+        "fit", "long.csv", "--task", "forecast", "--target", "signal", "--id", "who", "--ignore", "kind", "size", "at",
+        *QUICK, "--no-report", "--json",
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["folder"] == "runs/long-0001"
+    assert not (tables / "runs/long-0001/report.html").exists()
+
+
+def test_a_column_without_values_in_the_test_part(cornn, tables):
+    rows = [[k % 7, k % 5 if k < 70 else "", k % 3] for k in range(100)]
+    write_csv(tables / "late.csv", ["a", "b", "c"], rows)
+    assert cornn("fit", "late.csv", "--task", "forecast", *QUICK, "--out", "here")[0] == 0
+    result = json.loads((tables / "here/result.json").read_text(), parse_constant=pytest.fail)
+    assert [name[0] for name in result["more"]] == ["a", "c"]
+
+
+def test_numbers_that_are_not_finite_are_null():
+    from cornn.fitting import artifact
+
+    assert artifact._known({"a": (1.0, float("nan"), {"b": float("inf")}), "c": "nan"}) == {
+        "a": [1.0, None, {"b": None}],
+        "c": "nan",
+    }
+
+
+def test_the_forecast_of_the_test_part_is_made_without_it(tables):
+    """A jump right at the cut is not seen by the scaling, nor by the weights."""
+    from cornn import fitting
+
+    values = np.sin(np.arange(100) * 0.3)
+    values[80:] += 100
+    write_csv(tables / "jump.csv", ["v"], [[value] for value in values])
+    data = read(tables / "jump.csv", Layout("series"))
+    parts = fitting.split(data, "forecast", None, 0.2, 0)
+    finished = fitting.fit("forecast", parts, {"hidden_size": 4, "epochs": 2, "random_state": 0, "device": "cpu"})
+    assert parts.cuts == [80]
+    assert abs(finished.estimator.preparation_.mean[0]) < 1
+    assert finished.outcome.count == 20
+
+
+def test_arrays_and_the_archive_with_a_test_file(cornn, tables):
+    X, y = waves()
+    np.savez(tables / "train.npz", X=X, y=y)
+    np.savez(tables / "test.npz", X=X[:6], y=y[:6])
+    code, _, _ = cornn("fit", "train.npz", "--test", "test.npz", *QUICK, "--no-report", "--out", "here")
+    assert code == 0
+    result = json.loads((tables / "here/result.json").read_text())
+    assert (result["evaluated_on"], result["sequences"], result["count"]) == ("test.npz", 40, 6)
+    assert len(predictions(cornn("predict", "here", "test.npz")[1])) == 6
+    lines = [",".join(map(str, own)) + f":{label}" for own, label in zip(X, y, strict=True)]
+    (tables / "a.ts").write_text("@univariate true\n@classLabel true 0 1\n@data\n" + "\n".join(lines))
+    assert cornn("fit", "a.ts", *QUICK, "--balanced", "--no-report", "--out", "there")[0] == 0
+    assert cornn("predict", "there", "a.ts")[1] == cornn("predict", "there", "train.npz")[1]
+
+
+def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
+    before = sorted(tables.iterdir())
+    code, out, _ = cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "--dry-run")
+    assert code == 0
+    assert "feature signal" in out
+    code, _, err = cornn("fit", "series.csv", "--task", "forecast", "--target", "nothing", "--dry-run")
+    assert code == 2
+    assert "series.csv has no values 'nothing' to forecast: there are day, sales, price" in err
+    assert sorted(tables.iterdir()) == before
+
+
+def test_an_estimator_that_was_saved_predicts_too(cornn, tables):
+    X, y = waves()
+    CoRNNClassifier(hidden_size=4, epochs=2, random_state=0).fit(X, y).save(tables / "mine.safetensors")
+    np.savez(tables / "new.npz", X=X)
+    assert len(predictions(cornn("predict", "mine.safetensors", "new.npz")[1])) == 40
+
+
+ONE = "a,b,y\n" + "1,2,x\n" * 6
+NUMBERS = "a,b,y\n" + "".join(f"{k},{k + 1},{k / 3}\n" for k in range(30))
+WRONG = {
+    "no target": (NUMBERS, (), "learn what? Name the column with --target"),
+    "another target": (NUMBERS, ("--target", "z"), "data.csv has no column 'z': there are a, b, y"),
+    "text": (NUMBERS + "1,two,3\n", ("--target", "y"), "data.csv, row 31 (line 32), column 'b': 'two' is no number"),
+    "one class": (ONE, ("--target", "y"), "data.csv: all 5 sequences, from row 1 (line 2) to row"),
+    "a missing target": (NUMBERS + "1,2,\n", ("--target", "y"), "data.csv, row 31 (line 32): the target is missing"),
+    "an empty sequence": (NUMBERS + ",,1\n", ("--target", "y"), "data.csv, row 31 (line 32) holds no value"),
+    "a cut file": (NUMBERS + "1,2", ("--target", "y"), "data.csv, row 31 (line 32) has 2 cells"),
+    "classes as numbers": (ONE, ("--target", "y", "--task", "regress"), "the target 'x' is no number"),
+    "a horizon": (NUMBERS, ("--target", "y", "--horizon", "3"), "--horizon is of forecasts"),
+    "balance": (NUMBERS, ("--target", "y", "--balanced"), "--balanced weighs classes"),
+    "a share": (NUMBERS, ("--target", "y", "--test-share", "1"), "the share of the test part must be"),
+    "the folder": (NUMBERS, ("--target", "y", "--out", "data.csv"), "data.csv is there already"),
+    "under a file": (NUMBERS, ("--target", "y", "--out", "data.csv/x"), "cannot write the folder data.csv/x"),
+    "a setting": (NUMBERS, ("--target", "y", "--epochs", "0"), "epochs must be a whole number above 0"),
+    "values to forecast": (NUMBERS, ("--task", "forecast", "--target", "z"), "data.csv has no values 'z' to forecast"),
+    "too short": ("a\n1\n", ("--task", "forecast"), "the longest sequence has 1 steps"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_are_one_sentence_and_nothing_is_written(case, cornn, tmp_path):
+    content, arguments, sentence = WRONG[case]
+    (tmp_path / "data.csv").write_text(content)
+    code, _, err = cornn("fit", "data.csv", *arguments, "--quiet", "--no-report")
+    assert code == 2
+    assert err.startswith("cornn: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "runs"] == ["data.csv"]
+    assert not list((tmp_path / "runs").glob("*")) if (tmp_path / "runs").exists() else True
+
+
+def test_damaged_models_are_refused(cornn, tables):
+    cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--no-report", "--out", "here")
+    model = tables / "here/model.safetensors"
+    whole = model.read_bytes()
+    model.write_bytes(whole[: len(whole) // 2])
+    assert "is not a safetensors file" in cornn("predict", "here", "wide.csv")[2]
+    model.write_bytes(whole)
+    config = tables / "here/config.json"
+    config.write_text(config.read_text()[:50])
+    assert "is damaged" in cornn("predict", "here", "wide.csv")[2]
+    config.write_text('{"kind": "fit"}')
+    assert "is damaged ('layout')" in cornn("predict", "here", "wide.csv")[2]
+    config.write_text('{"task_name": "adding"}')
+    assert "was not written by `cornn fit`" in cornn("predict", "here", "wide.csv")[2]
+    for damaged in ("[]", '{"kind": "fit", "layout": {"form": 3, "id": null}}'):
+        config.write_text(damaged)
+        code, _, err = cornn("predict", "here", "wide.csv")
+        assert (code, err.count("\n")) == (2, 1)
+    shutil.rmtree(tables / "here")
+    assert "here is no model" in cornn("predict", "here", "wide.csv")[2]
+
+
+def test_the_page_of_a_fit_is_in_its_folder(cornn, tables):
+    cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--no-report", "--out", "here")
+    code, _, err = cornn("report", "here")
+    assert code == 2
+    assert "here was written by `cornn fit`: its page is here/report.html" in err
+
+
+def test_an_interruption_leaves_nothing(cornn, tables, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    # The package has a function `fit`, so that the module of this name is not its attribute.
+    monkeypatch.setattr(sys.modules["cornn.fitting.fit"], "judge", interrupted)
+    code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
+    assert code == 130
+    assert err == "cornn: stopped; nothing was written.\n"
+    assert not list((tables / "runs").iterdir())
+
+
+def test_dollars_in_names_set_no_formulas(cornn, tables):
+    text = (tables / "wide.csv").read_text().replace("slow", "$^$").replace("fast", "$10 [b]")
+    (tables / "wide.csv").write_text(text)
+    code, out, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
+    assert (code, err) == (0, "")
+    assert "of always answering $10 [b]" in out
+    assert (tables / "here/report.html").exists()
+    series = (tables / "series.csv").read_text().replace("sales", "US$^$")
+    (tables / "series.csv").write_text(series)
+    assert cornn("fit", "series.csv", "--task", "forecast", *QUICK, "--out", "there")[0::2] == (0, "")
+
+
+def test_names_of_users_are_no_markup(cornn, tables):
+    text = (tables / "wide.csv").read_text().replace("slow", "[/a]").replace("fast", "[red] :x:")
+    (tables / "wide [b].csv").write_text(text)
+    words = [word for word in QUICK if word != "--quiet"]
+    code, out, _ = cornn("fit", "wide [b].csv", "--target", "kind", *words, "--no-report", "--out", "m [x]")
+    assert code == 0
+    for said in (
+        "wide [b].csv, one row",
+        "[/a] 20",
+        "of always answering [/a]",
+        "folder: m [x];",
+        "cornn predict 'm [x]' DATA",
+        "[red] :x:",
+    ):
+        assert said in out
+    assert cornn("predict", "m [x]", "wide [b].csv", "--out", "o [x].csv")[2] == "40 rows: o [x].csv\n"
+    code, out, _ = cornn("export", "m [x]", "--to", "c", "--data", "wide [b].csv")
+    assert code == 0
+    assert "m [x]/c/model.h" in out
+
+
+def test_a_report_that_fails_does_not_cost_the_model(cornn, tables, monkeypatch):
+    from cornn.fitting import page
+
+    def failing(*arguments):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(page, "page", failing)
+    code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
+    assert code == 0
+    assert "the report could not be made (RuntimeError: no ink): the model is written without it" in err
+    assert not (tables / "here/report.html").exists()
+    assert len(predictions(cornn("predict", "here", "wide.csv")[1])) == 40
+
+
+def test_what_is_not_installed_is_explained(cornn, tables, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
+    assert code == 2
+    assert 'pip install "cornn[report]", or leave it out with --no-report' in err
+
+
+def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
+    rows = ["t0,t1,t2,kind", *(f"{number},1,2,{'ab'[number % 2]}" for number in range(5))]
+    (tmp_path / "few.csv").write_text("\n".join(rows))
+    _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run")
+    assert "all to learn from: the classes have too few each for a test part" in out
+    _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0.01")
+    assert "all to learn from: too few for a test part" in out
+    _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0")
+    assert "all to learn from:" not in out
+
+
+def test_a_fitted_folder_is_no_run_of_a_task(cornn, tmp_path):
+    rows = ["t0,t1,t2,kind", *(f"{number},1,2,{'ab'[number % 2]}" for number in range(20))]
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    cornn("fit", "own.csv", "--target", "kind", "--epochs", "1", "--no-report", "--out", "here")
+    code, _, err = cornn("evaluate", "here")
+    assert code == 2
+    assert "this is a model of `cornn fit`, which has no task to be tried on" in err

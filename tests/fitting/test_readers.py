@@ -1,0 +1,383 @@
+"""Files that people bring: every form gives the same sequences, and what is wrong is said with its row."""
+
+import contextlib
+import sys
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from cornn.fitting.readers import Layout, read
+
+VALUES = np.round(np.random.default_rng(0).normal(size=(6, 4, 2)), 3)
+LABELS = ["up", "down"] * 3
+LONG = Layout(id="who", target=("kind",))
+
+
+def rows_of(columns):
+    return "\n".join([",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))])
+
+
+def long_columns(values=VALUES):
+    count, steps = values.shape[:2]
+    return {
+        "who": [f"p{number}" for number in range(count) for _ in range(steps)],
+        "at": [step * 0.5 for _ in range(count) for step in range(steps)],
+        "speed": values[..., 0].ravel().tolist(),
+        "force": values[..., 1].ravel().tolist(),
+        "kind": [label for label in LABELS for _ in range(steps)],
+    }
+
+
+def wide_columns(values=VALUES):
+    named = {
+        f"{name}_{step}": values[:, step, number].tolist()
+        for number, name in enumerate(("speed", "force"))
+        for step in range(values.shape[1])
+    }
+    return named | {"kind": LABELS}
+
+
+def same(data, values=VALUES):
+    assert len(data) == len(values)
+    for series, expected in zip(data.sequences, values, strict=True):
+        np.testing.assert_array_equal(series.values, expected)
+    return data
+
+
+def test_every_form_gives_the_same_sequences(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text(rows_of(long_columns()))
+    data = same(read(path, Layout(id="who", time="at", target=("kind",))))
+    assert (data.layout.form, data.features, data.ids) == ("long", ("speed", "force"), [f"p{k}" for k in range(6)])
+    np.testing.assert_array_equal(data.sequences[0].times, [0, 0.5, 1, 1.5])
+    np.testing.assert_array_equal(data.labels(), LABELS)
+    same(read(path, Layout(id="who", target=("kind",), ignore=("at",))))
+    path.write_text(rows_of(long_columns()).replace(",", ";"), encoding="utf-8-sig")
+    same(read(path, Layout(id="who", time="at", target=("kind",), values=("speed", "force"))))
+
+    path = tmp_path / "wide.csv"
+    path.write_text(rows_of(wide_columns()))
+    data = same(read(path, Layout(target=("kind",))))
+    assert (data.layout.form, data.features, data.ids) == ("wide", ("speed", "force"), [1, 2, 3, 4, 5, 6])
+    only = read(path, Layout(target=("kind",), values=("force",)))
+    np.testing.assert_array_equal(only.sequences[2].values, VALUES[2, :, 1:])
+    named = read(path, Layout(target=("kind",), values=("speed_3", "speed_0")))
+    np.testing.assert_array_equal(named.sequences[2].values[:, 0], VALUES[2, [3, 0], 0])
+
+    pyarrow.parquet.write_table(pyarrow.table(long_columns()), tmp_path / "long.parquet")
+    same(read(tmp_path / "long.parquet", Layout(id="who", time="at", target=("kind",))))
+    pyarrow.parquet.write_table(pyarrow.table(wide_columns()), tmp_path / "wide.parquet")
+    same(read(tmp_path / "wide.parquet", Layout(target=("kind",))))
+
+    np.savez(tmp_path / "data.npz", X=VALUES, y=np.array(LABELS))
+    data = same(read(tmp_path / "data.npz"))
+    np.testing.assert_array_equal(data.labels(), LABELS)
+    np.savez(tmp_path / "named.npz", signals=VALUES, answer=np.arange(6) / 4, ids=np.array(list("abcdef")))
+    data = same(read(tmp_path / "named.npz", Layout(values=("signals",), target=("answer",))))
+    assert (data.ids[1], data.kind()) == ("b", "regress")
+
+    lines = [
+        ":".join([*(",".join(map(str, own[:, k])) for k in (0, 1)), name])
+        for own, name in zip(VALUES, LABELS, strict=True)
+    ]
+    head = "# made up\n@problemName Mine\n@univariate false\n@dimensions 2\n@classLabel true up down\n@data\n"
+    (tmp_path / "data.ts").write_text(head + "\n".join(lines))
+    data = same(read(tmp_path / "data.ts"))
+    np.testing.assert_array_equal(data.labels(), LABELS)
+
+
+def test_unequal_lengths_and_missing_values(tmp_path):
+    (tmp_path / "wide.csv").write_text("a1,a2,a3,y\n1,,3,0\n4,5,,1\n6,,,0\n")
+    data = read(tmp_path / "wide.csv", Layout(target=("y",)))
+    assert [len(series.values) for series in data.sequences] == [3, 2, 1]
+    np.testing.assert_array_equal(data.sequences[0].values[:, 0], [1, np.nan, 3])
+    assert data.kind() == "classify"
+    assert data.labels().tolist() == [0, 1, 0]
+    (tmp_path / "data.ts").write_text("@univariate true\n@classLabel true a b\n@data\n1,?,3:a\n4,5:b\n")
+    data = read(tmp_path / "data.ts")
+    assert [len(series.values) for series in data.sequences] == [3, 2]
+    assert np.isnan(data.sequences[0].values[1, 0])
+    np.savez(tmp_path / "data.npz", X=np.arange(6.0).reshape(2, 3), lengths=np.array([3, 1]))
+    assert [len(series.values) for series in read(tmp_path / "data.npz").sequences] == [3, 1]
+    pyarrow.parquet.write_table(pyarrow.table({"id": [1, 1, 2], "v": [1.0, None, 2.0]}), tmp_path / "a.parquet")
+    data = read(tmp_path / "a.parquet", Layout(id="id"))
+    assert np.isnan(data.sequences[0].values[1, 0])
+
+
+def test_times_are_numbers_or_dates_and_rows_are_sorted_by_them(tmp_path):
+    start = datetime(2026, 1, 1)
+    stamps = [start + timedelta(seconds=30 * step) for step in (2, 0, 1)]
+    texts = {
+        "iso": [stamp.isoformat() for stamp in stamps],
+        "zoned": [f"{stamp:%Y-%m-%dT%H:%M:%SZ}" for stamp in stamps],
+        "number": ["60", "0", "30"],
+    }
+    for name, column in texts.items():
+        (tmp_path / f"{name}.csv").write_text(rows_of({"id": [1, 1, 1], "at": column, "v": [3, 1, 2]}))
+        series = read(tmp_path / f"{name}.csv", Layout(form="long", id="id", time="at")).sequences[0]
+        np.testing.assert_array_equal(series.values[:, 0], [1, 2, 3])
+        np.testing.assert_array_equal(np.diff(series.times), [30, 30])
+    pyarrow.parquet.write_table(pyarrow.table({"at": stamps, "v": [3, 1, 2]}), tmp_path / "a.parquet")
+    series = read(tmp_path / "a.parquet", Layout(form="series", time="at")).sequences[0]
+    np.testing.assert_array_equal(series.values[:, 0], [1, 2, 3])
+    (tmp_path / "a.ts").write_text(
+        "@timeStamps true\n@classLabel true x\n@data\n"
+        "(2026-01-01 00:00:00,1),(2026-01-01 00:01:30,2):x\n(0,1),(1,?),(5,2):x\n"
+    )
+    data = read(tmp_path / "a.ts")
+    np.testing.assert_array_equal(np.diff(data.sequences[0].times), [90])
+    np.testing.assert_array_equal(data.sequences[1].times, [0, 1, 5])
+
+
+def test_a_target_may_be_absent_where_it_is_not_wanted(tmp_path):
+    columns = long_columns()
+    del columns["kind"]
+    (tmp_path / "new.csv").write_text(rows_of(columns))
+    layout = Layout("long", "who", "at", ("speed", "force"), ("kind",))
+    assert same(read(tmp_path / "new.csv", layout, target_wanted=False)).target is None
+    with pytest.raises(ValueError, match="has no column 'kind'"):
+        read(tmp_path / "new.csv", layout)
+
+
+def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
+    def series(text, layout):
+        (tmp_path / "a.csv").write_text(text)
+        data = read(tmp_path / "a.csv", layout, target_wanted=False)
+        return data.sequences[0].values.T.tolist(), data.layout
+
+    # By number, of any count, with other columns beside them.
+    found, layout = series("t0,t10,t2,y\n1,3,2,a\n", Layout(target=("y",)))
+    assert (found, layout.values) == ([[1, 2, 3]], ("t",))
+    assert series("age,t3,t1,t2,t0\n9,4,2,3,1\n", layout)[0] == [[1, 2, 3, 4]]
+    with pytest.raises(ValueError, match=r"there are a, b; .* a model takes the columns that it was fitted with"):
+        series("a,b\n1,2\n", layout)
+    assert series("1,2\n5,6\n", Layout("wide"))[1].values == ("",)
+    np.savez(tmp_path / "a.npz", X=VALUES[..., 0])
+    assert len(read(tmp_path / "a.npz", layout, target_wanted=False)) == 6
+
+    # By name, in the order of the first.
+    for header in ("mon,tue,wed", "t-2,t-1,t-0"):
+        first, second, third = header.split(",")
+        found, layout = series(f"{header},y\n1,2,3,a\n", Layout(target=("y",)))
+        assert found == [[1, 2, 3]]
+        assert series(f"age,{third},{first},{second}\n9,3,1,2\n", layout)[0] == [[1, 2, 3]]
+        with pytest.raises(ValueError, match=f"has no column '{third}': there are {first}, {second}, x"):
+            series(f"{first},{second},x\n1,2,3\n", layout)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_a_column_without_a_name_that_counts_the_rows_is_no_data(name, start, tmp_path):
+    rows = [f"{start + row},{row % 2},5,{'ab'[row % 2]}" for row in range(12)]
+    (tmp_path / "pandas.csv").write_text("\n".join([f"{name},t0,t1,y", *rows]))
+    data = read(tmp_path / "pandas.csv", Layout(target=("y",)))
+    np.testing.assert_array_equal(data.sequences[3].values, [[1], [5]])
+
+
+def test_labels_keep_their_spelling(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,y\n1,2,01\n3,4,02\n")
+    assert read(tmp_path / "a.csv", Layout(target=("y",))).labels().tolist() == ["01", "02"]
+
+
+GOOD = rows_of(long_columns())
+TS = "@univariate true\n@classLabel true a b\n@data\n"
+WRONG = {
+    "a column that is not there": ("a.csv", GOOD, Layout(id="name"), "no column 'name': there are who, at, speed"),
+    "a target that is not there": ("a.csv", GOOD, Layout(target=("kin",)), "no column 'kin'.*--target names it"),
+    "text": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"row 2 \(line 3\), column 'v': 'two' is no number"),
+    "text remedy": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), "leave the column out with --ignore v"),
+    "a decimal comma": ("a.csv", 'id;v\n1;"2,5"\n1;1\n', Layout(id="id"), "write decimals with a point"),
+    "infinity": ("a.csv", "id,v\n1,2\n1,inf\n", Layout(id="id"), r"row 2 \(line 3\), column 'v' holds infinity"),
+    "an empty sequence": ("a.csv", "a,b,y\n1,2,0\n,,1\n", Layout(target=("y",)), r"row 2 \(line 3\) holds no value"),
+    "an empty long one": ("a.csv", "id,v\n1,2\n1,3\n2,\n2,\n", Layout(id="id"), r"row 3 .*sequence 2 holds no value"),
+    "no id": ("a.csv", "id,v\n1,2\n,3\n1,2", Layout(id="id"), r"row 2 \(line 3\): the id in column 'id' is missing"),
+    "a changing target": ("a.csv", "who,v,kind\n1,1,a\n1,2,b\n", LONG, r"row 2 .*'kind' is 'b' after 'a'"),
+    "a time twice": ("a.csv", "id,t,v\n1,0,1\n1,0,2\n", Layout(id="id", time="t"), "row 1 .* and row 2 .* same time"),
+    "no time": ("a.csv", "id,t,v\n1,,1\n1,0,2\n", Layout(id="id", time="t"), "the time in column 't' is missing"),
+    "what is no time": ("a.csv", "id,t,v\n1,x,1\n1,0,2\n", Layout(id="id", time="t"), "row 1 .*'x' is no time"),
+    "a cut row": ("a.csv", GOOD[:-8], LONG, r"row 24 \(line 25\) has 4 cells, the header names 5 columns.*cut off"),
+    "a cut quotation": ("a.csv", 'id,v\n1,2\n1,"3', Layout(id="id"), "line 3 cannot be read.*cut off"),
+    "no header": ("a.csv", "0.5,1.5\n2.5,3.5\n", Layout(), "starts with numbers"),
+    "two of a name": ("a.csv", "a,a,y\n1,2,3\n", Layout(target=("y",)), "two columns named 'a'"),
+    "no name": ("a.csv", ",a,b\n3,1,2\n9,1,2\n", Layout(), "column 1 has no name: name it, or remove it"),
+    "two of a step": ("a.csv", "a_1,a1,a2\n1,2,3\n", Layout(), "the columns 'a1' and 'a_1' are both step 1"),
+    "no rows": ("a.csv", "a,b\n", Layout(), "has no rows"),
+    "nothing": ("a.csv", "", Layout(), "is empty"),
+    "another encoding": ("a.csv", "a,é\n1,2\n".encode("latin-1"), Layout(), "no text in UTF-8"),
+    "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': known are \.csv"),
+    "no file": (None, "", Layout(), "no file"),
+    "unknown features": ("a.csv", "a_0,a_1,y\n1,2,0\n", Layout(values=("b",), target=("y",)), "no columns b_0, b_1"),
+    "long without id": ("a.csv", GOOD, Layout(form="long"), "needs --id"),
+    "time without id": ("a.csv", GOOD, Layout(time="at"), "name the column of the sequences' ids with --id"),
+    "only a target": ("a.csv", "y\n1\n", Layout(target=("y",)), "no column of values"),
+    "a damaged Parquet": ("a.parquet", b"PAR1 and then nothing", Layout(), "no whole Parquet file"),
+    "a damaged npz": ("a.npz", b"PK\x03\x04 and then nothing", Layout(), "no whole .npz file"),
+    "what is no npz": ("a.npz", b"something else", Layout(), "no .npz file|holds Python objects"),
+    "a ts without data": ("a.ts", "1,2,3:a\n", Layout(), "line 1: no @data"),
+    "a ts of a header": ("a.ts", TS, Layout(), "holds no sequences"),
+    "a ts with text": ("a.ts", TS + "1,2:a\n1,x:b\n", Layout(), r"row 2 \(line 5\), step 2: 'x' is no number"),
+    "a cut ts": ("a.ts", TS + "1,2:a\n1,2\n", Layout(), r"row 2 \(line 5\) ends with '1,2', which @classLabel"),
+    "a ts of other features": ("a.ts", TS + "1,2:a\n1,2:3,4:b\n", Layout(), "row 2 .* has 2 features, the first"),
+    "an empty ts line": ("a.ts", TS + "1,2:a\n:b\n", Layout(), "row 2 .* holds no value"),
+    "a short ts": ("a.ts", "@seriesLength 3\n" + TS + "1,2:a\n", Layout(), "has 2 steps, @seriesLength says 3"),
+    "an open bracket": ("a.ts", TS + "(0,1),(1,2:a\n", Layout(), "row 1"),
+    "falling times": ("a.ts", TS + "(1,1),(0,2):a\n", Layout(), "row 1 .*its times must rise"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_with_its_row(case, tmp_path):
+    name, content, layout, message = WRONG[case]
+    path = tmp_path / (name or "nowhere.csv")
+    if name:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        read(path, layout)
+
+
+ARRAYS = {
+    "objects": ({"X": np.array([[1.0], [1.0, 2.0]], dtype=object)}, "holds Python objects, which are not read"),
+    "no X": ({"Z": VALUES}, "no array 'X': there are Z"),
+    "texts": ({"X": np.array([["a", "b"]])}, "expected numbers"),
+    "lengths": ({"X": VALUES, "lengths": np.array([4, 4, 0, 4, 4, 4])}, "row 3: its length is 0"),
+    "many lengths": ({"X": VALUES, "lengths": np.arange(3)}, r"lengths of shape \(3,\)"),
+    "targets": ({"X": VALUES, "y": np.arange(5)}, r"y has shape \(5,\), and there are 6 sequences"),
+    "empty": ({"X": np.where(np.arange(6)[:, None, None] == 4, np.nan, VALUES)}, "row 5 holds no value"),
+    "infinity": ({"X": np.where(VALUES[1, 2, 0] == VALUES, np.inf, VALUES)}, "row 2, step 3 holds infinity"),
+    "times": ({"X": VALUES, "times": np.zeros((6, 4))}, "row 1: times must rise"),
+}
+
+
+@pytest.mark.parametrize("case", ARRAYS)
+def test_what_is_wrong_in_arrays(case, tmp_path):
+    content, message = ARRAYS[case]
+    np.savez(tmp_path / "a.npz", **content)
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / "a.npz")
+
+
+def test_a_truncated_file_is_refused_at_every_length(tmp_path):
+    np.savez(tmp_path / "whole.npz", X=VALUES, y=np.arange(6))
+    pyarrow.parquet.write_table(pyarrow.table(wide_columns()), tmp_path / "whole.parquet")
+    for ending in ("npz", "parquet"):
+        whole = (tmp_path / f"whole.{ending}").read_bytes()
+        cut = tmp_path / f"cut.{ending}"
+        for share in (0.2, 0.5, 0.9, 0.99):
+            cut.write_bytes(whole[: int(share * len(whole))])
+            with pytest.raises(ValueError, match=r"cut off or damaged|no whole Parquet"):
+                read(cut)
+
+
+class Named(Exception):
+    """A complaint that names the file."""
+
+
+def read_or_named(path, layout):
+    try:
+        return read(path, layout)
+    except ValueError as error:
+        if str(path) in str(error):
+            raise Named from error
+        raise
+
+
+def test_damage_of_any_kind_is_a_sentence_or_no_damage(tmp_path):
+    """Bytes changed, cut out or put in at random: a data set, or an error that the program shows on one line."""
+    random = np.random.default_rng(0)
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "a.ts").write_text("@seriesLength 3\n@dimensions 1\n" + TS + "1,2,?:a\n4,5,6:b\n(0,1),(1,2),(2,3):a\n")
+    np.savez(tmp_path / "a.npz", X=VALUES, y=np.arange(6), lengths=np.full(6, 4))
+    pyarrow.parquet.write_table(pyarrow.table(long_columns()), tmp_path / "a.parquet")
+    layouts = {"csv": Layout(id="who", time="at", target=("kind",))}
+    layouts["parquet"] = layouts["csv"]
+    for ending in ("csv", "ts", "npz", "parquet"):
+        whole = (tmp_path / f"a.{ending}").read_bytes()
+        path = tmp_path / f"b.{ending}"
+        for _ in range(80):
+            at, length = random.integers(len(whole)), random.integers(1, 6)
+            new = random.integers(0, 256, random.integers(0, 6), dtype=np.uint8).tobytes()
+            path.write_bytes(whole[:at] + new + whole[at + length :])
+            with contextlib.suppress(Named):
+                read_or_named(path, layouts.get(ending, Layout()))
+
+
+def test_ids_that_do_not_repeat_name_the_rows_of_a_wide_table(tmp_path):
+    (tmp_path / "a.csv").write_text("name,t0,t1,y\nanna,1,2,0\nbert,3,4,1\n")
+    data = read(tmp_path / "a.csv", Layout(id="name", target=("y",)))
+    assert (data.layout.form, data.ids, data.id_name) == ("wide", ["anna", "bert"], "name")
+
+
+def test_blanks_around_an_id_are_no_part_of_it(tmp_path):
+    (tmp_path / "a.csv").write_text("who,v\nanna,1\n bert,2\nanna ,3\n")
+    data = read(tmp_path / "a.csv", Layout(id="who"))
+    assert (data.ids, [len(own.values) for own in data.sequences]) == (["anna", "bert"], [2, 1])
+
+
+def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "cornn\[parquet\]", or save the table as CSV'):
+        read(tmp_path / "a.parquet")
+
+
+def refused(path, layout=Layout(target=("kind",))):  # noqa: B008
+    with pytest.raises(ValueError, match=path.name) as error:
+        read(path, layout)
+    return str(error.value)
+
+
+def test_columns_that_are_hardly_steps_are_refused_in_a_wide_table(tmp_path):
+    path, count = tmp_path / "data.csv", 40
+    steps = {f"t{step}": np.arange(count).tolist() for step in range(4)}
+    kind = {"kind": ["up", "down"] * (count // 2)}
+    path.write_text(rows_of({"age": [30] * count, "body mass": [1.5] * count} | steps | kind))
+    said = refused(path)
+    assert "age, body mass would be read as steps of the sequence, beside t0 to t3" in said
+    assert "--ignore age 'body mass'" in said
+    layout = Layout(target=("kind",), ignore=("age", "body mass"))
+    assert read(path, layout).sequences[0].values.shape == (4, 1)
+    assert read(path, Layout(target=("kind",), values=("t",))).sequences[0].values.shape == (4, 1)
+    assert read(path, Layout(target=("kind",), form="wide")).sequences[0].values.shape == (6, 1)
+
+
+def test_features_with_other_steps_each_are_refused(tmp_path):
+    path = tmp_path / "data.csv"
+    names = [*(f"speed_{step}" for step in range(4)), *(f"force_{step}" for step in range(3))]
+    path.write_text(rows_of({name: [1.0, 2.0] for name in names} | {"kind": ["up", "down"]}))
+    assert "the features 'speed' and 'force' have other steps each, 3 is one's alone" in refused(path)
+
+
+def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
+    path = tmp_path / "data.csv"
+    subjects = [number for number in range(10) for _ in range(8)]
+    columns = {"subject": subjects, "v": np.arange(80.0).tolist(), "kind": [f"k{own % 2}" for own in subjects]}
+    path.write_text(rows_of(columns))
+    assert "If a row is a sample, --id subject tells the sequences apart" in refused(path)
+    assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
+
+
+def test_a_date_among_the_values_may_be_a_time(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("date,v\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
+    assert "if it is the time of a sample, say --time date" in refused(path, Layout(form="series"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"2020-{month:02d}-{day:02d}" for month in (1, 2) for day in (5, 15, 25)],
+        ["0.00", "0.25", "0.50", "0.75", "1.00"],
+        ["8:00", "8:15", "8:30", "8:45", "9:00"],
+        ["x", "x.1", "x.2", "x.3"],
+        [f"{day}day" for day in range(5)],
+    ],
+    ids=["dates", "seconds", "hours", "equal names of pandas", "no numbers at the end"],
+)
+def test_names_that_are_times_are_steps_as_they_are(tmp_path, names):
+    path = tmp_path / "data.csv"
+    path.write_text(rows_of({name: [float(place), 1.0] for place, name in enumerate(names)} | {"kind": ["up", "down"]}))
+    (first, _) = read(path, Layout(target=("kind",))).sequences
+    assert first.values[:, 0].tolist() == list(map(float, range(len(names))))

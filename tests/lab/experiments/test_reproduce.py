@@ -1,0 +1,210 @@
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+
+from cornn.lab import records, training
+from cornn.lab.experiments import reproduce
+from cornn.lab.experiments.reproduce import TARGETS, Planned
+from cornn.lab.recipes import RECIPES, TASK_OPTIONS
+from cornn.lab.report import targets
+from cornn.lab.report.tables import Reached
+from cornn.lab.tasks import Adding, PermutedMNIST, SequentialMNIST
+from cornn.lab.training import usual
+
+SMALL = usual(Adding(10), hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu")
+
+
+def silent(progress):
+    pass
+
+
+def test_every_target_has_runs_and_none_comes_twice():
+    assert [target for target in TARGETS if not reproduce.plan([target])] == ["heuristics"]
+    planned = reproduce.plan(["all"])
+    names = [(training.task_name(one.config.task), one.name) for one in planned]
+    assert len(set(names)) == len(names)
+    assert reproduce.plan(["smnist", "distribution"])[0].seeds == 10
+    assert {one.seeds for one in reproduce.plan(["all"], seeds=2)} == {2}
+    assert {one.config.device for one in reproduce.plan(["har2"], device="cpu")} == {"cpu"}
+    with pytest.raises(ValueError, match="unknown target 'mnist': choose from all, har2, adding"):
+        reproduce.plan(["mnist"])
+
+
+def test_what_has_a_record_is_not_run_again(tmp_path):
+    planned = Planned(SMALL, 3)
+    results = tmp_path / "results"
+    records.write(records.record(training.fit(replace(SMALL, seed=1), tmp_path / "before")), results)
+    assert reproduce.missing(planned, results) == [0, 2]
+    written = reproduce.complete(planned, results, tmp_path / "runs", silent)
+    assert len(written) == 2
+    assert reproduce.missing(planned, results) == []
+    assert reproduce.seconds_a_run(planned, results) > 0
+    # Another setting is another run.
+    assert reproduce.missing(Planned(training.usual(Adding(10), hidden_size=4, steps=30), 1), results) == [0]
+
+
+def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_path, monkeypatch):
+    small = replace(RECIPES["psmnist"]["paper-128"], hidden_size=4, batch_size=16, epochs=1, schedule="cosine")
+    monkeypatch.setitem(RECIPES["psmnist"], "better-small", replace(small, drop_after=0))
+    monkeypatch.setitem(TASK_OPTIONS["psmnist"], "better-small", {"shift": 1})
+    found = [one for one in reproduce.plan(["better"]) if one.config.recipe == "better-small"]
+    orders = PermutedMNIST(shift=1), PermutedMNIST("own", shift=1)
+    assert [(one.config.task, one.seeds) for one in found] == [(order, 5) for order in orders]
+    # Two seeds of it on a few images are one figure of the table.
+    tiny.write_mnist(tmp_path / "data", monkeypatch)
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    own = [replace(one.config.task, validation=8) for one in found]
+    config = replace(found[1].config, task=own[1], device="cpu", data=str(tmp_path / "data"))
+    written = reproduce.complete(Planned(config, 2), results, runs, silent)
+    assert [path.name for path in written] == [
+        f"better-small-permutation-own-validation-8-shift-1-cornn4-seed{seed}.json" for seed in (0, 1)
+    ]
+    tests = [json.loads(path.read_text())["result"]["test"] for path in written]
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    tables = importlib.import_module("better_tables")
+    mean, own = sum(tests) / 2, ("own", {"permutation": "own", "validation": 8})
+    aims = [targets.Aim("psmnist", 4, figure, *own) for figure in (101.0, mean)]
+    monkeypatch.setattr(targets, "AIMS", (*aims, targets.Aim("psmnist", 4, 101.0, "", {"validation": 8})))
+    *_, missed, reached, other = tables.aims(results).splitlines()
+    assert f"| {mean:.2f} ± " in missed
+    assert missed.endswith("(2 seeds) | not run | no |")
+    assert reached.endswith("| yes |")
+    assert other.endswith("| not run | not run | not run |")
+
+
+def test_a_figure_that_is_rounded_up_to_the_aim_does_not_reach_it():
+    tests = {97.99: "no", 97.996: "no: 97.996", 97.9997: "no: 97.9997", 98.0: "yes"}
+    for test, verdict in tests.items():
+        runs = Reached("psmnist", "cornn", 256, {}, {}, ({"result": {"test": test, "better": "higher"}},), 0)
+        assert targets.Standing(targets.Aim("psmnist", 256, 98.0), (runs,), None).verdict == verdict
+
+
+def test_the_better_recipe_of_smnist_is_run_with_changed_images():
+    (found,) = [one for one in reproduce.plan(["better"]) if isinstance(one.config.task, SequentialMNIST)]
+    assert found.config.task == SequentialMNIST(shift=1, warp=0.15)
+
+
+def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    tables = importlib.import_module("better_tables")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    short = {"epochs": 3}
+    holding = {"gamma": None, "periods": None, "half_lives": (0.1, 1.0)}
+    for validation, recipe, shift, changes in [
+        (91.0, "better-128", 1, short),
+        (92.0, "better-128", 1, short | {"clip": 0.5}),
+        (93.0, "better-128", 0, short),
+        (94.0, "paper-128", 1, short),
+        (95.0, "better-128", 1, short | holding),
+    ]:
+        config = training.as_dictionary(training.usual(PermutedMNIST(shift=shift), recipe, **changes))
+        records.write(
+            {"config": json.loads(json.dumps(config)), "result": {"validation": validation}}, tmp_path / "search"
+        )
+    rows = tables.search(tables.Search("psmnist", "better-128", {"shift": 1})).splitlines()[2:]
+    assert [row.split(" | ")[2] for row in rows] == [
+        "the paper's constants and start, learning_rate 0.0037, clip 0.0",
+        "shift 0",
+        "clip 0.5",
+        "-",
+    ]
+    (row,) = tables.search(tables.Search("psmnist", "memory", holding=True)).splitlines()[2:]
+    assert "half_lives 0.1, 1.0" in row
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_plan_that_was_stopped_goes_on(tmp_path, seeds):
+    planned = Planned(replace(SMALL, checkpoint_every=0.0), seeds)
+
+    def stop(progress):
+        if progress.step == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", stop)
+    assert reproduce.missing(planned, tmp_path / "results") == list(range(seeds))
+    steps = []
+    reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", lambda progress: steps.append(progress.step))
+    assert steps[0] == 13
+    assert reproduce.missing(planned, tmp_path / "results") == []
+
+
+def test_a_failure_is_recorded(tmp_path):
+    settings = replace(SMALL.settings, learning_rate=1e30)
+    planned = Planned(replace(SMALL, settings=settings), 1)
+    (path,) = reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", silent)
+    assert "not finite" in json.loads(path.read_text())["result"]["failed"] or "nan" in path.read_text()
+    assert reproduce.missing(planned, tmp_path / "results") == []
+    assert reproduce.seconds_a_run(planned, tmp_path / "results") is None
+
+
+def test_more_seeds_than_before_are_run(tmp_path):
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    for seeds, new in ((2, [0, 1]), (4, [2, 3]), (5, [4])):
+        planned = Planned(SMALL, seeds)
+        assert reproduce.missing(planned, results) == new
+        written = reproduce.complete(planned, results, runs, silent)
+        assert sorted(json.loads(path.read_text())["config"]["seed"] for path in written) == new
+        assert all("test" in json.loads(path.read_text())["result"] for path in written)
+        assert reproduce.missing(planned, results) == []
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_what_is_wrong_with_the_place_is_no_failure_of_the_run(tmp_path, monkeypatch, seeds):
+    def full(*arguments):
+        raise RuntimeError("no CUDA device here")
+
+    planned = Planned(SMALL, seeds)
+    with monkeypatch.context() as patch:
+        patch.setattr(reproduce, "fit_seeds", full)
+        patch.setattr(reproduce, "fit_or_resume", full)
+        with pytest.raises(RuntimeError, match="no CUDA device"):
+            reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", silent)
+    assert reproduce.missing(planned, tmp_path / "results") == list(range(seeds))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two targets of small runs in place of the paper's."""
+    runs = {"one": lambda: [Planned(SMALL, 1)], "two": lambda: [Planned(replace(SMALL, model="gru"), 2)]}
+    monkeypatch.setattr(reproduce, "TARGETS", runs)
+
+
+def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path, small):
+    code, out, _ = cornn("reproduce", "--dry-run", "--quiet")
+    assert code == 0
+    assert "3 runs to go: 0 minutes where they were recorded, and 3 whose time is not known yet" in out
+    assert not (tmp_path / "results").exists()
+    code, out, _ = cornn("reproduce", "one", "--quiet")
+    assert code == 0
+    assert "cornn4-seed0.json: MSE " in out
+    assert "0 runs to go" in cornn("reproduce", "one", "--quiet")[1]
+    code, out, _ = cornn("reproduce", "--quiet", "--budget-minutes", "0")
+    assert code == 0
+    assert "left out, the budget is spent" in out
+    assert len(list((tmp_path / "results/adding").iterdir())) == 1
+    code, _, err = cornn("reproduce", "three")
+    assert code == 2
+    assert "unknown target 'three': choose from all, one, two" in err
+
+
+def test_the_heuristics_are_a_figure(cornn, tmp_path):
+    code, out, _ = cornn("reproduce", "heuristics")
+    assert code == 0
+    assert "0 runs to go" in out
+    assert (tmp_path / "runs/reproduce/heuristics.svg").stat().st_size > 1000
+    (tmp_path / "runs/reproduce/heuristics.svg").write_text("drawn before", encoding="utf8")
+    assert "heuristics" not in cornn("reproduce", "heuristics")[1]
+    assert (tmp_path / "runs/reproduce/heuristics.svg").read_text(encoding="utf8") == "drawn before"
+
+
+def test_the_heuristics_say_what_their_figure_needs(cornn, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, out, _ = cornn("reproduce", "heuristics")
+    assert code == 0
+    assert 'no figure without matplotlib, which pip install "cornn[report]" brings' in " ".join(out.split())
+    assert not (tmp_path / "runs").exists()

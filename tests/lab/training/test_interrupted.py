@@ -1,0 +1,204 @@
+"""Runs that are stopped, in every way there is, and go on."""
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import synthetic
+import torch
+from synthetic import Synthetic
+from tolerances import FLOAT32
+
+from cornn.lab import training
+from cornn.lab.runs import Run
+from cornn.lab.training import usual
+
+synthetic.register()
+CONFIG = usual(Synthetic(noise=0.1), device="cpu", epochs=5, ema=0.9, schedule="cosine", checkpoint_every=0.0)
+
+
+def stop_at(step):
+    def watch(progress):
+        if progress.step == step:
+            raise KeyboardInterrupt
+
+    return watch
+
+
+def assert_same_end(one: Run, other: Run) -> None:
+    for name, value in one.weights().items():
+        assert torch.equal(value, other.weights()[name]), name
+    for names in ("step", "metric", "loss"):
+        assert [row[names] for row in one.metrics()] == [row[names] for row in other.metrics()]
+    assert one.result["test"] == other.result["test"]
+    assert one.result["best_step"] == other.result["best_step"]
+
+
+@pytest.mark.parametrize("seeds", [None, 3])
+def test_killed_at_any_moment_a_run_ends_in_the_same_weights(tmp_path, monkeypatch, seeds):
+    # Python's fork server has imported everything already, so that a process is there at once.
+    monkeypatch.setenv("PYTHONPATH", str(Path(synthetic.__file__).parent))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["synthetic", "lightning_fabric"])
+    changes = {"epochs": 40} | (
+        {"checkpoint_every": 0.0} if seeds is None else {"checkpoint_every": 0.02, "seeds": seeds}
+    )
+    begin = (json.dumps({"noise": 0.1}), json.dumps(changes))
+    killed, first_file = tmp_path / "killed", "config.json" if seeds is None else "seeds.json"
+
+    def start(name, *arguments):
+        process = context.Process(target=synthetic.main, args=(tmp_path / name, *arguments))
+        process.start()
+        return process
+
+    whole = start("whole", *begin)
+    whole.join()
+    assert whole.exitcode == 0
+    moments, kills = random.Random(seeds or 0), 0
+    process = start("killed", *begin)
+    while kills < 4:
+        while process.is_alive() and not (killed / first_file).exists():
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0.0, 0.15))
+        if not process.is_alive():
+            break
+        process.kill()
+        process.join()
+        kills += 1
+        process = start("killed")
+    process.join()
+    assert process.exitcode == 0
+    assert kills > 0
+    for name in [""] if seeds is None else [f"seed-{seed}" for seed in range(seeds)]:
+        assert_same_end(Run(tmp_path / "whole" / name), Run(killed / name))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_leaves_in_the_middle_of_an_epoch(tmp_path, number):
+    config, handler = replace(CONFIG, checkpoint_every=1e9), signal.getsignal(number)
+    whole = training.fit(config, tmp_path / "whole")
+
+    def watch(progress):
+        if progress.step == 6:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(training.Stopped) as stopped:
+        training.fit(config, tmp_path / "parts", watch)
+    assert stopped.value.signal_number == number
+    assert Run(tmp_path / "parts").checkpoint()["step"] == 7
+    assert signal.getsignal(number) == handler
+    assert_same_end(whole, training.resume(tmp_path / "parts"))
+
+
+def test_a_run_that_was_over_but_not_tested_is_tested(tmp_path, monkeypatch):
+    whole = training.fit(CONFIG, tmp_path / "whole")
+    fails = Synthetic._part
+
+    def vanished(self, size, name, *arguments):
+        if name == "test":
+            raise FileNotFoundError("no test data")
+        return fails(self, size, name, *arguments)
+
+    monkeypatch.setattr(Synthetic, "_part", vanished)
+    with pytest.raises(FileNotFoundError, match="no test data"):
+        training.fit(CONFIG, tmp_path / "parts")
+    monkeypatch.undo()
+    assert_same_end(whole, training.resume(tmp_path / "parts"))
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
+    whole = training.fit(CONFIG, tmp_path / "whole")
+    real, calls = os.fsync, []
+
+    def full(handle):
+        calls.append(1)
+        if len(calls) > 8:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"cannot write .*checkpoint.pt \(No space left on device\).*`cornn resume"):
+        training.fit(CONFIG, tmp_path / "parts")
+    monkeypatch.undo()
+    assert 0 < Run(tmp_path / "parts").checkpoint()["step"] < 8
+    assert_same_end(whole, training.resume(tmp_path / "parts"))
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    config = usual(Synthetic(), device="cpu", learning_rate=1e39, checkpoint_every=0.0)
+    with pytest.raises(RuntimeError, match=r"not finite after step|the loss is nan"):
+        training.fit(config, tmp_path)
+    checkpoint = Run(tmp_path).checkpoint()
+    assert checkpoint is None or checkpoint["weights"].isfinite().all()
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_vanished_data_is_said(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(replace(CONFIG, data=str(data)), tmp_path / "run", stop_at(5))
+    data.rmdir()
+    with pytest.raises(FileNotFoundError, match="no synthetic data under"):
+        training.resume(tmp_path / "run")
+    assert Run(tmp_path / "run").checkpoint()["step"] == 5
+    data.mkdir()
+    assert training.resume(tmp_path / "run").result is not None
+
+
+def test_a_run_goes_on_on_another_kind_of_device(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(CONFIG, tmp_path, stop_at(5))
+    run = Run(tmp_path)
+    run.save_checkpoint(run.checkpoint() | {"random": torch.zeros(16, dtype=torch.uint8)})  # as a GPU's is
+    assert training.resume(tmp_path).result["steps"] == 20
+
+
+def test_a_second_process_is_refused(tmp_path):
+    def second(progress):
+        with pytest.raises(RuntimeError, match="another process is training in"):
+            training.resume(tmp_path / "run")
+
+    training.fit(replace(CONFIG, settings=replace(CONFIG.settings, epochs=1)), tmp_path / "run", second)
+
+
+def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(CONFIG, tmp_path, stop_at(5))
+    content = json.loads((tmp_path / "config.json").read_text())
+    content["settings"]["learning_rate"] = 0.5
+    content["task"]["noise"] = 0.0
+    content["checkpoint_every"] = 3.0
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"task.noise was 0.1, is 0.0; settings.learning_rate was 0.01, is 0.5$"):
+        training.resume(tmp_path)
+
+
+def test_two_processes_with_half_the_batch_each_end_in_the_same_weights(tmp_path):
+    """Batches of 10 from 31 sequences: the last has one, so that one of the processes gets none."""
+    options, changes = {"noise": 0.1, "size": 31}, {"clip": 0.5, "epochs": 4}
+    script = Path(synthetic.__file__)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(
+        [*command, str(tmp_path / "two"), json.dumps(options), json.dumps(changes)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    two = Run(tmp_path / "two")
+    assert two.result["processes"] == 2
+    one = training.fit(usual(Synthetic(**options), device="cpu", **changes), tmp_path / "one")
+    for name, value in one.weights().items():
+        torch.testing.assert_close(two.weights()[name], value, **FLOAT32)
+    losses = [[row["loss"] for row in run.metrics()] for run in (one, two)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)

@@ -1,0 +1,173 @@
+import json
+import math
+
+import pytest
+import scipy.stats
+import synthetic
+import torch
+from synthetic import Synthetic
+
+from cornn.lab import training
+from cornn.lab.runs import Run, create
+from cornn.lab.tasks import Adding
+from cornn.lab.training import multi_seed, state, usual
+from cornn.lab.training.multi_seed import student_quantile, summarise
+
+synthetic.register()
+CONFIG = usual(Synthetic(), device="cpu", checkpoint_every=0.0)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
+def test_students_t(freedom):
+    assert student_quantile(0.975, freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), rel=1e-6)
+
+
+def test_a_summary_is_that_of_the_tests(tmp_path):
+    tests = [97.0, 96.0, 98.5, 95.5]
+    runs = []
+    for seed, test in enumerate(tests):
+        runs.append(create(tmp_path / str(seed), {"seed": seed}))
+        runs[-1].save_result({"test": test, "metric": "accuracy", "better": "higher", "seconds": 2.0 + seed})
+    summary = summarise([*runs, create(tmp_path / "unfinished", {"seed": 9})])
+    low, high = scipy.stats.t.interval(0.95, 3, loc=96.75, scale=scipy.stats.sem(tests))
+    assert (summary["seeds"], summary["finished"], summary["best"], summary["mean"]) == (5, 4, 98.5, 96.75)
+    assert summary["deviation"] == pytest.approx(math.sqrt(sum((t - 96.75) ** 2 for t in tests) / 3))
+    assert summary["interval_95"] == pytest.approx([low, high])
+    assert summarise(runs[:1])["interval_95"] is None
+
+
+def test_folders_and_summary(tmp_path):
+    summary, runs = training.fit_seeds(CONFIG, range(4, 7), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "seed-4", "seed-5", "seed-6", "seeds.json", "summary.json"
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert [run.config["seed"] for run in runs] == [4, 5, 6]
+    assert summary["tests"] == [run.result["test"] for run in runs]
+    for run in runs:
+        assert training.evaluate(run.path)[2] == pytest.approx(run.result["test"])
+    with pytest.raises(FileExistsError, match="holds runs already"):
+        training.fit_seeds(CONFIG, range(2), tmp_path)
+
+
+def interrupted(tmp_path):
+    def stop(progress):
+        if progress.step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_seeds(CONFIG, range(3), tmp_path, stop)
+
+
+def test_what_was_trained_together_goes_on_together_or_alone(tmp_path):
+    _, whole = training.fit_seeds(CONFIG, range(3), tmp_path / "whole")
+    for name in ("together", "alone"):
+        interrupted(tmp_path / name)
+    _, together = training.resume_seeds(tmp_path / "together")
+    for one, other in zip(whole, together, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+    alone = training.resume(tmp_path / "alone" / "seed-1")
+    for name, value in whole[1].weights().items():
+        torch.testing.assert_close(alone.weights()[name], value, rtol=2e-5, atol=2e-6)
+    summary, _ = training.resume_seeds(tmp_path / "alone")
+    assert summary["finished"] == 3
+
+
+def test_killed_while_they_were_saved_they_go_on_from_the_step_before(tmp_path):
+    _, whole = training.fit_seeds(CONFIG, range(3), tmp_path / "whole")
+    interrupted(tmp_path / "parts")
+    for seed in (0, 2):
+        folder = tmp_path / "parts" / f"seed-{seed}"
+        (folder / "checkpoint-before.pt").replace(folder / "checkpoint.pt")
+    steps = [
+        checkpoint["step"] for checkpoint in multi_seed._common([tmp_path / "parts" / f"seed-{n}" for n in range(3)])
+    ]
+    assert len(set(steps)) == 1
+    kept = [Run(tmp_path / "parts" / f"seed-{seed}").checkpoint()["step"] for seed in range(3)]
+    assert kept == steps
+    _, parts = training.resume_seeds(tmp_path / "parts")
+    for one, other in zip(whole, parts, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+        assert other.result["side_by_side"] == 3
+
+
+def test_those_at_another_step_go_on_by_themselves(tmp_path):
+    interrupted(tmp_path)
+    (tmp_path / "seed-2" / "checkpoint.pt").unlink()
+    _, runs = training.resume_seeds(tmp_path)
+    assert [run.result["side_by_side"] for run in runs] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("changes", [{"model": "lstm"}, {"options": {"ragged": True}}], ids=str)
+def test_what_does_not_fit_side_by_side_goes_one_after_another(tmp_path, changes):
+    options = changes.pop("options", {})
+    _, runs = training.fit_seeds(usual(Synthetic(**options), device="cpu", epochs=1, **changes), range(2), tmp_path)
+    assert [run.result["side_by_side"] for run in runs] == [1, 1]
+
+
+def test_each_stops_by_itself_once_it_is_good_enough(tmp_path):
+    config = usual(Adding(10), hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu")
+    _, runs = training.fit_seeds(config, range(3), tmp_path / "together")
+    for seed, run in enumerate(runs):
+        alone = training.fit(usual(Adding(10), hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu",
+                                   seed=seed), tmp_path / str(seed))  # fmt: skip
+        assert run.result["steps"] == alone.result["steps"] < 400
+
+
+def test_one_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch):
+    real = state.prepare
+
+    def prepare(config, fabric):
+        one = real(config, fabric)
+        if config.seed == 1:
+            with torch.no_grad():
+                one.model.head.bias.fill_(math.nan)
+        return one
+
+    monkeypatch.setattr("cornn.lab.training.multi_seed.prepare", prepare)
+    summary, _ = training.fit_seeds(CONFIG, range(3), tmp_path)
+    assert (summary["finished"], summary["seeds"]) == (2, 3)
+    assert summary["failures"]["1"].startswith("the weights are not finite after step 1: try a smaller learning_rate")
+    assert Run(tmp_path / "seed-1").result is None
+
+
+@pytest.mark.parametrize("model", ["lstm", "cornn"])
+def test_one_after_another_each_goes_on_from_where_it_was(tmp_path, model):
+    options = {} if model == "lstm" else {"ragged": True}
+    config = usual(Synthetic(**options), device="cpu", checkpoint_every=0.0, model=model)
+    steps = []
+
+    def stop(progress):
+        steps.append(progress.step)
+        if progress.step == 5 and steps.count(5) == 2:  # of the second seed
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_seeds(config, range(3), tmp_path / "parts", stop)
+    seen = []
+    _, parts = training.resume_seeds(tmp_path / "parts", lambda progress: seen.append(progress.step))
+    assert seen[0] == 6
+    _, whole = training.fit_seeds(config, range(3), tmp_path / "whole")
+    for one, other in zip(whole, parts, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+
+
+def test_batches_of_different_size_are_not_put_side_by_side(tmp_path):
+    config = usual(Synthetic(size=9, uneven=True), device="cpu", batch_size=10, epochs=1)
+    _, runs = training.fit_seeds(config, range(3), tmp_path)
+    assert [run.result["side_by_side"] for run in runs] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]], ids=str)
+def test_seeds_are_one_or_more_and_each_once(tmp_path, seeds):
+    with pytest.raises(ValueError, match="seeds must be one or more, each once"):
+        training.fit_seeds(CONFIG, seeds, tmp_path)
+
+
+def test_a_seed_whose_weights_are_gone_is_not_done(tmp_path):
+    _, runs = training.fit_seeds(CONFIG, range(2), tmp_path)
+    weights = runs[0].weights()
+    (runs[0].path / "model.safetensors").unlink()
+    _, again = training.resume_seeds(tmp_path)
+    for name, value in again[0].weights().items():
+        torch.testing.assert_close(value, weights[name])

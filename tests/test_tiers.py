@@ -1,0 +1,115 @@
+"""The tiers: which module may import which, what the layer alone needs, and how long the import takes."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import cornn
+
+SOURCE = Path(cornn.__file__).parent
+
+# A module may import from its own tier or a lower one. Private helpers (names with an underscore) are in the lowest.
+TIERS = [
+    ["functional", "engine"],
+    ["layers", "baselines", "models", "streaming", "__init__"],
+    ["theory", "plots", "estimators", "fitting", "export", "artifacts"],
+    ["lab"],
+    ["cli", "__main__"],
+]
+TIER = {name: number for number, names in enumerate(TIERS) for name in names}
+
+# Run folders still need the laboratory to be opened; loading a run is to need none.
+EXCEPTIONS = {
+    "export.load -> lab.runs",
+    "export.load -> lab.training",
+    "export.load -> lab.tasks",
+    "export.c.vectors -> lab.tasks",
+}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name, without "cornn.", of every module -> its file; a package is `name.__init__`."""
+    return {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in SOURCE.rglob("*.py")}
+
+
+def tier(module: str) -> int:
+    first = module.split(".")[0]
+    return 0 if first.startswith("_") and not first.startswith("__") else TIER[first]
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of this package that a file imports, lazily or not."""
+    known, found = modules(), set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "cornn":
+            # What is imported is a module of its own, or a name in one.
+            names = [(f"{node.module}.{alias.name}", node.module) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [(alias.name, alias.name) for alias in node.names if alias.name.split(".")[0] == "cornn"]
+        for module, parent in names:
+            for name in (module, parent):
+                short = name.removeprefix("cornn").removeprefix(".")
+                match = next((one for one in (short, f"{short}.__init__".removeprefix(".")) if one in known), None)
+                if match is not None:
+                    found.add(match)
+                    break
+    return found
+
+
+def test_modules_import_from_their_own_tier_or_a_lower_one():
+    for module, path in modules().items():
+        for other in imports(path):
+            shown = f"{module} -> {other.removesuffix('.__init__')}"
+            assert tier(other) <= tier(module) or shown in EXCEPTIONS, shown
+
+
+def test_there_are_no_import_cycles():
+    """Between modules. A package's `__init__` and the modules it re-exports do not count as one."""
+    graph = {
+        module: {other for other in imports(path) if not other.endswith("__init__")}
+        for module, path in modules().items()
+        if not module.endswith("__init__")
+    }
+    TopologicalSorter(graph).prepare()
+
+
+def test_the_layer_does_not_import_the_laboratory():
+    code = "import sys, cornn; print([name for name in sys.modules if name.startswith('cornn.lab')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_bare_layer_needs_nothing_of_the_laboratory():
+    optional = [
+        "lightning_fabric",
+        "tyro",
+        "rich",
+        "scipy",
+        "beartype",
+        "matplotlib",
+        "optuna",
+        "cuda.core",
+        "sklearn",
+        "pandas",
+        "pyarrow",
+        "onnx",
+        "huggingface_hub",
+    ]
+    code = f"import sys, cornn; print([name for name in {optional} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_import_loads_no_compiler():
+    """It takes a second, and whoever compiles a model loads it anyway."""
+    code = "import sys, cornn; print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_public_surface_is_documented():
+    for name in cornn.__all__:
+        assert name.startswith("__") or getattr(cornn, name).__doc__, name
