@@ -23,7 +23,7 @@ from torch import nn
 
 from cornn._machine import commit, machine
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.estimators import CoRNNClassifier
 from cornn.estimators.base import parts, usual_batch
 from cornn.estimators.classifier import stratified
@@ -93,12 +93,12 @@ def fit_torch(kind: type[nn.RNNBase]) -> Callable[[list, np.ndarray, int], Fitte
             seed,
             lambda row: None,
         )
-        with exact():
+        with no_tf32():
             history = train(model, data, loss, rows, schedule)
 
         def predict(X: list) -> np.ndarray:
             own = preparation(read_sequences(X, columns))
-            with torch.no_grad(), exact():
+            with torch.no_grad(), no_tf32():
                 return classes[model(own.input, ends(own.lengths)).argmax(1).numpy()]
 
         return predict, {"epochs": len(history), "parameters": count_parameters(model)}

@@ -34,9 +34,11 @@ def held() -> str:
     for length in (100, 784, 5000):
         kinds = [(paper.dt, torch.full((128,), paper.gamma), paper.epsilon)]
         for ringing in (False, True):
-            found = theory.suggest(length, 128, ringing=ringing)
+            found = theory.suggest(length, 128, underdamped=ringing)
             kinds.append((found.dt, found.gamma, found.epsilon))
-        lines.append(f"| {length:,} | " + " | ".join(str(theory.numbers_held(*kind, length)) for kind in kinds) + " |")
+        lines.append(
+            f"| {length:,} | " + " | ".join(str(theory.effective_rank(*kind, length)) for kind in kinds) + " |"
+        )
     return "\n".join(lines)
 
 

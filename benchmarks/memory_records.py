@@ -92,9 +92,9 @@ def state(length: int, feedback: float) -> dict:
 
 def by_lag(model: SequenceModel, length: int, direction: Tensor) -> dict[str, float]:
     """|dE/dX_k| over that at the last step, by lag, where E has the gradient `direction` for the last y."""
-    network = theory.network_of(model.layer)
+    network = theory.network_from_layer(model.layer)
     input = draw(3, length, generator(0, "memory", "gradients", length)).input
-    trajectory = measure.follow(network, input)
+    trajectory = measure.simulate(network, input)
     sizes = measure.gradient_by_lag(network, trajectory, trajectory.y[-1] - direction)["state"].mean(1)
     lags = [lag for lag in LAGS if lag < length - 1] + [length - 1]
     return {str(lag): (sizes[-1 - lag] / sizes[-1]).item() for lag in lags}

@@ -15,7 +15,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from cornn._machine import commit, machine
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.lab import training
 from cornn.lab.tasks import PermutedMNIST
 from cornn.lab.training.state import prepare
@@ -37,7 +37,7 @@ def step_times(data: str | None) -> dict:
         for number in range(first, first + count):
             group.step(number)
 
-    with exact():
+    with no_tf32():
         group.order(0, one.plan.order(config.seed, 1))
         steps(1, WARM_UP)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

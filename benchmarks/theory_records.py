@@ -37,9 +37,9 @@ def start(task: str, recipe: str, features: int, steps: int) -> dict:
     own = RECIPES[task][recipe]
     layer = CoRNN(features, own.hidden_size, dt=own.dt, gamma=own.gamma, epsilon=own.epsilon, init=own.init)
     layer.reset_parameters(generator(0, "theory", task, recipe))
-    network = theory.network_of(layer)
+    network = theory.network_from_layer(layer)
     input = torch.rand(steps, 1, features, generator=generator(0, "theory", "input", task))
-    trajectory = measure.follow(network, input)
+    trajectory = measure.simulate(network, input)
     _, logs = measure.product_norms(network, trajectory, norm="euclid", every=steps)
     return {
         "task": task,

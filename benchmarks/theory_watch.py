@@ -44,8 +44,8 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
         loss.backward()
         optimizer.step()
     whole = time.perf_counter() - whole
-    trajectory = theory.measure.follow(theory.network_of(model.layer), batch.input[:, :1])
-    exponents = theory.measure.lyapunov_exponents(theory.network_of(model.layer), trajectory, 3)[0].tolist()
+    trajectory = theory.measure.simulate(theory.network_from_layer(model.layer), batch.input[:, :1])
+    exponents = theory.measure.lyapunov_exponents(theory.network_from_layer(model.layer), trajectory, 3)[0].tolist()
     return {
         "config": training.as_dictionary(config) | {"data": None},
         "rows": rows,

@@ -76,7 +76,7 @@ def main() -> None:
         for name in NAMES:
             layer = training.build(usual(PermutedMNIST(), name, seed=seed), task).layer
             assert isinstance(layer, CoRNN)
-            held = theory.numbers_held(*layer.oscillators(), task.length)
+            held = theory.effective_rank(*layer.oscillators(), task.length)
             rows.append({"recipe": name, "seed": seed, "held": held, "accuracy": readout(layer, task)})
             print(rows[-1], flush=True)
     sizes = {"hidden_size": RECIPES["psmnist"][NAMES[0]].hidden_size, "fitted": FITTED, "chosen": CHOSEN}

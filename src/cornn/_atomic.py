@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "said", "write_whole", "written"]
+__all__ = ["TEMPORARY", "stage_write", "write_atomically", "write_errors"]
 
 TEMPORARY = ".new-"  # what the names of files begin with that are being written
 
 
 @contextlib.contextmanager
-def said(path: Path, option: str = "--out") -> Iterator[None]:
+def write_errors(path: Path, option: str = "--out") -> Iterator[None]:
     """What goes wrong with a file that the user chose by this option is said so."""
     try:
         yield
@@ -21,7 +21,7 @@ def said(path: Path, option: str = "--out") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def written(path: Path, content: bytes | memoryview) -> Iterator[None]:
+def stage_write(path: Path, content: bytes | memoryview) -> Iterator[None]:
     """Write beside the file, to the disk; it takes the file's place on leaving. A reader, or a crash, never sees half.
 
     It may be read by whom the user's other files may be read by.
@@ -40,7 +40,7 @@ def written(path: Path, content: bytes | memoryview) -> Iterator[None]:
         raise
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """The file appears whole or not at all.
 
     A link stays one: what it points to is written. What is no file, as a pipe or a device, is written into.
@@ -48,5 +48,5 @@ def write_whole(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
-    with written(Path(os.path.realpath(path)), content):
+    with stage_write(Path(os.path.realpath(path)), content):
         pass

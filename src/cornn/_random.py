@@ -6,17 +6,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["fill_", "generator", "stream", "uniform_"]
+__all__ = ["derive_seed", "fill_", "generator", "uniform_"]
 
 
-def stream(seed: int, *purpose: str | int) -> int:
-    """The seed of one stream: `stream(0, "test")` has nothing to do with `stream(0, "training")`."""
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """The seed of one stream: `derive_seed(0, "test")` has nothing to do with `derive_seed(0, "training")`."""
     text = "/".join(str(part) for part in (seed, *purpose))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
 
 
 def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    return torch.Generator(device=device).manual_seed(stream(seed, *purpose))
+    return torch.Generator(device=device).manual_seed(derive_seed(seed, *purpose))
 
 
 @torch.no_grad()

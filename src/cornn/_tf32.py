@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-__all__ = ["exact"]
+__all__ = ["no_tf32"]
 
 
 @contextmanager
-def exact() -> Iterator[None]:
+def no_tf32() -> Iterator[None]:
     """Inside it, a GPU multiplies in float32 and not in tf32, whatever PyTorch was told before."""
     flags: tuple[Any, Any] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [flag.allow_tf32 for flag in flags]

@@ -1,4 +1,4 @@
-"""Energies: the inequality of one step, the bounds that follow from it, and that its conditions are sharp."""
+"""Energies: the inequality of one step, the bounds that simulate from it, and that its conditions are sharp."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tolerances import FLOAT64
 
 from cornn.functional import step
 from cornn.theory import claims, energy, linear, network
-from cornn.theory.measure import follow, separation
+from cornn.theory.measure import separation, simulate
 
 OFTEN = settings(max_examples=60, deadline=None, derandomize=True)
 ROUNDING = 1 + FLOAT64["rtol"]
@@ -88,7 +88,7 @@ def test_the_best_c_of_ndt1_gives_ndt(epsilon, gamma):
 @OFTEN
 @given(networks(within=0.99), inputs())
 def test_energy_and_difference_stay_below_their_bounds(one, input):
-    found = follow(one, input)
+    found = simulate(one, input)
     assert (energy.energy(one, found.y, found.z) <= energy.energy_bound(one, 40)[:, None] * ROUNDING).all()
     apart = separation(one, input, input.flip(0))
     assert (apart <= energy.separation_bound(one, 40).sum(1)[:, None] * ROUNDING).all()
@@ -97,7 +97,7 @@ def test_energy_and_difference_stay_below_their_bounds(one, input):
 @OFTEN
 @given(networks(), inputs())
 def test_no_state_leaves_its_reach_stable_or_not(one, input):
-    found = follow(one, input)
+    found = simulate(one, input)
     y, z = energy.reach(one, 40)
     assert (found.y.abs() <= y[:, None] * ROUNDING).all()
     assert (found.z.abs() <= z[:, None] * ROUNDING).all()
@@ -111,8 +111,8 @@ def test_the_reach_is_reached(dt, gamma, epsilon, damping):
     one = network(nothing, nothing, dt, gamma, epsilon, V=torch.ones(1, 1), damping=damping)
     pulse = torch.zeros(60, 1, 1, dtype=torch.float64)
     pulse[0] = 1e-4
-    response = follow(one, pulse).y[1:]
-    found = follow(one, 30 * torch.sign(response).flip(0)).y[-1].item()
+    response = simulate(one, pulse).y[1:]
+    found = simulate(one, 30 * torch.sign(response).flip(0)).y[-1].item()
     assert found == pytest.approx(energy.reach(one, 60)[0][-1].item(), rel=1e-6)
 
 
@@ -133,7 +133,7 @@ def test_an_overdamped_neuron_stays_within_one_over_gamma():
 def test_the_plain_sum_of_squares_is_not_bounded_by_m_n_dt():
     """For gamma below 1 the bound is one on the energy; |y|^2 alone exceeds m n dt many times."""
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.1, 0.01, 0.6, V=torch.ones(1, 1))
-    found = follow(one, torch.full((600, 1, 1), 30.0))
+    found = simulate(one, torch.full((600, 1, 1), 30.0))
     assert one.dt < energy.paper_step_limit(one)
     plain = (found.y**2 + found.z**2)[1:, 0, 0]
     assert (plain / claims.energy_bound(one, 600)[1:]).max() > 50
@@ -145,7 +145,7 @@ def test_the_plain_sum_of_squares_is_not_bounded_by_m_n_dt():
 def test_the_papers_special_case(one, input):
     """gamma = epsilon = 1, implicit damping: |y|^2 + |z|^2 <= m n dt, far beyond t = 1."""
     special = network(one.W, one.W_z, one.dt, 1.0, 1.0, V=one.V, b=one.b, damping="implicit")
-    found = follow(special, input)
+    found = simulate(special, input)
     bound = torch.arange(41, dtype=torch.float64)[:, None] * special.dt.sum()
     assert ((found.y**2 + found.z**2).sum(-1) <= bound * ROUNDING).all()
 
@@ -165,14 +165,14 @@ def test_beyond_the_limit_a_layer_blows_up():
     limit = linear.stability_limit(94.5, 9.5).item()
     for share, largest in ((0.98, 1.0), (1.05, 1e20)):
         one = network(torch.zeros(1, 1), torch.zeros(1, 1), share * limit, 94.5, 9.5, V=torch.ones(1, 1))
-        found = follow(one, torch.ones(2000, 1, 1))
+        found = simulate(one, torch.ones(2000, 1, 1))
         assert (found.y.abs().max() > largest) == (share > 1)
 
 
 def test_a_wrong_rate_is_caught():
     """Half the rate is broken by a constant force already."""
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.05, 0.01, 1.0, V=torch.ones(1, 1))
-    found = follow(one, torch.full((200, 1, 1), 30.0))
+    found = simulate(one, torch.full((200, 1, 1), 30.0))
     measured, bound = energy.energy(one, found.y, found.z)[1:, 0], energy.energy_bound(one, 200)[1:]
     assert (measured <= bound).all()
     assert (measured > bound / 2).any()

@@ -10,7 +10,7 @@ from theory_cases import DAMPINGS, inputs, networks
 from tolerances import FLOAT64
 
 from cornn.theory import bounds, claims, gradients, hypotheses, linear, network, small_gain
-from cornn.theory.measure import follow, jacobian, loss_gradient, lyapunov_exponents, product_norms
+from cornn.theory.measure import jacobian, loss_gradient, lyapunov_exponents, product_norms, simulate
 
 OFTEN = settings(max_examples=40, deadline=None, derandomize=True)
 ROUNDING = 1 + FLOAT64["rtol"]
@@ -20,7 +20,7 @@ ROUNDING = 1 + FLOAT64["rtol"]
 @given(networks(), inputs(steps=20))
 def test_step_norm_is_the_least_bound_on_a_step_jacobian(one, input):
     limit = gradients.step_norm(one)
-    found = follow(one, input)
+    found = simulate(one, input)
     assert (jacobian(one, found.slopes).abs().sum(-1).amax() <= limit * ROUNDING).item()
     corners = [jacobian(one, torch.full((one.hidden_size,), slope, dtype=torch.float64)) for slope in (0.0, 1.0)]
     reached = max(corner.abs().sum(-1).max().item() for corner in corners)
@@ -30,14 +30,14 @@ def test_step_norm_is_the_least_bound_on_a_step_jacobian(one, input):
 @OFTEN
 @given(networks(within=0.95), inputs(steps=20))
 def test_energy_growth_bounds_products(one, input):
-    lags, logs = product_norms(one, follow(one, input), norm="energy")
+    lags, logs = product_norms(one, simulate(one, input), norm="energy")
     assert (logs <= lags[:, None] * math.log1p(gradients.energy_growth(one)) + FLOAT64["rtol"]).all()
 
 
 @OFTEN
 @given(networks(), inputs(steps=30))
 def test_the_small_gain_bounds_products_stable_or_not(one, input):
-    lags, logs = product_norms(one, follow(one, input), norm="euclid")
+    lags, logs = product_norms(one, simulate(one, input), norm="euclid")
     assert (logs <= small_gain.log_growth_bound(one, 30)[lags][:, None] + FLOAT64["rtol"]).all()
 
 
@@ -75,7 +75,7 @@ def test_at_adding_s_start_vanishing_is_proven_from_the_weights(damping):
 def test_a_rate_that_is_too_small_is_caught():
     """Where tanh is linear and W a multiple of the identity, the bound on the rate is the rate."""
     one = network(2 * torch.eye(1), torch.zeros(1, 1), 0.05, 1.0, 1.0)
-    lags, logs = product_norms(one, follow(one, torch.zeros(400, 1, 1)), norm="euclid")
+    lags, logs = product_norms(one, simulate(one, torch.zeros(400, 1, 1)), norm="euclid")
     rate = math.exp(((logs[-1] - logs[200]) / 200).item())
     assert rate == pytest.approx(small_gain.slowest_rate(one), abs=1e-4)
     assert (logs > lags[:, None] * math.log(0.99 * rate) + 1).any()
@@ -85,7 +85,7 @@ def test_a_rate_that_is_too_small_is_caught():
 @given(networks(scales=(0.0, 4.0)), inputs(steps=15))
 def test_the_loss_gradient_stays_below_its_bound(one, input):
     for target in (0.0, 2.0):
-        found = loss_gradient(one, follow(one, input), target)
+        found = loss_gradient(one, simulate(one, input), target)
         largest = input.abs().max().item()
         bounds_of = gradients.loss_gradient_bounds(one, 15, target=target, largest_input=largest)
         for name, value in found.items():
@@ -104,7 +104,7 @@ def test_the_strict_product_holds_under_the_papers_hypothesis(one, input):
     assert special.paper_case
     r = hypotheses.largest_r(special)
     assume(r >= 0.5 - 1e-12)
-    lags, logs = product_norms(special, follow(special, input))
+    lags, logs = product_norms(special, simulate(special, input))
     for lag, log in zip(lags.tolist(), logs, strict=True):
         assert (log <= math.log(claims.strict_product(dt.item(), min(r, 1.0), lag)) + FLOAT64["rtol"]).all()
 
@@ -124,7 +124,7 @@ def test_hypotheses_by_hand():
 @OFTEN
 @given(networks(scales=(0.0, 8.0)), inputs(steps=25))
 def test_every_bound_of_the_list_holds_where_its_condition_does(one, input):
-    found = follow(one, input)
+    found = simulate(one, input)
     for bound in bounds.BOUNDS:
         held = bounds.hold(bound, one, found)
         assert held is None or held.holds, bound.says
@@ -135,7 +135,7 @@ def test_a_wrong_bound_in_the_list_is_caught():
     random = torch.Generator().manual_seed(0)
     W = torch.randn(4, 4, generator=random, dtype=torch.float64)
     one = network(W, W, 0.1, 1.0, 1.0)
-    good = follow(one, torch.zeros(60, 1, 4))
+    good = simulate(one, torch.zeros(60, 1, 4))
     bad = replace(good, slopes=10 * good.slopes, y=torch.cat((good.y[:1], good.y[1:] + 100)), z=good.z)
     broken = {bound.says for bound in bounds.BOUNDS if (held := bounds.hold(bound, one, bad)) and not held.holds}
     assert {"norm of a step Jacobian", "energy of a neuron: rate n dt", "what a neuron's y and z can reach"} <= broken
@@ -147,13 +147,13 @@ def test_no_exponent_exceeds_what_the_weights_allow(damping):
     random = torch.Generator().manual_seed(3)
     W = 1.5 * torch.randn(16, 16, generator=random, dtype=torch.float64)
     one = network(W, torch.zeros(16, 16), 0.1, 1.0, 1.0, damping=damping)
-    found = follow(one, torch.randn(400, 1, 16, generator=random, dtype=torch.float64))
+    found = simulate(one, torch.randn(400, 1, 16, generator=random, dtype=torch.float64))
     assert lyapunov_exponents(one, found)[0, 0] < math.log(small_gain.slowest_rate(one))
 
 
 def test_bounds_about_a_zero_start_say_nothing_of_another():
     one = network(torch.eye(3), torch.eye(3), 0.1, 1.0, 1.0)
-    moved = follow(one, torch.zeros(20, 2, 3), (10 + torch.rand(2, 3), torch.rand(2, 3)))
+    moved = simulate(one, torch.zeros(20, 2, 3), (10 + torch.rand(2, 3), torch.rand(2, 3)))
     for bound in bounds.BOUNDS:
         held = bounds.hold(bound, one, moved)
         assert held is None if bound.from_rest else held is None or held.holds, bound.says

@@ -12,7 +12,7 @@ from tolerances import FINITE_DIFFERENCES, FLOAT64
 
 from cornn import CoRNN
 from cornn.functional import ACTIVATIONS, step, unroll
-from cornn.theory import measure, network, network_of, ode, representation
+from cornn.theory import measure, network, network_from_layer, ode, representation
 
 SOMETIMES = settings(max_examples=15, deadline=None, derandomize=True)
 
@@ -42,12 +42,12 @@ def take_step(one, input, state):
 def test_follow_is_the_layer(damping, options):
     layer = CoRNN(2, 6, dt=0.2, gamma=[0.1 * n for n in range(1, 7)], damping=damping, dtype=torch.float64, **options)
     input = an_input()
-    found = measure.follow(network_of(layer), input)
+    found = measure.simulate(network_from_layer(layer), input)
     output, (_, z) = layer(input)
     if not options:
         torch.testing.assert_close(found.y[1:], output.detach(), **FLOAT64)
         torch.testing.assert_close(found.z[-1], z[0].detach(), **FLOAT64)
-    again = measure.follow(network_of(layer.cell()), input)
+    again = measure.simulate(network_from_layer(layer.cell()), input)
     torch.testing.assert_close(again.y, found.y)
 
 
@@ -55,7 +55,7 @@ def test_follow_is_the_layer(damping, options):
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_jacobian_is_autograds(damping, activation):
     one, input = a_network(damping, activation), an_input()
-    found = measure.follow(one, input)
+    found = measure.simulate(one, input)
     state = torch.cat((found.y[3], found.z[3]), -1)[0]
     want = torch.autograd.functional.jacobian(lambda state: take_step(one, input[3, 0], state), state)
     torch.testing.assert_close(measure.jacobian(one, found.slopes[3])[0], want, **FLOAT64)
@@ -64,7 +64,7 @@ def test_jacobian_is_autograds(damping, activation):
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_products_and_singular_values_are_autograds(damping):
     one, input = a_network(damping), an_input()
-    found = measure.follow(one, input)
+    found = measure.simulate(one, input)
     weights = torch.cat((torch.sqrt(one.gamma), torch.ones(5, dtype=torch.float64)))
     lags, logs = measure.product_norms(one, found)
     _, energies = measure.product_norms(one, found, norm="energy", every=4)
@@ -91,10 +91,10 @@ def test_products_and_singular_values_are_autograds(damping):
 
 def test_products_do_not_underflow():
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.1, 25.0, 10.0, V=torch.ones(1, 2))
-    _, logs = measure.product_norms(one, measure.follow(one, torch.zeros(3000, 1, 2)))
+    _, logs = measure.product_norms(one, measure.simulate(one, torch.zeros(3000, 1, 2)))
     assert logs[-1].item() < -800
     with pytest.raises(ValueError, match="unknown norm 'l1'"):
-        measure.product_norms(one, measure.follow(one, torch.zeros(3, 1, 2)), norm="l1")
+        measure.product_norms(one, measure.simulate(one, torch.zeros(3, 1, 2)), norm="l1")
 
 
 def losses(one, input, target, parameters, only_last):
@@ -109,7 +109,7 @@ def losses(one, input, target, parameters, only_last):
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_gradients_are_autograds(damping):
     one, input, target = a_network(damping), an_input(), 0.3
-    found = measure.follow(one, input)
+    found = measure.simulate(one, input)
     parameters = [value.clone().requires_grad_() for value in (one.V, one.W, one.W_z, one.b)]
     ours = measure.loss_gradient(one, found, target)
     for sequence in range(2):
@@ -121,7 +121,7 @@ def test_gradients_are_autograds(damping):
 def test_gradient_by_lag_is_autograds_of_one_step_at_a_time():
     """Step k's part: the weights of that step alone are varied."""
     one, input = a_network(), an_input()
-    found = measure.follow(one, input)
+    found = measure.simulate(one, input)
     parts = measure.gradient_by_lag(one, found, 0.3)
     for k in (1, 5, 12):
         weights = {name: getattr(one, name).clone().requires_grad_() for name in ("V", "W", "W_z", "b")}
@@ -140,7 +140,7 @@ def test_gradient_by_lag_is_autograds_of_one_step_at_a_time():
 
 def test_fading_is_that_of_a_sum_over_neurons():
     one, input = a_network(), an_input()
-    found = measure.follow(one, input)
+    found = measure.simulate(one, input)
     for k in (1, 7):
         state = torch.cat((found.y[k], found.z[k]), -1)[1].requires_grad_()
         last = state
@@ -153,7 +153,7 @@ def test_fading_is_that_of_a_sum_over_neurons():
 
 def test_lyapunov_exponents_of_uncoupled_neurons_are_their_eigenvalues():
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.1, 1.0, 4.0, V=torch.ones(1, 2))
-    found = measure.lyapunov_exponents(one, measure.follow(one, torch.zeros(1500, 1, 2)), 2, skip=500)[0]
+    found = measure.lyapunov_exponents(one, measure.simulate(one, torch.zeros(1500, 1, 2)), 2, skip=500)[0]
     matrix = torch.tensor([[1 - 0.01, 0.1 * 0.6], [-0.1, 0.6]], dtype=torch.float64)
     want = torch.linalg.eigvals(matrix).abs().log().sort(descending=True).values
     torch.testing.assert_close(found, want, **FINITE_DIFFERENCES)
@@ -163,7 +163,7 @@ def test_lyapunov_exponents_of_uncoupled_neurons_are_their_eigenvalues():
 @given(networks(scales=(0.0, 3.0)), inputs(steps=15, batch=1))
 def test_the_leading_gradient_has_the_papers_form(one, input):
     """eq:vg8 by its own definition: C* = sum over j of C_j ... C_k, from the slopes."""
-    found = measure.follow(one, input)
+    found = measure.simulate(one, input)
     ours = representation.leading_gradient(one, found)
     k, last = 11, found.y[-1, 0]
     C = [measure._blocks(one, slope[0])[1] for slope in found.slopes]
@@ -178,7 +178,7 @@ def test_the_leading_gradient_has_the_papers_form(one, input):
 def test_the_representation_serves_at_short_lags_and_its_remainder_grows_with_the_square_of_time():
     for dt in (0.01, 0.005):
         one = network(torch.full((1, 1), dt), torch.ones(1, 1), dt, 1.0, 1.0, V=torch.ones(1, 2), damping="implicit")
-        _, left = representation.leading_remainder(one, measure.follow(one, torch.ones(round(0.4 / dt), 1, 2)))
+        _, left = representation.leading_remainder(one, measure.simulate(one, torch.ones(round(0.4 / dt), 1, 2)))
         early, late = left[round(0.1 / dt) - 1].item(), left[round(0.2 / dt) - 1].item()
         assert early < 0.02
         assert 3 < late / early < 5
@@ -186,7 +186,7 @@ def test_the_representation_serves_at_short_lags_and_its_remainder_grows_with_th
 
 def test_lags_beyond_the_trajectory_are_refused():
     one = a_network()
-    found = measure.follow(one, an_input(20))
+    found = measure.simulate(one, an_input(20))
     assert measure.singular_values(one, found, 0).shape == (2, 10)
     with pytest.raises(ValueError, match="lag must be 0 to 20"):
         measure.singular_values(one, found, 25)
@@ -196,7 +196,7 @@ def test_lags_beyond_the_trajectory_are_refused():
 
 def test_gradients_beyond_the_range_of_numbers_have_a_logarithm():
     one = network(torch.zeros(3, 3), 50 * torch.eye(3), 0.9, 0.5, 1.0, V=torch.ones(3, 2))
-    found = measure.follow(one, an_input(300))
+    found = measure.simulate(one, an_input(300))
     found = replace(found, slopes=torch.ones_like(found.slopes))
     _, logs = measure.product_norms(one, found, norm="euclid")
     change = measure.fading(one, found)
@@ -209,13 +209,13 @@ def test_values_that_are_not_finite_are_refused_by_name():
     with torch.no_grad():
         layer.cell().free_epsilon.fill_(float("nan"))
     with pytest.raises(ValueError, match="epsilon holds values that are not finite"):
-        network_of(layer)
+        network_from_layer(layer)
 
 
 def test_an_input_of_another_shape_is_refused():
     for shape in ((12, 2), (12, 2, 5)):
         with pytest.raises(ValueError, match=r"input must be \(time, batch, 2\)"):
-            measure.follow(a_network(), torch.zeros(shape))
+            measure.simulate(a_network(), torch.zeros(shape))
 
 
 def test_the_papers_ode_is_of_tanh():

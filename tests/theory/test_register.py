@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from cornn._random import generator
 from cornn.theory import counterexamples as against
 from cornn.theory import energy, gradients, hypotheses, network
-from cornn.theory.measure import follow, lyapunov_exponents
+from cornn.theory.measure import lyapunov_exponents, simulate
 from cornn.theory.ode import flow
 from cornn.theory.register import REGISTER, conditions
 
@@ -123,7 +123,7 @@ def test_eq_ngd1_is_the_derivative_of_the_solution(theta):
 
 def test_the_recurrence_follows_the_ode():
     one = network(torch.tensor([[0.5, 1.0], [-1.0, 0.2]]), 0.3 * torch.ones(2, 2), 1e-3, 1.0, 1.0, b=torch.ones(2))
-    found = follow(one, torch.ones(3000, 1, 2))
+    found = simulate(one, torch.ones(3000, 1, 2))
     solved = solve_ivp(flow(one, lambda t: np.ones(2)), (0, 3), np.zeros(4), rtol=1e-8, atol=1e-8).y[:2, -1]
     np.testing.assert_allclose(found.y[-1, 0].numpy(), solved, atol=5e-3)
 
@@ -133,7 +133,7 @@ def test_chaos_survives_a_smaller_step():
     found = {}
     for dt in (0.1, 0.05):
         one, input = against.chaotic_network(dt)
-        exponents = lyapunov_exponents(one, follow(one, input), skip=round(50 / dt))
+        exponents = lyapunov_exponents(one, simulate(one, input), skip=round(50 / dt))
         found[dt] = exponents[0, 0].item() / dt
     assert min(found.values()) > 0.05
     assert against.chaos_inside_the_bound()

@@ -8,7 +8,7 @@ import torch
 
 from cornn import CoRNN
 from cornn._random import generator
-from cornn.theory import hypotheses, linear, measure, network_of, suggest, watch
+from cornn.theory import hypotheses, linear, measure, network_from_layer, suggest, watch
 
 LENGTHS = (100, 500, 2000)
 
@@ -24,7 +24,7 @@ def gradient_at_the_first_step(layer, length):
 def test_watch_tells_what_the_functions_tell():
     layer = CoRNN(2, 16, dt=0.05, gamma=2.0, epsilon=3.0)
     found = watch(layer, an_input(50))
-    network = network_of(layer)
+    network = network_from_layer(layer)
     assert (found["assumption"], found["assumption_limit"]) == hypotheses.assumption(network)
     assert found["assumption_limit"] == pytest.approx(0.05**0.5)
     assert found["r"] == hypotheses.largest_r(network)
@@ -103,9 +103,9 @@ def test_suggestions_say_how_far_they_are_known_to_carry():
 def test_one_end_that_is_given_bounds_the_other():
     assert suggest(5000, 8, longest=400).half_lives[[0, -1]].tolist() == pytest.approx([4, 400])
     assert suggest(100, 8, shortest=5000).half_lives[[0, -1]].tolist() == pytest.approx([5000, 500_000])
-    assert suggest(5000, 8, ringing=True, longest=500).periods[[0, -1]].tolist() == pytest.approx([5, 500])
-    assert suggest(10_000, 8, ringing=True, longest=50).periods[[0, -1]].tolist() == pytest.approx([4, 50])
-    assert suggest(100, 1, ringing=True).periods.tolist() == pytest.approx([100])
+    assert suggest(5000, 8, underdamped=True, longest=500).periods[[0, -1]].tolist() == pytest.approx([5, 500])
+    assert suggest(10_000, 8, underdamped=True, longest=50).periods[[0, -1]].tolist() == pytest.approx([4, 50])
+    assert suggest(100, 1, underdamped=True).periods.tolist() == pytest.approx([100])
 
 
 def test_suggest_refuses_nonsense():
@@ -119,7 +119,7 @@ def test_suggest_refuses_nonsense():
         with pytest.raises(ValueError, match="must be"):
             suggest(length, 8, **options)
     with pytest.raises(ValueError, match="longest must be 4 steps at least with these settings, got 3"):
-        suggest(100, 8, longest=3, ringing=True)
+        suggest(100, 8, longest=3, underdamped=True)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -144,8 +144,8 @@ def test_the_feedback_forgets_the_sum_of_a_long_input_and_carries_gradients_past
     along = torch.linalg.qr(V.double())[0]
     head = torch.randn(64, generator=generator(0, "head"), dtype=torch.float64)
     within = along @ (along.T @ head)
-    network = network_of(layer)
-    trajectory = measure.follow(network, input[:, :2])
+    network = network_from_layer(layer)
+    trajectory = measure.simulate(network, input[:, :2])
 
     def carried(direction):
         """The share of a gradient for the last y that gets to the first step."""
@@ -164,9 +164,9 @@ def test_the_feedback_forgets_the_sum_of_a_long_input_and_carries_gradients_past
 
 def test_measure_needs_a_cornn():
     with pytest.raises(ValueError, match="this is a LSTM"):
-        network_of(torch.nn.LSTM(2, 3))
+        network_from_layer(torch.nn.LSTM(2, 3))
     with pytest.raises(ValueError, match="unknown damping 'none'"):
-        measure.follow(_unknown(), an_input(3))
+        measure.simulate(_unknown(), an_input(3))
 
 
 def _unknown():
@@ -178,13 +178,15 @@ def _unknown():
 @pytest.mark.parametrize("damping", ["explicit", "implicit"])
 @pytest.mark.parametrize("length", [10, 784])
 def test_neurons_that_ring_are_suggested_with_their_periods(length, damping):
-    found = suggest(length, 32, ringing=True, damping=damping)
+    found = suggest(length, 32, underdamped=True, damping=damping)
     assert found.periods[0].item() == pytest.approx(max(0.01 * length, 4.0))
     assert found.periods[-1].item() == pytest.approx(length)
     assert found.half_lives.tolist() == pytest.approx([1.25 * length] * 32)
     assert "rings at its own pace" in found.explained
     assert not found.layer(1).matrices().W.any()
-    assert suggest(length, 4, ringing=True, shortest=5, longest=8).periods[[0, -1]].tolist() == pytest.approx([5, 8])
+    assert suggest(length, 4, underdamped=True, shortest=5, longest=8).periods[[0, -1]].tolist() == pytest.approx(
+        [5, 8]
+    )
 
 
 def test_there_is_no_share_of_a_bound_that_is_not_there():

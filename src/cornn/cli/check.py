@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cornn._atomic import said, write_whole
+from cornn._atomic import write_atomically, write_errors
 from cornn.cli.console import line, screen
 from cornn.lab.diagnose import of_run, of_task
 from cornn.plots.diagnosis import page
@@ -69,9 +69,9 @@ class CheckCommand:
         _print(console, found)
         if self.html is not None:
             content = page(found)
-            with said(self.html, "--html"):
+            with write_errors(self.html, "--html"):
                 self.html.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(self.html, content.encode())
+                write_atomically(self.html, content.encode())
             line(console, f"page: {self.html}")
         if self.strict and not found.sound:
             raise SystemExit(1)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from cornn._atomic import said, write_whole
+from cornn._atomic import write_atomically, write_errors
 from cornn.cli.console import line, screen
 from cornn.lab import records
 from cornn.lab.experiments import reproduce
@@ -36,8 +36,8 @@ class ReportCommand:
         with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
             results = _together(self.sources, Path(folder))
             text = page(results, _left(results))
-        with said(self.out):
-            write_whole(self.out, text.encode())
+        with write_errors(self.out):
+            write_atomically(self.out, text.encode())
         line(console, str(self.out))
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.estimators.network import Loss, Network, Schedule, device_of, predicted, train, wanted
 from cornn.estimators.preparation import Padded, Preparation, prepare
 from cornn.estimators.sequences import Columns, Read, is_frame, read_sequences, sequence_ids, target_of
@@ -246,7 +246,7 @@ class Estimator(BaseEstimator):
             self._report,
         )
         data = preparation(sequences).to(device)
-        with exact():
+        with no_tf32():
             history = train(model.to(device), data, loss(data, preparation), (training, validation), schedule)
         self.model_, self.network_, self.preparation_, self.history_ = model.to("cpu"), network, preparation, history
         self.n_iter_, self.n_features_in_ = len(history), len(preparation.mean)

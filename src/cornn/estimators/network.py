@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.estimators.preparation import Padded
 from cornn.layers import CoRNN
 from cornn.models import SequenceModel
@@ -152,7 +152,7 @@ def predicted(model: SequenceModel, data: Padded, every: bool, device: torch.dev
     parts, weight, bias = [], model.head.weight.detach().double().numpy(), model.head.bias.detach().double().numpy()
     count = max(1, min(SEQUENCES_AT_ONCE, STEPS_AT_ONCE // len(data.input)))
     try:
-        with torch.no_grad(), exact():
+        with torch.no_grad(), no_tf32():
             model.to(device)
             for index in torch.arange(len(data.lengths)).split(count):
                 y = read_out(model, data.rows(index).to(device), every).double().cpu().numpy()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from cornn._atomic import write_whole
+from cornn._atomic import write_atomically
 
 __all__ = ["plain", "read", "write"]
 
@@ -37,7 +37,7 @@ def plain(name: str, value: Any) -> Any:
 def write(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """The file appears whole or not at all."""
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {KEY: json.dumps(about)})
-    write_whole(Path(path), content)
+    write_atomically(Path(path), content)
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:

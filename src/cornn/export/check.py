@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from cornn._random import generator
 from cornn._stacking import Stack
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.export.load import Trained
 from cornn.export.recurrent import LAYERS
 from cornn.models import SequenceModel
@@ -112,7 +112,7 @@ def by_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
     parts = tuple(given[name] for name in names) if names[0] in given else None
     state = parts[0] if parts is not None and len(names) == 1 else parts
     lengths, spans = given.get("lengths"), given.get("timespans")
-    with exact():
+    with no_tf32():
         features = model.encoder(given["input"].transpose(0, 1))
         if isinstance(layer, Stack):
             options = {"timespans": None if spans is None else spans.T}

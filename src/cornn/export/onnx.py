@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cornn._atomic import said, write_whole
+from cornn._atomic import write_atomically, write_errors
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
 from cornn.export.load import Trained, as_trained
@@ -209,6 +209,6 @@ def _encoded(graph: Graph, module: nn.Module, value: str) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     """The file appears whole or not at all."""
-    with said(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        write_atomically(path, content)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cornn import __version__
-from cornn._atomic import said, write_whole
+from cornn._atomic import write_atomically, write_errors
 from cornn._json import read_json
 from cornn._machine import commit, machine
 from cornn.estimators import load
@@ -113,8 +113,8 @@ def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, An
 
 def write_text(path: Path, text: str) -> None:
     """The file appears whole or not at all."""
-    with said(path):
-        write_whole(path, text.encode())
+    with write_errors(path):
+        write_atomically(path, text.encode())
 
 
 def as_csv(table: Answers) -> str:

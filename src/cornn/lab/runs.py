@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from cornn._atomic import TEMPORARY, written
+from cornn._atomic import TEMPORARY, stage_write
 from cornn._json import read_json
 
 __all__ = [
@@ -183,7 +183,7 @@ def _write(path: Path, content: bytes) -> None:
 def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
     """As `writing.written`; what goes wrong is said with how to go on."""
     try:
-        with written(path, content):
+        with stage_write(path, content):
             yield
     except OSError as error:
         raise _unwritten(path, error) from error

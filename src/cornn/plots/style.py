@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from cornn._atomic import said
+from cornn._atomic import write_errors
 
 __all__ = ["COLOURS", "STYLES", "address", "canvas", "letter", "note", "save", "styled"]
 
@@ -89,7 +89,7 @@ def save(figure: Any, path: Path) -> list[Path]:
     """Write `path` with the endings .svg and .png."""
     import matplotlib
 
-    with said(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     written = [path.with_name(f"{path.name}.{ending}") for ending in ("svg", "png")]
     with matplotlib.rc_context(SETTINGS):

@@ -29,15 +29,15 @@ from cornn.theory import (
     small_gain,
 )
 from cornn.theory.linear import (
+    effective_rank,
     half_life,
     log_spaced,
-    numbers_held,
     period,
-    ringing_stiffness,
     shortest_half_life,
-    stiffness,
+    stiffness_from_half_life,
+    stiffness_from_period,
 )
-from cornn.theory.network import Network, network, network_of
+from cornn.theory.network import Network, network, network_from_layer
 from cornn.theory.suggest import Suggestion, suggest
 from cornn.theory.watch import watch
 
@@ -46,6 +46,7 @@ __all__ = [
     "Suggestion",
     "bounds",
     "claims",
+    "effective_rank",
     "energy",
     "gradients",
     "half_life",
@@ -54,15 +55,14 @@ __all__ = [
     "log_spaced",
     "measure",
     "network",
-    "network_of",
-    "numbers_held",
+    "network_from_layer",
     "period",
     "register",
     "representation",
-    "ringing_stiffness",
     "shortest_half_life",
     "small_gain",
-    "stiffness",
+    "stiffness_from_half_life",
+    "stiffness_from_period",
     "suggest",
     "watch",
 ]

@@ -14,7 +14,7 @@ from cornn.theory import claims
 from cornn.theory import energy as energies
 from cornn.theory.gradients import energy_growth, loss_gradient_bounds, step_norm
 from cornn.theory.hypotheses import largest_r
-from cornn.theory.measure import Trajectory, follow, jacobian, loss_gradient, product_norms
+from cornn.theory.measure import Trajectory, jacobian, loss_gradient, product_norms, simulate
 from cornn.theory.network import Network
 from cornn.theory.small_gain import log_growth_bound
 
@@ -83,7 +83,7 @@ def _reach(network: Network, trajectory: Trajectory) -> Held:
 
 def _separation(network: Network, trajectory: Trajectory) -> Held:
     # The other input: the same one, turned round in time, so that a batch of one has a partner too.
-    other = follow(network, trajectory.input.flip(0))
+    other = simulate(network, trajectory.input.flip(0))
     apart = energies.energy(network, trajectory.y - other.y, trajectory.z - other.z)[1:]
     return _nearest(apart, energies.separation_bound(network, len(trajectory))[1:, None])
 

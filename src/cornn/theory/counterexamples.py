@@ -12,7 +12,7 @@ from cornn.theory import claims
 from cornn.theory.energy import separation_bound
 from cornn.theory.hypotheses import assumption
 from cornn.theory.linear import stability_limit
-from cornn.theory.measure import follow, gradient_by_lag, loss_gradient, lyapunov_exponents, product_norms, separation
+from cornn.theory.measure import gradient_by_lag, loss_gradient, lyapunov_exponents, product_norms, separation, simulate
 from cornn.theory.network import Network, network
 from cornn.theory.representation import leading_gradient, leading_remainder
 
@@ -50,7 +50,7 @@ SETTING = "m = 1, gamma = epsilon = 1, dt = 0.01, 100 steps, u = b = 0, target 1
 
 def growing_product() -> Counterexample:
     one = _growing("implicit")
-    log = product_norms(one, follow(one, _silence(100)))[1][-1, 0].item()
+    log = product_norms(one, simulate(one, _silence(100)))[1][-1, 0].item()
     return Counterexample(
         f"{SETTING} eq:assm with r = 1/2: dX_100/dX_0", claims.approximate_product(0.01, 0.5, 100), math.exp(log)
     )
@@ -58,20 +58,20 @@ def growing_product() -> Counterexample:
 
 def growing_loss_gradient() -> Counterexample:
     one = _growing("implicit")
-    measured = loss_gradient(one, follow(one, _silence(100)), 1.0)["b"].abs().item()
+    measured = loss_gradient(one, simulate(one, _silence(100)), 1.0)["b"].abs().item()
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE/db", claims.loss_gradient(1, 1.0), measured)
 
 
 def growing_explicit_loss_gradient() -> Counterexample:
     one = _growing("explicit")
-    measured = loss_gradient(one, follow(one, _silence(100)), 1.0)["b"].abs().item()
+    measured = loss_gradient(one, simulate(one, _silence(100)), 1.0)["b"].abs().item()
     claimed = claims.explicit_loss_gradient(1, 1.0, 1.0, 1.0)
     return Counterexample(f"{SETTING} eq:nassm with C = 1, r = 1/2, explicit damping: dE/db", claimed, measured)
 
 
 def growing_lag_gradient() -> Counterexample:
     one = _growing("implicit")
-    measured = gradient_by_lag(one, follow(one, _silence(100)), 1.0)["b"][0].item()
+    measured = gradient_by_lag(one, simulate(one, _silence(100)), 1.0)["b"][0].item()
     claimed = claims.lag_gradient(0.0, 1.0, 1.0, 0.01, 0.5, 99)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: step 1's part of dE_100/db", claimed, measured)
 
@@ -83,7 +83,7 @@ def growing_step_gradient() -> Counterexample:
 
 def growing_sum_gradient() -> Counterexample:
     one = _growing("implicit")
-    measured = gradient_by_lag(one, follow(one, _silence(100)), 1.0)["b"].sum().item()
+    measured = gradient_by_lag(one, simulate(one, _silence(100)), 1.0)["b"].sum().item()
     return Counterexample(
         f"{SETTING} eq:assm with r = 1/2: dE_100/db", claims.sum_gradient(1, 1.0, 0.01, 100), measured
     )
@@ -100,7 +100,7 @@ def _hub(m: int, dt: float) -> Network:
 def hub_lag_gradient() -> Counterexample:
     m, dt = 100, 0.05
     one = _hub(m, dt)
-    measured = gradient_by_lag(one, follow(one, _silence(20)), 1.0)["b"][0].item()
+    measured = gradient_by_lag(one, simulate(one, _silence(20)), 1.0)["b"][0].item()
     setting = "m = 100, W = 0, W_z = 1 + dt in its first column, dt = 0.05, r = 1: step 1's part of dE_20/db_1"
     return Counterexample(setting, claims.lag_gradient(0.0, 1.0, 1.0, dt, 1.0, 19), measured)
 
@@ -108,7 +108,7 @@ def hub_lag_gradient() -> Counterexample:
 def hub_loss_gradient() -> Counterexample:
     m, dt, target = 2500, 0.05, 1e6
     one = _hub(m, dt)
-    measured = loss_gradient(one, follow(one, _silence(20)), target)["b"][0, 0].abs().item()
+    measured = loss_gradient(one, simulate(one, _silence(20)), target)["b"][0, 0].abs().item()
     setting = "m = 2500, W = 0, W_z = 1 + dt in its first column, dt = 0.05, 20 steps, target 1e6, r = 1: dE/db_1"
     return Counterexample(setting, claims.loss_gradient(m, target), measured)
 
@@ -134,7 +134,7 @@ def separating_inputs() -> Counterexample:
 
 def positive_exponent() -> Counterexample:
     one, input = chaotic_network()
-    largest = lyapunov_exponents(one, follow(one, input), skip=500)[0, 0].item() / 0.1
+    largest = lyapunov_exponents(one, simulate(one, input), skip=500)[0, 0].item() / 0.1
     return Counterexample("the same network: largest Lyapunov exponent per unit of time", 0.0, largest)
 
 
@@ -146,14 +146,14 @@ def same_range() -> Counterexample:
 def representation_remainder() -> Counterexample:
     dt = 0.01
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-    _, left = leading_remainder(one, follow(one, _silence(100)))
+    _, left = leading_remainder(one, simulate(one, _silence(100)))
     return Counterexample("m = 1, W = W_z = 0, gamma = epsilon = 1, dt = 0.01, lag 100", dt, left[-1, 0].item())
 
 
 def leading_gradient_remainder() -> Counterexample:
     dt = 0.01
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-    trajectory = follow(one, _silence(100) + 0.3)
+    trajectory = simulate(one, _silence(100) + 0.3)
     exact = gradient_by_lag(one, trajectory)["b"][0, 0].item()
     setting = "m = 1, W = W_z = 0, gamma = epsilon = 1, dt = 0.01, u = 0.3: step 1's part of dE_100/db"
     return Counterexample(setting, dt**3, abs(leading_gradient(one, trajectory)[0, 0, 0].item() - exact))
@@ -169,7 +169,7 @@ def vanishing_gradient() -> Counterexample:
 
     one = network(drawn("W", m, m), drawn("W_z", m, m), dt, gamma, epsilon, V=drawn("V", m, 2), b=drawn("b", m))
     input = torch.rand(1000, 1, 2, generator=generator(0, "vanishing", "input"), dtype=torch.float64)
-    largest = gradient_by_lag(one, follow(one, input))["W"][1, 0].item()
+    largest = gradient_by_lag(one, simulate(one, input))["W"][1, 0].item()
     ratio = claims.order_of_gradient(dt, 2, gamma, epsilon)[0] / largest
     setting = "adding's constants and start: the claimed order over step 2's part of dE_1000/dW (1 is right)"
     return Counterexample(setting, 1.0, ratio)
@@ -178,7 +178,7 @@ def vanishing_gradient() -> Counterexample:
 def silent_state() -> Counterexample:
     """prop:4 sets u = b = 0 with a zero start: no state ever moves, whatever the weights."""
     W = torch.randn(4, 4, generator=generator(0, "silent"), dtype=torch.float64)
-    trajectory = follow(network(W, W, 0.05, 1.0, 1.0, damping="implicit"), _silence(20, 4))
+    trajectory = simulate(network(W, W, 0.05, 1.0, 1.0, damping="implicit"), _silence(20, 4))
     return Counterexample(
         "u = b = 0 and a zero start: |y_20|", math.sqrt(20 * 0.05), trajectory.y.abs().max().item(), needs_more=True
     )

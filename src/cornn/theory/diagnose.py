@@ -65,12 +65,12 @@ def of_layer(name: str, layer: nn.Module, input: Tensor, number: int = 0) -> Sub
         raise ValueError("of a layer that reads both ways only the first of several can be checked: take layer 1")
     features = input[:MOST_STEPS]
     for below in range(number):
-        features = measure.follow(theory.network_of(layer, below), features).y[1:]
+        features = measure.simulate(theory.network_from_layer(layer, below), features).y[1:]
     if layer.num_layers > 1:
         name += f", layer {number + 1} of {layer.num_layers}"
     if layer.bidirectional:
         name += ", reading forwards"
-    return Subject(name, theory.network_of(layer, number), features, len(input))
+    return Subject(name, theory.network_from_layer(layer, number), features, len(input))
 
 
 def fresh(
@@ -92,13 +92,13 @@ def fresh(
     layer.reset_parameters(generator(seed, "check", "weights"))
     input = torch.rand(min(length, MOST_STEPS), SEQUENCES, inputs, generator=generator(seed, "check", "input"))
     name = f"dt {dt:g}, gamma {gamma:g}, epsilon {epsilon:g}, {damping} damping, {hidden_size} neurons, before training"
-    return Subject(name, theory.network_of(layer), input, length)
+    return Subject(name, theory.network_from_layer(layer), input, length)
 
 
 def examine(subject: Subject) -> Check:
     """Follow the network through its input and hold everything against it."""
     network = subject.network
-    trajectory = measure.finite_part(measure.follow(network, subject.input))
+    trajectory = measure.finite_part(measure.simulate(network, subject.input))
     held = tuple((bound, bounds.hold(bound, network, trajectory)) for bound in bounds.BOUNDS)
     conditions = tuple(register.conditions(network, subject.length))
     change = measure.fading(network, trajectory)[0].mean().item()

@@ -6,8 +6,8 @@ Without coupling and input, a step multiplies (y, z) by the 2 x 2 matrix
     [ -pull         kept    ]        implicit damping: kept = 1 / (1 + dt epsilon),  pull = dt gamma kept
 
 whose determinant is `kept`. Its larger eigenvalue is what a neuron keeps of its past in a step. All functions take
-numbers or tensors that broadcast, and return float64 tensors; `stiffness` and `ringing_stiffness` take one dt and one
-epsilon.
+numbers or tensors that broadcast, and return float64 tensors; `stiffness_from_half_life` and `stiffness_from_period`
+take one dt and one epsilon.
 """
 
 import math
@@ -20,18 +20,18 @@ from cornn.functional import DAMPINGS
 
 __all__ = [
     "damping_ratio",
+    "effective_rank",
     "half_life",
     "log_spaced",
     "natural_frequency",
-    "numbers_held",
     "period",
     "responses",
-    "ringing_stiffness",
     "shortest_half_life",
     "spectral_radius",
     "stability_limit",
     "step_matrix",
-    "stiffness",
+    "stiffness_from_half_life",
+    "stiffness_from_period",
 ]
 
 Value = float | Tensor
@@ -117,7 +117,7 @@ def shortest_half_life(dt: float, epsilon: float, *, damping: str = "explicit") 
     return math.inf if kept >= 1 else math.log(0.5) / math.log(kept**0.5)
 
 
-def stiffness(half_life: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
+def stiffness_from_half_life(half_life: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
     """The gamma with which an overdamped neuron has this half-life (in steps): `half_life` turned round, exactly."""
     kept = _kept(dt, epsilon, damping)
     half_life = torch.as_tensor(half_life, dtype=torch.float64)
@@ -141,7 +141,7 @@ def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit"
     return torch.where(rings, 2 * math.pi / angle, math.inf)
 
 
-def ringing_stiffness(period: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
+def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
     """The gamma with which a neuron rings with this period (in steps): `period` turned round, exactly.
 
     What it rings with halves in `shortest_half_life` steps, whatever the period.
@@ -171,7 +171,7 @@ def responses(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: s
     return states[..., 0, :steps]
 
 
-def numbers_held(
+def effective_rank(
     dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit", noise: float = 0.01
 ) -> int:
     """How many numbers about the last `steps` inputs uncoupled neurons hold together.

@@ -18,13 +18,13 @@ __all__ = [
     "Trajectory",
     "fading",
     "finite_part",
-    "follow",
     "gradient_by_lag",
     "jacobian",
     "loss_gradient",
     "lyapunov_exponents",
     "product_norms",
     "separation",
+    "simulate",
     "singular_values",
 ]
 
@@ -43,7 +43,7 @@ class Trajectory:
 
 
 @torch.no_grad()
-def follow(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Trajectory:
+def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Trajectory:
     """The states that an input (time, batch, features) leads through, from zero or from `state`."""
     if input.dim() != 3 or input.shape[2] != network.V.shape[1]:
         raise ValueError(f"input must be (time, batch, {network.V.shape[1]}), got {tuple(input.shape)}")
@@ -232,5 +232,5 @@ def loss_gradient(network: Network, trajectory: Trajectory, target: Tensor | flo
 
 def separation(network: Network, input: Tensor, other: Tensor) -> Tensor:
     """The energy of the difference of the states under two inputs, (time + 1, batch)."""
-    one, two = follow(network, input), follow(network, other)
+    one, two = simulate(network, input), simulate(network, other)
     return energy(network, one.y - two.y, one.z - two.z).sum(-1)

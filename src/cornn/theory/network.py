@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from cornn.functional import ACTIVATIONS, DAMPINGS
 from cornn.layers import CoRNN, CoRNNCell
 
-__all__ = ["SLOPES", "Network", "network", "network_of"]
+__all__ = ["SLOPES", "Network", "network", "network_from_layer"]
 
 SLOPES = {
     "tanh": lambda x: 1 - torch.tanh(x) ** 2,
@@ -90,7 +90,7 @@ def network(
     return made
 
 
-def network_of(layer: nn.Module, number: int = 0, reverse: bool = False) -> Network:
+def network_from_layer(layer: nn.Module, number: int = 0, reverse: bool = False) -> Network:
     """The network of one layer and direction of a `CoRNN`, or of a `CoRNNCell`, as it is now."""
     if isinstance(layer, CoRNN):
         layer = layer.cell(number, reverse)

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from cornn.layers import CoRNN
 from cornn.theory.linear import (
+    effective_rank,
     half_life,
     log_spaced,
-    numbers_held,
-    ringing_stiffness,
     shortest_half_life,
     stability_limit,
-    stiffness,
+    stiffness_from_half_life,
+    stiffness_from_period,
 )
 
 __all__ = ["Suggestion", "suggest"]
@@ -55,7 +55,7 @@ class Suggestion:
     def explained(self) -> str:
         """Why these values, and how far they are known to carry."""
         limit = stability_limit(self.gamma, self.epsilon, damping=self.damping).min().item()
-        held = numbers_held(self.dt, self.gamma, self.epsilon, self.length, damping=self.damping)
+        held = effective_rank(self.dt, self.gamma, self.epsilon, self.length, damping=self.damping)
         kind = self._ringing() if self.init == "uncoupled" else self._holding()
         return (
             f"{self.length:,} steps, {self.hidden_size} neurons: dt = {self.dt:.3g}, epsilon = {self.epsilon:.3g}, "
@@ -101,17 +101,17 @@ def suggest(
     longest: float | None = None,
     dt: float | None = None,
     damping: str = "explicit",
-    ringing: bool = False,
+    underdamped: bool = False,
 ) -> Suggestion:
     """dt, gamma and epsilon for sequences of `length` steps.
 
     shortest, longest: half-lives in steps, if you know how far your data asks to be remembered; else a tenth of the
-        sequence and ten times its length. With `ringing`, periods in steps; else a hundredth of the sequence and all
-        of it.
-    dt: the step; else 0.3, or 0.1 with `ringing`. With epsilon dt fixed, one unit of force moves a slow neuron by
+        sequence and ten times its length. With `underdamped`, periods in steps; else a hundredth of the sequence and
+        all of it.
+    dt: the step; else 0.3, or 0.1 with `underdamped`. With epsilon dt fixed, one unit of force moves a slow neuron by
         dt / epsilon.
-    ringing: neurons that hold (the default) keep few values over any time, which is what a sum or a marked value asks
-        for. Neurons that ring tell many things about a sequence as a whole, for about its length.
+    underdamped: overdamped neurons (the default) hold a few values for any time, which is what a sum or a marked
+        value needs. Underdamped neurons carry much more about a sequence as a whole, for about its length.
     """
     if not isinstance(length, Integral) or length < 2 or not isinstance(hidden_size, Integral) or hidden_size < 1:
         raise ValueError(
@@ -120,17 +120,17 @@ def suggest(
     for name, value in (("shortest", shortest), ("longest", longest)):
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
-    dt = (RINGING_STEP if ringing else STEP) if dt is None else dt
+    dt = (RINGING_STEP if underdamped else STEP) if dt is None else dt
     if not 0 < dt < 1:
         raise ValueError(f"dt must lie between 0 and 1, got {dt}")
-    if ringing:
+    if underdamped:
         return _ringing(length, hidden_size, shortest, longest, dt, damping)
     # The same share of the velocity is lost with either damping: 1 - dt epsilon = 1 / (1 + dt epsilon').
     epsilon = LOST / dt if damping == "explicit" else LOST / (1 - LOST) / dt
     least = shortest_half_life(dt, epsilon, damping=damping)
     first, last = _ends(shortest, longest, (HALF_LIVES[0] * length, HALF_LIVES[1] * length), least)
     half_lives = _spread(first, last, hidden_size)
-    gamma = stiffness(half_lives, dt, epsilon, damping=damping)
+    gamma = stiffness_from_half_life(half_lives, dt, epsilon, damping=damping)
     exact = half_life(dt, gamma, epsilon, damping=damping)
     creeping = torch.full_like(exact, math.inf)
     return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, exact, creeping, "memory", True)
@@ -163,6 +163,6 @@ def _ringing(
     epsilon = (1 - kept) / dt if damping == "explicit" else (1 / kept - 1) / dt
     least = SHORTEST_PERIOD if shortest is None else 0.0
     periods = _spread(*_ends(shortest, longest, (PERIODS[0] * length, PERIODS[1] * length), least), hidden_size)
-    gamma = ringing_stiffness(periods, dt, epsilon, damping=damping)
+    gamma = stiffness_from_period(periods, dt, epsilon, damping=damping)
     halves = half_life(dt, gamma, epsilon, damping=damping)
     return Suggestion(length, hidden_size, dt, gamma, epsilon, damping, halves, periods, "uncoupled", True)

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from cornn.theory.energy import energy, energy_bound
 from cornn.theory.hypotheses import assumption, eta, largest_r, row_sums, smallest_constant
-from cornn.theory.measure import fading, finite_part, follow
-from cornn.theory.network import network_of
+from cornn.theory.measure import fading, finite_part, simulate
+from cornn.theory.network import network_from_layer
 
 __all__ = ["watch"]
 
@@ -27,9 +27,9 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
     gradient_quarter, gradient_half, gradient_first: log10 of |dE_n/dX_k| over |dE_n/dX_n| for k three quarters, one
         half and none of the way from the first step to the last
     """
-    network = network_of(layer)
+    network = network_from_layer(layer)
     left, right = assumption(network)
-    trajectory = finite_part(follow(network, input[:, :sequences]))
+    trajectory = finite_part(simulate(network, input[:, :sequences]))
     own = energy(network, trajectory.y, trajectory.z)[1:]
     bound = energy_bound(network, len(trajectory))[1:, None]
     ratio = fading(network, trajectory).mean(1)

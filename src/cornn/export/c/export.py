@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import cornn
-from cornn._atomic import said, write_whole
+from cornn._atomic import write_atomically, write_errors
 from cornn.export.c import host
 from cornn.export.c.check import Checked, check
 from cornn.export.c.float32 import TANH_MULTIPLICATIONS, float_source
@@ -145,6 +145,6 @@ def _header(trained: Trained, model: Plain, state_type: str, state_format: str) 
 
 
 def _write(folder: Path, header: str, source: str) -> None:
-    with said(folder):
-        write_whole(folder / "model.c", source.encode("ascii"))
-        write_whole(folder / "model.h", header.encode("ascii"))
+    with write_errors(folder):
+        write_atomically(folder / "model.c", source.encode("ascii"))
+        write_atomically(folder / "model.h", header.encode("ascii"))

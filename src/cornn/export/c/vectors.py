@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.export.c.ir import answer_units
 from cornn.export.load import Trained
 from cornn.lab.tasks import Batch, Task
@@ -113,7 +113,7 @@ def _run(model: SequenceModel, batch: Batch) -> Tensor:
     input = batch.input
     if input.is_floating_point():
         input = input.to(model.head.weight.dtype)
-    with exact():
+    with no_tf32():
         return model(input, batch.lengths)
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from cornn._machine import commit, machine
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.engine._buffer_pool import release
 from cornn.lab.bench.cases import Case, contenders
 
@@ -177,7 +177,7 @@ def compare(
     """A figure for each contender, the fastest first; and name -> why it is left out."""
     layers, left_out = contenders(case, device)
     both, forward, memory = {}, {}, {}
-    with exact():
+    with no_tf32():
         for name, layer in layers.items():
             say(f"{name}, memory")
             forward[name], both[name] = passes(layer, case, device)

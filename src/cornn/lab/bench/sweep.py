@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.lab.bench.cases import Case, contenders
 from cornn.lab.bench.measure import captures, passes, peak_memory, replayed, seconds
 
@@ -85,7 +85,7 @@ def follow(
     last: dict[str, tuple[Case, Point]] = {}
     dropped: set[str] = set()
     failed: dict[str, str] = {}
-    with exact():
+    with no_tf32():
         rate = _multiply_adds_a_second(device)
         floor = [Point("floor", value, case.steps, _products(case) / rate, None) for value, case in sweep.cases()]
         for value, case in sweep.cases():

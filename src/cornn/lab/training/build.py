@@ -39,11 +39,11 @@ def _gamma(task: Task, recipe: Recipe) -> float | Tensor:
         least = theory.shortest_half_life(dt, epsilon, damping=damping)
         first, last = (max(share * task.length, least) for share in recipe.half_lives)
         half_lives = theory.log_spaced(first, last, recipe.hidden_size)
-        return theory.stiffness(half_lives, dt, epsilon, damping=damping)
+        return theory.stiffness_from_half_life(half_lives, dt, epsilon, damping=damping)
     if recipe.periods is not None:
         first, last = (share * task.length for share in recipe.periods)
         periods = theory.log_spaced(first, last, recipe.hidden_size)
-        return theory.ringing_stiffness(periods, dt, epsilon, damping=damping)
+        return theory.stiffness_from_period(periods, dt, epsilon, damping=damping)
     assert recipe.gamma is not None
     return recipe.gamma
 

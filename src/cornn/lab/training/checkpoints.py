@@ -8,7 +8,7 @@ import torch
 
 from cornn import __version__
 from cornn._machine import commit, machine
-from cornn._random import generator, stream
+from cornn._random import derive_seed, generator
 from cornn.lab.runs import save_checkpoints
 from cornn.lab.training.config import as_dictionary, differences, from_dictionary
 from cornn.lab.training.evaluate import metric
@@ -76,7 +76,7 @@ def restore(trainee: Trainee, group: Group, number: int, checkpoint: dict) -> No
     if checkpoint["random"].shape == trainee.random.get_state().shape:
         trainee.random.set_state(checkpoint["random"])
     else:  # on another kind of device, whose random numbers are others anyway
-        trainee.random.manual_seed(stream(trainee.config.seed, "training", trainee.step))
+        trainee.random.manual_seed(derive_seed(trainee.config.seed, "training", trainee.step))
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ import torch
 from cornn import __version__
 from cornn._machine import machine
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.lab.runs import Run, create, open_run
 from cornn.lab.tasks import Task
 from cornn.lab.training.build import build
@@ -132,7 +132,7 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
     model.load_state_dict(weights)
     random = generator(config.seed, "testing", device=fabric.device)
     own, batch_size = dict(model.named_parameters()), config.settings.batch_size
-    with exact():
+    with no_tf32():
         return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size).item()
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cornn import theory
 from cornn._random import generator
-from cornn._tf32 import exact
+from cornn._tf32 import no_tf32
 from cornn.lab.training.checkpoints import finish, restore, save
 from cornn.lab.training.evaluate import metric
 from cornn.lab.training.state import Best, Trainee
@@ -53,7 +53,7 @@ def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: S
     start = step = trainees[0].step
     spent = [trainee.seconds for trainee in trainees]
     with ExitStack() as held:
-        held.enter_context(exact())
+        held.enter_context(no_tf32())
         for trainee in trainees:
             if trainee.run is not None:
                 held.enter_context(trainee.run.locked())

@@ -11,7 +11,7 @@ import optuna
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from cornn._random import stream
+from cornn._random import derive_seed
 from cornn.lab import training
 from cornn.lab.experiments.search.spec import Search, hidden
 from cornn.lab.tasks import Task
@@ -35,7 +35,7 @@ class Numbered(optuna.samplers.RandomSampler):
         self.seed = seed
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-        own = optuna.samplers.RandomSampler(stream(self.seed, "search", trial.number, param_name) % 2**32)
+        own = optuna.samplers.RandomSampler(derive_seed(self.seed, "search", trial.number, param_name) % 2**32)
         return own.sample_independent(study, trial, param_name, param_distribution)
 
 

@@ -34,8 +34,8 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
     for name, layer in layers.items():
         layer.reset_parameters(generator(0, "lags", name))
     own.centre_(torch.tensor([0.5, 0.0]))
-    found = {name: theory.network_of(layer) for name, layer in layers.items()}
-    return {name: (network, measure.follow(network, input)) for name, network in found.items()}
+    found = {name: theory.network_from_layer(layer) for name, layer in layers.items()}
+    return {name: (network, measure.simulate(network, input)) for name, network in found.items()}
 
 
 @styled
@@ -46,7 +46,7 @@ def lags() -> Any:
     letter(axes[0, 0], "a", "gradients before training")
     network, trajectory = next(iter(cases.values()))
     # One sequence will do, and a product of Jacobians is most of the work here.
-    products(axes[0, 1], network, measure.follow(network, trajectory.input[:, :1]))
+    products(axes[0, 1], network, measure.simulate(network, trajectory.input[:, :1]))
     letter(axes[0, 1], "b", "products of Jacobians at the paper's adding start")
     note(
         figure,

@@ -20,7 +20,7 @@ def spectrum() -> Any:
     """Three panels: the weights of neurons that hold, of neurons that ring, and the singular values of both."""
     figure, ((*maps, values),) = canvas(1, 3, size=(10.0, 3.2), width_ratios=(1, 1, 1.1))
     for number, (axes, (name, ringing)) in enumerate(zip(maps, KINDS.items(), strict=True)):
-        found = theory.suggest(LENGTH, HIDDEN, ringing=ringing)
+        found = theory.suggest(LENGTH, HIDDEN, underdamped=ringing)
         constants = found.dt, found.gamma, found.epsilon
         left = theory.linear.responses(*constants, LENGTH)
         shown = left / left.abs().amax(1, keepdim=True)
@@ -32,7 +32,7 @@ def spectrum() -> Any:
         axes.set(xlabel="step of the input", ylabel="neuron")
         letter(axes, "ab"[number], f"neurons that {name}")
         sizes = torch.linalg.svdvals(torch.nn.functional.normalize(left, dim=1))
-        held = theory.numbers_held(*constants, LENGTH)
+        held = theory.effective_rank(*constants, LENGTH)
         values.plot(
             range(1, HIDDEN + 1),
             torch.where(sizes > LEAST * sizes[0], sizes / sizes[0], torch.nan),

@@ -29,7 +29,7 @@ def _product(axes: Any) -> None:
     dt, steps = 0.01, 100
     edge = torch.full((1, 1), dt**-0.5 * (1 + dt), dtype=torch.float64)
     one = network(edge - 1, edge, dt, 1.0, 1.0, damping="implicit")
-    lags, logs = measure.product_norms(one, measure.follow(one, torch.zeros(steps, 1, 1)))
+    lags, logs = measure.product_norms(one, measure.simulate(one, torch.zeros(steps, 1, 1)))
     strict = [math.log10(claims.strict_product(dt, 0.5, lag)) for lag in lags.tolist()]
     claimed = [math.log10(claims.approximate_product(dt, 0.5, lag)) for lag in lags.tolist()]
     axes.plot(lags, strict, color=COLOURS[2], linestyle=STYLES[2], label="(1 + 3 dt^½)^lag: a bound")
@@ -66,7 +66,7 @@ def _remainder(axes: Any) -> None:
     for number, dt in enumerate((0.1, 0.03, 0.01)):
         steps = round(1 / dt)
         one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-        _, left = representation.leading_remainder(one, measure.follow(one, torch.zeros(steps, 1, 1)))
+        _, left = representation.leading_remainder(one, measure.simulate(one, torch.zeros(steps, 1, 1)))
         time = torch.arange(1, steps + 1) * dt
         axes.plot(time, left[:, 0], color=COLOURS[number], linestyle=STYLES[number], label=f"dt = {dt:g}")
         axes.axhline(dt, color=COLOURS[number], linewidth=0.7, linestyle=STYLES[number])
