@@ -352,7 +352,7 @@ def test_lengths_that_cannot_be_are_refused(kind):
         with pytest.raises(ValueError, match=f"lengths .*{words}"):
             layer.last_state(input, lengths=torch.tensor(lengths))
     packed = pack_padded_sequence(input, torch.tensor([TIME] * BATCH))
-    with pytest.raises(ValueError, match="has lengths of its own"):
+    with pytest.raises(ValueError, match="already contains its lengths"):
         layer.last_state(packed, lengths=torch.tensor([1] * BATCH))
 
 
@@ -567,7 +567,7 @@ def test_dropout_that_is_no_probability_is_refused(kind, dropout):
 @pytest.mark.parametrize("name", ["hidden_size", "num_layers"])
 def test_size_of_zero_is_refused(kind, name):
     sizes = {"input_size": FEATURES, "hidden_size": HIDDEN, name: 0}
-    with refused(kind, f"{name} must be a whole number above 0, got 0"):
+    with refused(kind, f"{name} must be a positive integer, got 0"):
         LAYERS[kind](**sizes)
 
 
@@ -672,11 +672,11 @@ def test_a_state_can_be_changed_in_place(kind, net):
 @our_layers
 @pytest.mark.parametrize("lengths", [[1, 2, 3, 4], torch.tensor([1.0, 2.5, 3.0, 4.0]), torch.ones(BATCH, dtype=bool)])
 def test_lengths_that_are_no_whole_numbers_are_refused(kind, lengths):
-    with pytest.raises(TypeError, match="lengths must be a tensor of whole numbers"):
+    with pytest.raises(TypeError, match="lengths must be an integer tensor"):
         LAYERS[kind](FEATURES, HIDDEN).last_state(torch.randn(TIME, BATCH, FEATURES), lengths=lengths)
 
 
 @pytest.mark.parametrize("timespans", [2.0, [1.0] * TIME])
 def test_timespans_that_are_no_tensor_are_refused(timespans):
-    with pytest.raises(TypeError, match="timespans must be a tensor, one number a step"):
+    with pytest.raises(TypeError, match="timespans must be a tensor with one number per step"):
         CoRNN(FEATURES, HIDDEN)(torch.randn(TIME, BATCH, FEATURES), timespans=timespans)

@@ -355,7 +355,7 @@ def test_matrices_have_no_bias_where_the_layer_has_none():
 
 @pytest.mark.parametrize(("layer", "reverse"), [(1, False), (0, True)])
 def test_matrices_of_a_layer_that_is_not_there_are_refused(layer, reverse):
-    with pytest.raises(ValueError, match=rf"no layer {layer}.* here: there are l0"):
+    with pytest.raises(ValueError, match=rf"no cell 'l{layer}.*': this layer has l0"):
         make().matrices(layer, reverse)
 
 
@@ -730,8 +730,8 @@ def test_packed_timespans_for_an_input_that_is_not_packed_are_refused():
         ({"activation": "gelu"}, "unknown activation 'gelu': choose one of tanh, identity, relu, duffing"),
         ({"init": "zeros"}, "unknown init 'zeros': choose one of paper, separate, separate-pair, memory"),
         ({"trainable": ("dt", "alpha")}, "trainable names 'alpha': choose any of dt, gamma, epsilon"),
-        ({"checkpoint_every": 0}, "checkpoint_every must be a whole number above 0, got 0"),
-        ({"num_layers": 0}, "num_layers must be a whole number above 0, got 0"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be a positive integer, got 0"),
+        ({"num_layers": 0}, "num_layers must be a positive integer, got 0"),
     ],
     ids=str,
 )
@@ -743,7 +743,7 @@ def test_bad_options_are_refused_in_a_sentence(options, sentence):
 @pytest.mark.parametrize("sizes", [(0, 4), (-1, 4), (2, 0), (2, -3)])
 @pytest.mark.parametrize("kind", [CoRNN, CoRNNCell])
 def test_bad_sizes_are_refused_in_a_sentence(kind, sizes):
-    with pytest.raises(ValueError, match=r"(input|hidden)_size must be a whole number above 0, got"):
+    with pytest.raises(ValueError, match=r"(input|hidden)_size must be a positive integer, got"):
         kind(*sizes)
 
 
@@ -753,7 +753,7 @@ def test_unknown_backend_is_refused_in_a_sentence():
 
 
 def test_state_with_too_few_parts_is_refused():
-    with pytest.raises(ValueError, match=r"state has 1 parts, expected 2: \(y, z\)"):
+    with pytest.raises(ValueError, match=r"state has 1 tensors, expected 2: \(y, z\)"):
         make()(data(), data(1, BATCH, HIDDEN))
 
 

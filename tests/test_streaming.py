@@ -184,7 +184,7 @@ def test_what_a_sample_may_be():
     assert all(np.array_equal(answer, answers[0]) for answer in answers)
     several = built().stream()
     for sample in (0.5, [1.0, 2.0], np.ones((1, 3))):
-        with pytest.raises(ValueError, match="this stream takes 3 values a step"):
+        with pytest.raises(ValueError, match="this stream expects 3 values"):
             several(sample)
     for timespan in (-1.0, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="timespan must be finite"):
@@ -200,7 +200,7 @@ def test_what_cannot_be_streamed():
         built(dtype=torch.float16).stream()
     with pytest.raises(TypeError, match=r"model\.layer\.stream"):
         SequenceModel(built(), 2, encoder=nn.Embedding(5, 3)).stream()
-    with pytest.raises(ValueError, match="another model's"):
+    with pytest.raises(ValueError, match="belongs to another model"):
         built(hidden=5).stream().restore(built(hidden=6).stream().to_bytes())
     with pytest.raises(ValueError, match="not a stream's state"):
         built().stream().restore({})

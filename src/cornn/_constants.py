@@ -1,4 +1,4 @@
-"""dt, gamma and epsilon: checked, and kept where they belong while they are trained."""
+"""Validation of dt, gamma and epsilon, and the maps that keep them in range during training."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,13 +9,19 @@ from torch import Tensor
 __all__ = ["CONSTANTS", "Oscillators", "Values", "constant", "constrained", "free"]
 
 Values = float | Sequence[float] | Tensor
-"""dt, gamma or epsilon: one number, or one a neuron."""
+"""dt, gamma or epsilon: one number, or one per neuron."""
 
 CONSTANTS = ("dt", "gamma", "epsilon")
 
 
 class Oscillators(NamedTuple):
-    """The constants of the oscillators, each of shape () or (hidden)."""
+    """The constants of the oscillators, each of shape `()` or `(hidden)`.
+
+    Attributes:
+        dt: Time step.
+        gamma: Stiffness.
+        epsilon: Damping.
+    """
 
     dt: Tensor
     gamma: Tensor
@@ -23,7 +29,7 @@ class Oscillators(NamedTuple):
 
 
 def constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Tensor:
-    """`value` as a checked tensor of shape () or (hidden), in double precision."""
+    """Validate `value` and return it as a float64 tensor of shape () or (hidden)."""
     tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
     if tensor.shape not in ((), (1,), (hidden_size,)):
         raise ValueError(
@@ -46,7 +52,7 @@ def _worst(tensor: Tensor, good: Tensor) -> float:
 
 
 def free(name: str, value: Tensor) -> Tensor:
-    """The unconstrained number behind a trainable constant; `constrained` is its inverse."""
+    """Return the unconstrained parameter of a trainable constant; the inverse of `constrained`."""
     if name == "dt":
         return torch.logit(value)
     if (value <= 0).any():
@@ -55,9 +61,9 @@ def free(name: str, value: Tensor) -> Tensor:
 
 
 def constrained(name: str, raw: Tensor) -> Tensor:
-    """dt in (0, 1) by a sigmoid, gamma and epsilon above 0 by a softplus: open intervals also after rounding."""
+    """Map dt into (0, 1) by a sigmoid, and gamma and epsilon above 0 by a softplus; the bounds are never reached."""
     limits = torch.finfo(raw.dtype)
-    least = min(limits.tiny, 1e-7)  # of float16 tiny is as large as constants for long memory are
+    least = min(limits.tiny, 1e-7)  # tiny of float16 is as large as the constants for long memory
     if name == "dt":
         return least + (1 - limits.eps) * torch.sigmoid(raw)
     return torch.nn.functional.softplus(raw, threshold=40) + least

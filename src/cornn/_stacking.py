@@ -1,11 +1,11 @@
-"""The contract of `nn.LSTM` around any recurrent cell: layers, directions, packed input, dropout, checkpoints.
+"""The interface of `nn.LSTM` around any recurrent cell: layers, directions, packed input, dropout, checkpoints.
 
-A cell is a module with `states` (the names of the parts of its state), `reset_parameters(generator)`, and
+A cell is a module with `states` (the names of the tensors in its state), `reset_parameters(generator)`, and
 
     sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, last)
 
 for time-major input (time, batch, features) and a state (states, batch, hidden). A cell that does not start from zeros
-has `initial_state() -> (states, hidden)` besides.
+also has `initial_state() -> (states, hidden)`.
 """
 
 import warnings
@@ -20,16 +20,16 @@ from torch.utils.checkpoint import checkpoint
 
 from cornn.engine import check_backend, check_precision
 
-__all__ = ["Stack", "checked_input", "checked_sizes", "checked_state", "checked_timespans"]
+__all__ = ["Stack", "check_input", "check_sizes", "check_state", "check_timespans"]
 
 
-def checked_sizes(input_size: int, hidden_size: int) -> None:
+def check_sizes(input_size: int, hidden_size: int) -> None:
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
         if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be a whole number above 0, got {size!r}")
+            raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 
-def checked_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
+def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
     if input.dim() not in ranks:
         raise ValueError(f"input has {input.dim()} dimensions, expected {kind}")
     if input.shape[-1] != weight.shape[-1]:
@@ -49,14 +49,14 @@ def checked_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: s
     return input
 
 
-def checked_state(
+def check_state(
     state: Tensor | tuple[Tensor, ...] | None, names: tuple[str, ...], shape: tuple[int, ...], input: Tensor
 ) -> tuple[Tensor, ...]:
     if state is None:
         return tuple(input.new_zeros(shape) for _ in names)
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     if len(state) != len(names):
-        raise ValueError(f"state has {len(state)} parts, expected {len(names)}: ({', '.join(names)})")
+        raise ValueError(f"state has {len(state)} tensors, expected {len(names)}: ({', '.join(names)})")
     for name, part in zip(names, state, strict=True):
         if tuple(part.shape) != tuple(shape):
             raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
@@ -67,11 +67,11 @@ def checked_state(
     return tuple(part.to(input.dtype) for part in state)
 
 
-def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
-    """`timespans` as (time, batch), for an input that is time-major already."""
+def _arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
+    """Return `timespans` as (time, batch), for time-major input."""
     steps, batch = input.shape[:2]
     if not isinstance(timespans, Tensor):
-        raise TypeError("timespans must be a tensor, one number a step")
+        raise TypeError("timespans must be a tensor with one number per step")
     if timespans.shape == (steps,):
         timespans = timespans.unsqueeze(1).expand(steps, batch)
     else:
@@ -79,28 +79,28 @@ def _checked_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> T
         if timespans.shape != layout:
             raise ValueError(f"timespans have shape {tuple(timespans.shape)}, expected ({steps},) or {layout}")
         timespans = timespans.mT if batch_first else timespans
-    return checked_timespans(timespans.to(input))
+    return check_timespans(timespans.to(input))
 
 
-def _seen(values: Tensor) -> bool:
-    """Whether one may look at them: it would make a GPU wait, and cannot be done under a compiler or vmap."""
+def _inspectable(values: Tensor) -> bool:
+    """Whether the values can be inspected: not under a compiler or vmap, and not on a GPU, which would have to finish."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_functorch_wrapped_tensor(values)
 
 
-def _checked_lengths(lengths: Tensor, input: Tensor) -> Tensor:
-    """`lengths` on the device of an input that is time-major already."""
+def _check_lengths(lengths: Tensor, input: Tensor) -> Tensor:
+    """Return `lengths` on the device of a time-major input."""
     steps, batch = input.shape[:2]
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-        raise TypeError("lengths must be a tensor of whole numbers, one a sequence")
+        raise TypeError("lengths must be an integer tensor with one number per sequence")
     if lengths.shape != (batch,):
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
-    if _seen(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
+    if _inspectable(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
         raise ValueError(f"lengths must lie between 0 and {steps}, got {lengths.min()} to {lengths.max()}")
     return lengths.to(input.device)
 
 
-def checked_timespans(timespans: Tensor) -> Tensor:
-    if _seen(timespans):
+def check_timespans(timespans: Tensor) -> Tensor:
+    if _inspectable(timespans):
         good = (timespans >= 0) & timespans.isfinite()
         if not good.all():
             raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
@@ -112,7 +112,7 @@ def _same(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def _reversed(sequence: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sequence backwards within its own length."""
+    """Reverse each sequence within its own length."""
     if lengths is None:
         return sequence.flip(0)
     clock = torch.arange(sequence.shape[0], device=sequence.device).unsqueeze(1)
@@ -124,7 +124,18 @@ def _reversed(sequence: Tensor, lengths: Tensor | None) -> Tensor:
 class Stack(nn.Module):
     """Layers and directions of cells, behind the interface of `nn.LSTM`.
 
-    cell: makes a cell for a given number of input features.
+    Args:
+        cell: Function that builds a cell for a given number of input features.
+        input_size: Number of input features.
+        hidden_size: Number of neurons per layer and direction.
+        num_layers: Number of stacked layers.
+        bias: Whether the cells have a bias.
+        batch_first: Whether input and output have shape `(batch, time, features)`.
+        dropout: Dropout probability between stacked layers.
+        bidirectional: Whether to run a second set of cells backwards in time.
+        checkpoint_every: Steps between the states kept for the backward pass; all are kept if None.
+        backend: "auto", "reference", or one of `cornn.engine.BACKENDS`.
+        precision: One of `cornn.engine.PRECISIONS`.
     """
 
     def __init__(
@@ -144,13 +155,13 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         if not isinstance(num_layers, int) or num_layers < 1:
-            raise ValueError(f"num_layers must be a whole number above 0, got {num_layers!r}")
+            raise ValueError(f"num_layers must be a positive integer, got {num_layers!r}")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
-            warnings.warn("dropout acts between layers, so it does nothing with num_layers=1", stacklevel=3)
+            warnings.warn("dropout acts between layers, so it has no effect with num_layers=1", stacklevel=3)
         if checkpoint_every is not None and (not isinstance(checkpoint_every, int) or checkpoint_every < 1):
-            raise ValueError(f"checkpoint_every must be a whole number above 0, got {checkpoint_every!r}")
+            raise ValueError(f"checkpoint_every must be a positive integer, got {checkpoint_every!r}")
         check_backend(backend)
         check_precision(precision)
         self.input_size = input_size
@@ -164,22 +175,31 @@ class Stack(nn.Module):
         self.backend = backend
         self.precision = precision
         directions = 2 if bidirectional else 1
-        self.cells: Any = nn.ModuleDict()  # their type is what the top of this file says
+        self.cells: Any = nn.ModuleDict()  # the interface of a cell is described at the top of this file
         for layer in range(num_layers):
             features = input_size if layer == 0 else hidden_size * directions
             for reverse in range(directions):
                 self.cells[_name(layer, bool(reverse))] = cell(features)
 
     def cell(self, layer: int = 0, reverse: bool = False) -> Any:
-        """The cell of one layer and direction; its parameters are this layer's own."""
+        """Return the cell of one layer and direction; it shares its parameters with this layer.
+
+        Args:
+            layer: Index of the stacked layer.
+            reverse: Whether to return the cell of the backward direction.
+        """
         name = _name(layer, reverse)
         if name not in self.cells:
-            raise ValueError(
-                f"no layer {layer}{' in reverse' if reverse else ''} here: there are {', '.join(self.cells)}"
-            )
+            raise ValueError(f"no cell {name!r}: this layer has {', '.join(self.cells)}")
         return self.cells[name]
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Initialise all weights again.
+
+        Args:
+            generator: A CPU generator; PyTorch's default one if None. The same seed gives the same weights on any
+                device.
+        """
         for cell in self.cells.values():
             cell.reset_parameters(generator)
 
@@ -190,7 +210,7 @@ class Stack(nn.Module):
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])
 
     def flatten_parameters(self) -> None:
-        """There is nothing to flatten; code written for `nn.LSTM` calls this."""
+        """Do nothing; code written for `nn.LSTM` calls this."""
 
     def forward(
         self,
@@ -199,7 +219,20 @@ class Stack(nn.Module):
         *,
         timespans: Tensor | PackedSequence | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor | tuple[Tensor, ...]]:
-        """(output, state), in the shapes of `nn.LSTM`."""
+        """Run the layer over a sequence.
+
+        Args:
+            input: Shape `(time, batch, input_size)`, `(batch, time, input_size)` with `batch_first`,
+                `(time, input_size)` unbatched, or a `PackedSequence`.
+            state: Initial state: the tensors of the state, each of shape `(num_layers * directions, batch,
+                hidden_size)`, or `(num_layers * directions, hidden_size)` unbatched. Zeros if None.
+            timespans: Factors on dt, for data sampled at irregular times: shape `(time)`, or one per step and sequence
+                in the layout of the input. Both directions use the same factor at a step.
+
+        Returns:
+            The output, shape `(time, batch, directions * hidden_size)` in the layout of the input, and the state
+            after the last step, in the shapes of `state`.
+        """
         return self._run(input, state, timespans, every=True)
 
     def last_state(
@@ -210,10 +243,17 @@ class Stack(nn.Module):
         timespans: Tensor | PackedSequence | None = None,
         lengths: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
-        """The state that `forward` ends in, without making the output of every step; its parts are views of one tensor.
+        """Return only the last state of `forward`, without storing the output of every step.
 
-        lengths: (batch), the steps of each sequence of a padded input, in place of packing it. What lies behind them
-            has no effect, but has to be finite.
+        Args:
+            input: As in `forward`.
+            state: As in `forward`.
+            timespans: As in `forward`.
+            lengths: Number of steps of each sequence of a padded input, shape `(batch)`, instead of packing it. The
+                padding has no effect, but must be finite.
+
+        Returns:
+            The tensors of the state, which are views of one tensor.
         """
         return self._run(input, state, timespans, every=False, lengths=lengths)[1]
 
@@ -221,7 +261,7 @@ class Stack(nn.Module):
         packed, unbatched, batch_first, order, back = None, False, self.batch_first, None, None
         if isinstance(input, PackedSequence):
             if lengths is not None:
-                raise ValueError("a packed input has lengths of its own: leave lengths out")
+                raise ValueError("a packed input already contains its lengths: omit lengths")
             packed, order, back = input, input.sorted_indices, input.unsorted_indices
             input, ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
             lengths = ends.to(input.device)
@@ -229,36 +269,38 @@ class Stack(nn.Module):
                 if not torch.equal(timespans.batch_sizes, packed.batch_sizes) or not _same(
                     timespans.sorted_indices, order
                 ):
-                    raise ValueError("timespans are packed with other lengths than the input: pack both alike")
+                    raise ValueError(
+                        "timespans and input are packed with different lengths: pack both with the same lengths"
+                    )
                 timespans, batch_first = pad_packed_sequence(timespans)[0], False
         elif isinstance(timespans, PackedSequence):
-            raise ValueError("timespans are packed and the input is not: pack both, or neither")
+            raise ValueError("timespans are packed but the input is not: pack both or neither")
         elif input.dim() == 2:
             input, unbatched, batch_first = input.unsqueeze(1), True, False
         elif batch_first and input.dim() == 3:
             input = input.transpose(0, 1)
         weight = next(iter(self.cells.values())).weight_ih
         layout = "(batch, time, features)" if self.batch_first else "(time, batch, features)"
-        input = checked_input(input, weight, (3,), f"{layout}, or (time, features) unbatched")
+        input = check_input(input, weight, (3,), f"{layout}, or (time, features) unbatched")
         if input.shape[0] == 0:
             raise ValueError("input has no time steps: a sequence needs at least one")
         if timespans is not None:
-            timespans = _checked_timespans(timespans, input, batch_first)
+            timespans = _arrange_timespans(timespans, input, batch_first)
         if lengths is not None and packed is None:
-            lengths = _checked_lengths(lengths, input)
+            lengths = _check_lengths(lengths, input)
 
         names = next(iter(self.cells.values())).states
         shape = (len(self.cells), input.shape[1], self.hidden_size)
         if unbatched and state is not None:
             parts = (state,) if isinstance(state, Tensor) else tuple(state)
-            checked_state(parts, names, (shape[0], shape[2]), input)
+            check_state(parts, names, (shape[0], shape[2]), input)
             state = tuple(part.unsqueeze(1) for part in parts)
         if state is None:
             first = input.new_zeros(len(names), *shape)
             if hasattr(next(iter(self.cells.values())), "initial_state"):
                 first = first + torch.stack([cell.initial_state() for cell in self.cells.values()], 1).unsqueeze(2)
         else:
-            first = torch.stack(checked_state(state, names, shape, input))
+            first = torch.stack(check_state(state, names, shape, input))
         if order is not None:
             first = first.index_select(2, order)
             timespans = None if timespans is None else timespans.index_select(1, order)
@@ -269,7 +311,7 @@ class Stack(nn.Module):
             last = last.index_select(2, back)
         parts: tuple[Tensor, ...] = (last.squeeze(2) if unbatched else last).unbind(0)
         if every:
-            parts = tuple(part.clone() for part in parts)  # no views, which could not be changed in place
+            parts = tuple(part.clone() for part in parts)  # views could not be changed in place
         state = parts if len(names) > 1 else parts[0]
         if not every:
             return output, state
@@ -303,12 +345,12 @@ class Stack(nn.Module):
         return output, torch.stack(last, 1) if len(last) > 1 else last[0].unsqueeze(1)
 
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
-        """One cell over the sequence; in segments of which only the ends are kept, where that is asked for."""
+        """Run one cell over the sequence; with `checkpoint_every`, in segments of which only the ends are kept."""
         sequence, size = self.cells[name].sequence, self.checkpoint_every
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:
             return sequence(input, state, timespans=timespans, lengths=lengths, **options)
-        # PyTorch's own checkpoint fails there too, later, and speaks of something else.
+        # PyTorch's checkpoint would fail later, with an unrelated message.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling() and maybe_current_level():
             raise NotImplementedError(
                 "checkpoint_every does not work with gradients under torch.vmap and torch.func: "

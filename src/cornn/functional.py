@@ -1,13 +1,13 @@
-"""The equations: of coRNN, one step and the unrolled sequence (the paper's eq. 3), and of networks with one state.
+"""The reference equations: one step and a whole sequence of coRNN (the paper's eq. 3) and of networks with one state.
 
-This is the reference. It is plain, differentiable any number of times, and everything faster must agree with it.
+These functions are plain PyTorch and differentiable any number of times. Every backend must agree with them.
 
     z_n = z_{n-1} + dt * (sigma(W y_{n-1} + W_z z_{n-1} + V u_n + b) - gamma * y_{n-1} - epsilon * z_nbar)
     y_n = y_{n-1} + dt * z_n
 
 with nbar = n - 1 (explicit damping) or nbar = n (implicit damping). `drive` stands for V u_n + b.
 
-The paper's rivals have one state h, and one function phi of it and of the pre-activations (`POINTWISE`):
+The paper's rivals have one state h, and a function phi of h and the pre-activations (`POINTWISE`):
 
     h_n = phi(R h_{n-1} + drive_n, h_{n-1})
 """
@@ -27,7 +27,7 @@ DAMPINGS = ("explicit", "implicit")
 
 
 def duffing(x: Tensor) -> Tensor:
-    """tanh cut off after its first nonlinear term: it makes a Duffing oscillator of each neuron (appendix C)."""
+    """Return x - x**3 / 3, the first two terms of tanh: each neuron is then a Duffing oscillator (appendix C)."""
     return x - x**3 / 3
 
 
@@ -52,7 +52,23 @@ def step(
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
-    """One step of the recurrence: the next (y, z)."""
+    """Compute one step of the recurrence.
+
+    Args:
+        drive: V u + b of this step, shape `(*batch, hidden)`.
+        y: Positions, shape `(*batch, hidden)`.
+        z: Velocities, shape `(*batch, hidden)`.
+        W: Weights of y, shape `(hidden, hidden)`; leading dimensions broadcast.
+        W_z: Weights of z, shape `(hidden, hidden)`; leading dimensions broadcast.
+        dt: Time step: a number, or a tensor that broadcasts against `(*batch, hidden)`.
+        gamma: Stiffness, like dt.
+        epsilon: Damping, like dt.
+        damping: "explicit" or "implicit".
+        activation: One of `ACTIVATIONS`.
+
+    Returns:
+        The next `(y, z)`.
+    """
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
     force = ACTIVATIONS[activation](drive + y @ W.mT + z @ W_z.mT) - gamma * y
@@ -83,10 +99,29 @@ def unroll(
     Float[Tensor, "time *batch hidden"],
     tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]],
 ]:
-    """The sequence of y, and the last (y, z).
+    """Run the recurrence over a sequence.
 
-    `timespans` holds one factor on dt for each step, or for each step and sequence: the state after a span is that of
-    the step with dt * span, so a span of 0 leaves the state as it is.
+    Args:
+        drive: V u + b of every step, shape `(time, *batch, hidden)`.
+        y: Initial positions, shape `(*batch, hidden)`.
+        z: Initial velocities, shape `(*batch, hidden)`.
+        W: Weights of y, as in `step`.
+        W_z: Weights of z, as in `step`.
+        dt: Time step, as in `step`.
+        gamma: Stiffness, as in `step`.
+        epsilon: Damping, as in `step`.
+        timespans: Factors on dt, one per step, shape `(time)`, or one per step and sequence, shape `(time, *batch)`.
+            A factor of 0 leaves the state unchanged.
+        damping: "explicit" or "implicit".
+        activation: One of `ACTIVATIONS`.
+
+    Returns:
+        y after every step, shape `(time, *batch, hidden)`, and the last `(y, z)`.
+
+    Example:
+        >>> W, W_z = 0.1 * torch.randn(2, 16, 16)
+        >>> y, z = torch.zeros(2, 8, 16)
+        >>> ys, (y, z) = unroll(torch.randn(100, 8, 16), y, z, W, W_z, dt=0.05, gamma=0.5, epsilon=4.0)
     """
     ys = []
     spans = [None] * len(drive) if timespans is None else timespans.unbind(0)
@@ -109,7 +144,7 @@ def _fast_grnn(pre: Tensor, h: Tensor, bias_z: Tensor, bias_h: Tensor, zeta: Ten
 
 
 def _gated(pre: Tensor, h: Tensor, epsilon: Tensor) -> Tensor:
-    """pre: that of the gate, then that of the candidate."""
+    """`pre` contains the gate, then the candidate."""
     gate, candidate = pre.chunk(2, -1)
     return h + epsilon * torch.sigmoid(gate) * torch.tanh(candidate)
 
@@ -119,7 +154,7 @@ def _modrelu(pre: Tensor, h: Tensor, bias: Tensor) -> Tensor:
 
 
 def _lipschitz(pre: Tensor, h: Tensor, epsilon: Tensor) -> Tensor:
-    """pre: A h, then W h + E u + b."""
+    """`pre` contains A h, then W h + E u + b."""
     linear, inner = pre.chunk(2, -1)
     return h + epsilon * (linear + torch.tanh(inner))
 
@@ -131,7 +166,7 @@ POINTWISE: dict[str, Callable[..., Tensor]] = {
     "modrelu": _modrelu,
     "lipschitz": _lipschitz,
 }
-"""Name -> (pre-activations, h, *parameters) -> the next h."""
+"""Name -> function (pre-activations, h, *parameters) -> next h."""
 
 
 def step_one(
@@ -142,10 +177,18 @@ def step_one(
     *,
     pointwise: str,
 ) -> Float[Tensor, "*batch hidden"]:
-    """One step of a network with one state: the next h.
+    """Compute one step of a network with one state.
 
-    drive: one or several pre-activations a neuron, side by side. R: as many blocks of rows, or one for all of them.
-    parameters: those of `POINTWISE`, each broadcasting against (batch, hidden).
+    Args:
+        drive: Input part of the pre-activations; a function with several pre-activations per neuron takes them
+            concatenated, shape `(*batch, drives)`.
+        h: State, shape `(*batch, hidden)`.
+        R: Recurrent weights, with one block of rows per pre-activation, or a single block that all of them share.
+        parameters: Parameters of `POINTWISE[pointwise]`, each broadcasting against `(*batch, hidden)`.
+        pointwise: One of `POINTWISE`.
+
+    Returns:
+        The next h, shape `(*batch, hidden)`.
     """
     product = h @ R.mT
     copies = drive.shape[-1] // product.shape[-1]
@@ -161,9 +204,18 @@ def unroll_one(
     pointwise: str,
     active: Tensor | None = None,
 ) -> tuple[Float[Tensor, "time *batch hidden"], Float[Tensor, "*batch hidden"]]:
-    """The sequence of h, and the last one.
+    """Run a network with one state over a sequence.
 
-    active: (time, batch) of booleans, whether a sequence still runs; one that has ended keeps its h.
+    Args:
+        drive: Input part of the pre-activations of every step, shape `(time, *batch, drives)`.
+        h: Initial state, shape `(*batch, hidden)`.
+        R: Recurrent weights, as in `step_one`.
+        parameters: Parameters, as in `step_one`.
+        pointwise: One of `POINTWISE`.
+        active: Whether a sequence has not ended yet, booleans of shape `(time, *batch)`; after its end it keeps its h.
+
+    Returns:
+        h after every step, shape `(time, *batch, hidden)`, and the last h.
     """
     hs = []
     lives = [None] * len(drive) if active is None else active.unsqueeze(-1).unbind(0)

@@ -1,4 +1,4 @@
-"""CoRNN, a recurrent layer of coupled oscillators, and CoRNNCell, one step of it."""
+"""The recurrent layer `CoRNN`, and `CoRNNCell`, which computes one step of it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,35 +10,48 @@ from torch import Tensor, nn
 from cornn import engine, functional
 from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
 from cornn._random import uniform_
-from cornn._stacking import Stack, checked_input, checked_sizes, checked_state, checked_timespans
+from cornn._stacking import Stack, check_input, check_sizes, check_state, check_timespans
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
 
 
 class Matrices(NamedTuple):
-    """The paper's weights; W_z is its calligraphic W. Views: what is written into them is written into the layer."""
+    """The weights under the paper's names, as views: writing into them changes the layer.
 
-    V: Tensor  # (hidden, input)
-    W: Tensor  # (hidden, hidden)
-    W_z: Tensor  # (hidden, hidden)
-    b: Tensor | None  # (hidden)
+    Attributes:
+        V: Input weights, shape `(hidden, input)`.
+        W: Weights of the positions y, shape `(hidden, hidden)`.
+        W_z: Weights of the velocities z (the paper's calligraphic W), shape `(hidden, hidden)`.
+        b: Bias, shape `(hidden)`, or None.
+    """
+
+    V: Tensor
+    W: Tensor
+    W_z: Tensor
+    b: Tensor | None
 
 
 class Start(NamedTuple):
-    """How the weights start: half-widths of the uniform distributions that V, W and W_z, and b are drawn from."""
+    """How the weights are initialised.
+
+    Attributes:
+        V: Half-width of the uniform distribution of V.
+        W: Half-width of the uniform distribution of W and W_z.
+        b: Half-width of the uniform distribution of b.
+        feedback: kappa. Adds -kappa V V^+ to W, so that V u + W y = V (u - kappa V^+ y): this subtracts the accumulated
+            input from the next one. In the directions of V the noise of a long input then does not accumulate; in the
+            directions orthogonal to V the neurons stay uncoupled and keep their values.
+    """
 
     V: float
     W: float
     b: float
     feedback: float = 0.0
-    """kappa: W starts as -kappa V V^+ besides, so that V u + W y = V (u - kappa V^+ y): what the neurons have summed up
-    of the input so far is taken off the next one. In the directions of V the noise of a long input then does not pile
-    up; orthogonal to them the neurons stay uncoupled and hold what they have."""
 
 
 def _memory(d: int, m: int) -> Start:
-    # With many inputs V spans most directions, and there would be none left to hold anything.
+    # With many inputs V spans most directions, and feedback would leave no direction in which values are kept.
     return Start(3.0 * (2 / d) ** 0.5, 0.0, 0.0, feedback=0.1 if 4 * d <= m else 0.0)
 
 
@@ -49,29 +62,44 @@ INITS = {
     "separate": lambda d, m: Start(d**-0.5, m**-0.5, d**-0.5),
     # Their two separate maps of u and of [z, y] (IMDB).
     "separate-pair": lambda d, m: Start(d**-0.5, (2 * m) ** -0.5, d**-0.5),
-    # Ours for long memory: neurons that see their input clearly, coupled by nothing but a feedback that keeps its sum
-    # small. See docs/adding.md.
+    # Ours for long memory: large input weights, and no coupling but a feedback that keeps the accumulated input small.
+    # See docs/adding.md.
     "memory": _memory,
-    # Ours for neurons that ring, each at its own pace: they hear their input clearly, and nothing of each other.
+    # Ours for underdamped oscillators with spread frequencies: large input weights, no coupling.
     "uncoupled": lambda d, m: Start(3.0 * (2 / d) ** 0.5, 0.0, 0.0),
 }
 
 
-def _shown(value: Tensor) -> str:
+def _format(value: Tensor) -> str:
     if value.is_meta:
         return "?"
     return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"
 
 
 class CoRNNCell(nn.Module):
-    """One step of coRNN at a time: `y, z = cell(input, (y, z))`.
+    """Compute one step of coRNN: `y, z = cell(input, (y, z))`.
 
-    A loop of this cell over a sequence ends in the same state as `CoRNN`; use `CoRNN` for whole sequences, it is much
-    faster. The arguments are those of `CoRNN`.
+    A loop over this cell ends in the same state as `CoRNN`. For whole sequences use `CoRNN`, which is much faster.
 
-    input: (batch, input_size), or (input_size) for a single sequence.
-    state: y and z, each (batch, hidden_size); zeros if not given.
-    timespans: a factor on dt, one number or one a sequence.
+    Args:
+        input_size: Number of input features.
+        hidden_size: Number of neurons.
+        bias: Whether to add a bias.
+        dt: Time step, in (0, 1): one number, or one per neuron.
+        gamma: Stiffness: one number, or one per neuron.
+        epsilon: Damping: one number, or one per neuron.
+        damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
+        activation: One of `cornn.functional.ACTIVATIONS`.
+        trainable: Names of the constants to train: any of "dt", "gamma", "epsilon".
+        per_neuron: Whether each neuron has its own trainable constants.
+        init: Initialisation of the weights, as in `CoRNN`.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+
+    Example:
+        >>> cell = CoRNNCell(3, 128)
+        >>> y, z = cell(torch.randn(8, 3))
+        >>> y, z = cell(torch.randn(8, 3), (y, z))
     """
 
     states = ("y", "z")
@@ -94,7 +122,7 @@ class CoRNNCell(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        checked_sizes(input_size, hidden_size)
+        check_sizes(input_size, hidden_size)
         for name, value, known in (
             ("damping", damping, functional.DAMPINGS),
             ("activation", activation, functional.ACTIVATIONS),
@@ -130,9 +158,11 @@ class CoRNNCell(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw the weights anew, from `generator` or PyTorch's own, and set the constants to where they started.
+        """Initialise the weights again, and reset the constants to their initial values.
 
-        The same seed gives the same weights on any device.
+        Args:
+            generator: A CPU generator; PyTorch's default one if None. The same seed gives the same weights on any
+                device.
         """
         start = INITS[self.init](self.input_size, self.hidden_size)
         for parameter, bound in ((self.weight_ih, start.V), (self.weight_hh, start.W), (self.bias, start.b)):
@@ -149,17 +179,23 @@ class CoRNNCell(nn.Module):
                     getattr(self, name).copy_(value)
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
-        """Shift the bias by -V mean, so that an input acts as its deviation from `mean`, the average of your data."""
+        """Shift the bias by -V mean, so that the cell sees the deviation of its input from `mean`.
+
+        Args:
+            mean: Average of the training data, shape `(input_size)`.
+        """
         mean = torch.as_tensor(mean)
         if mean.shape != (self.input_size,):
-            raise ValueError(f"mean has shape {tuple(mean.shape)}, expected one value a feature: ({self.input_size},)")
+            raise ValueError(
+                f"mean has shape {tuple(mean.shape)}, expected one value per feature: ({self.input_size},)"
+            )
         V, _, _, b = self.matrices()
         if b is None:
             raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
         b -= V @ mean.to(V)
 
     def oscillators(self) -> Oscillators:
-        """The constants as they are now; differentiable where they are trained."""
+        """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
         return Oscillators(
             *(
                 constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
@@ -168,7 +204,7 @@ class CoRNNCell(nn.Module):
         )
 
     def matrices(self) -> Matrices:
-        """The paper's V, W, W_z and b, as views of the parameters."""
+        """Return the paper's V, W, W_z and b, as views of the parameters."""
         weight, m = self.weight_hh.detach(), self.hidden_size
         return Matrices(
             self.weight_ih.detach(), weight[:, :m], weight[:, m:], None if self.bias is None else self.bias.detach()
@@ -181,13 +217,23 @@ class CoRNNCell(nn.Module):
         *,
         timespans: float | Float[Tensor, "*batch"] | None = None,
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
-        """The next (y, z)."""
-        input = checked_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
+        """Compute the next state.
+
+        Args:
+            input: Shape `(batch, input_size)`, or `(input_size)` for a single sequence.
+            state: y and z, each of shape `(batch, hidden_size)`, or `(hidden_size)` for a single sequence; zeros if
+                None.
+            timespans: Factor on dt: one number, or one per sequence, shape `(batch)`.
+
+        Returns:
+            The next `(y, z)`.
+        """
+        input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
         shape = (*input.shape[:-1], self.hidden_size)
-        y, z = checked_state(state, self.states, shape, input)
+        y, z = check_state(state, self.states, shape, input)
         dt, gamma, epsilon = self.oscillators()
         if timespans is not None:
-            timespans = checked_timespans(torch.as_tensor(timespans).to(input))
+            timespans = check_timespans(torch.as_tensor(timespans).to(input))
             if timespans.shape not in ((), input.shape[:-1]):
                 raise ValueError(
                     f"timespans have shape {tuple(timespans.shape)}, expected one number or {tuple(input.shape[:-1])}"
@@ -219,7 +265,7 @@ class CoRNNCell(nn.Module):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, Float[Tensor, "2 batch hidden"]]:
-        """All steps at once: the output of every step (empty, perhaps, if not `every`) and the last state."""
+        """Run all steps. Returns the output of every step (possibly empty if not `every`) and the last state."""
         constants = torch.stack([constant.expand(self.hidden_size) for constant in self.oscillators()])
         return engine.run(
             input,
@@ -237,7 +283,7 @@ class CoRNNCell(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        constants = ", ".join(f"{name}={_shown(value)}" for name, value in self.oscillators()._asdict().items())
+        constants = ", ".join(f"{name}={_format(value)}" for name, value in self.oscillators()._asdict().items())
         options = [f"damping={self.damping!r}"] if self.damping != "explicit" else []
         options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
         options += [f"trainable={self.trainable}"] if self.trainable else []
@@ -248,35 +294,52 @@ class CoRNNCell(nn.Module):
 class CoRNN(Stack):
     """A recurrent layer of coupled, damped, driven oscillators: `output, (y, z) = layer(input)`.
 
-    It takes the place of `nn.LSTM`: same first arguments, same shapes, same handling of unbatched input,
-    `PackedSequence`, stacked layers, both directions and dropout. The state is (y, z), positions and velocities, each
-    of shape (num_layers * directions, batch, hidden_size), and output holds the y of every step.
+    It replaces `nn.LSTM`: the same first arguments, the same shapes, and the same handling of unbatched input,
+    `PackedSequence`, stacked layers, both directions and dropout. The state is `(y, z)`, the positions and velocities
+    of the oscillators; the output is y after every step.
 
-    dt, gamma, epsilon: step, stiffness and damping; one number, or one a neuron. How to choose them: a neuron with
-        epsilon**2 > 4 * gamma forgets with a half-life of about 0.69 * epsilon / (gamma * dt) steps, so pick them such
-        that this is near the distance your data asks to be remembered. The defaults give about 100 steps. Below that
-        damping a neuron rings instead, with about 6.3 / (gamma**0.5 * dt) steps to a period.
-    damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
-    activation: "tanh", or "identity", "relu", "duffing" for studies.
-    trainable: any of "dt", "gamma", "epsilon". dt stays in (0, 1), the others above 0, whatever the optimiser does.
-    per_neuron: whether each neuron has constants of its own (which matters once they are trained).
-    init: how the weights start: "paper" (one affine map of input and state), "separate" and "separate-pair" (the
-        authors' separate maps), "memory" (ours, for long memory: large input weights, and a
-        coupling that takes what was summed up of the input off the next one; docs/adding.md), or "uncoupled" (ours,
-        for neurons that ring: large input weights and no coupling; docs/better.md).
-    checkpoint_every: keep the state of every so many steps only and compute the rest again in the backward pass.
-        Training then needs little memory beyond the output itself, for the time of a second forward pass.
-    backend: "auto", or one of `cornn.engine.BACKENDS` or "reference" by name.
-    precision: "exact", or "tf32" or "bf16" for large batches on a GPU: the products of the steps run on tensor cores,
-        what enters them is rounded, everything else stays float32. It needs the backend cuda; above 128 neurons there
-        is no such kernel, and float32 is used throughout. Under `torch.autocast("cuda", dtype=torch.bfloat16)` a batch
-        of 512 or more has "bf16" where this says "exact"; smaller ones, and the CPU, stay exact. The products over all
-        steps at once (of the input, and for the gradients of the weights) follow `torch.set_float32_matmul_precision`.
+    How to choose dt, gamma and epsilon: an overdamped neuron, with `epsilon**2 > 4 * gamma`, holds a value and forgets
+    it with a half-life of about `0.69 * epsilon / (gamma * dt)` steps. Choose them such that this is near the number of
+    steps your data needs to be remembered; the defaults give about 100 steps. An underdamped neuron oscillates, with a
+    period of about `6.3 / (gamma**0.5 * dt)` steps. `cornn.theory.suggest` computes them for a sequence length.
 
-    input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) unbatched, or a
-        `PackedSequence`.
-    timespans: factors on dt, for data sampled at uneven times: (time), or one a step and sequence in the layout of the
-        input. A span belongs to its step in both directions.
+    Args:
+        input_size: Number of input features.
+        hidden_size: Number of neurons per layer and direction.
+        num_layers: Number of stacked layers.
+        bias: Whether to add a bias.
+        batch_first: Whether input and output have shape `(batch, time, features)`.
+        dropout: Dropout probability between stacked layers.
+        bidirectional: Whether to run a second set of cells backwards in time.
+        dt: Time step, in (0, 1): one number, or one per neuron.
+        gamma: Stiffness: one number, or one per neuron.
+        epsilon: Damping: one number, or one per neuron.
+        damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
+        activation: "tanh"; "identity", "relu" and "duffing" are meant for studies.
+        trainable: Names of the constants to train: any of "dt", "gamma", "epsilon". During training dt stays in
+            (0, 1), and gamma and epsilon stay positive.
+        per_neuron: Whether each neuron has its own trainable constants.
+        init: Initialisation of the weights: "paper" (one affine map of input and state); "separate" and
+            "separate-pair" (the authors' separate maps); "memory" (ours, for long memory: large input weights, and a
+            coupling that subtracts the accumulated input from the next one); or "uncoupled" (ours, for underdamped
+            neurons: large input weights and no coupling).
+        checkpoint_every: Keep the state of every so many steps only, and compute the others again in the backward
+            pass. Training then needs little memory beyond the output, for the time of a second forward pass.
+        backend: "auto", "reference", or one of `cornn.engine.BACKENDS`.
+        precision: "exact", or "tf32" or "bf16" for large batches on a GPU. The matrix products of the steps then run
+            on tensor cores and round their inputs; everything else stays float32. It needs the "cuda" backend; above
+            128 neurons there is no such kernel, and float32 is used throughout. Under
+            `torch.autocast("cuda", dtype=torch.bfloat16)` batches of 512 or more use "bf16" instead of "exact";
+            smaller batches, and the CPU, stay exact. The products over all steps at once (of the input, and for the
+            gradients of the weights) follow `torch.set_float32_matmul_precision`.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+
+    Example:
+        >>> layer = CoRNN(3, 128, num_layers=2)
+        >>> output, (y, z) = layer(torch.randn(100, 8, 3))
+        >>> output.shape, y.shape
+        (torch.Size([100, 8, 128]), torch.Size([2, 8, 128]))
     """
 
     def __init__(
@@ -335,38 +398,62 @@ class CoRNN(Stack):
         )
 
     def matrices(self, layer: int = 0, reverse: bool = False) -> Matrices:
-        """V, W, W_z and b of one layer and direction, as views: `layer.matrices().W.zero_()` uncouples the neurons."""
+        """Return V, W, W_z and b of one layer and direction, as views of the parameters.
+
+        Args:
+            layer: Index of the stacked layer.
+            reverse: Whether to return the weights of the backward direction.
+
+        Example:
+            >>> layer = CoRNN(3, 128)
+            >>> weights = layer.matrices()
+            >>> uncoupled = weights.W.zero_(), weights.W_z.zero_()
+        """
         return self.cell(layer, reverse).matrices()
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
-        """Shift the first layer's bias by -V mean, so that an input acts as its deviation from `mean`. Call it once.
+        """Shift the first layer's bias by -V mean, so that it sees the deviation of its input from `mean`.
 
-        Slow neurons add up what drives them: without this their state grows with the length of the sequence from the
-        average input alone, which hides the rest and makes training hard.
+        Slow neurons accumulate their input. Without this their state grows with the length of the sequence because of
+        the average input alone, which hides the signal and makes training hard. Call it once, before training.
+
+        Args:
+            mean: Average of the training data, shape `(input_size)`.
         """
-        for name, cell in self.cells.items():
-            if name.startswith("l0"):
-                cell.centre_(mean)
+        for reverse in (False, True) if self.bidirectional else (False,):
+            self.cell(0, reverse).centre_(mean)
 
     def oscillators(self, layer: int = 0, reverse: bool = False) -> Oscillators:
-        """dt, gamma and epsilon of one layer and direction, as they are now."""
+        """Return the current dt, gamma and epsilon of one layer and direction.
+
+        Args:
+            layer: Index of the stacked layer.
+            reverse: Whether to return the constants of the backward direction.
+        """
         return self.cell(layer, reverse).oscillators()
 
     def stream(self) -> Stream:
-        """This layer, one sample at a time: `y = stream(sample)`, the same y as `forward` has for that step."""
+        """Return a stream that runs this layer one sample at a time.
+
+        `y = stream(sample)` returns the output that `forward` computes for that step.
+        """
         return open_stream(self)
 
     @classmethod
     def from_original(
         cls, state_dict: Mapping[str, Tensor], *, dt: Values, gamma: Values, epsilon: Values, **options
     ) -> tuple["CoRNN", dict[str, Tensor]]:
-        """A layer with the weights of one of the authors' published models, and that model's readout.
+        """Build a layer from the weights of one of the authors' published models.
 
-        state_dict: with `cell.i2h.weight`, columns ordered u, z, y, and `cell.i2h.bias`.
-        dt, gamma, epsilon: those the model was trained with; they are not in the file.
-        options: others of `CoRNN`.
+        Args:
+            state_dict: The model's weights: `cell.i2h.weight`, with columns in the order u, z, y, and `cell.i2h.bias`.
+            dt: Time step that the model was trained with; the file does not contain it.
+            gamma: Stiffness that the model was trained with; the file does not contain it.
+            epsilon: Damping that the model was trained with; the file does not contain it.
+            **options: Other arguments of `CoRNN`.
 
-        The readout comes back as a dictionary that `nn.Linear(hidden, outputs).load_state_dict` takes.
+        Returns:
+            The layer, and the weights of the model's readout, for `nn.Linear(hidden, outputs).load_state_dict`.
         """
         if "cell.i2h.weight" not in state_dict:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""A model: encoder, recurrent layer, head."""
+"""`SequenceModel`: an encoder, a recurrent layer and a linear head."""
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,10 @@ __all__ = ["Head", "SequenceModel", "count_parameters"]
 
 
 class Head(nn.Linear):
-    """`nn.Linear` for few outputs: the same numbers to rounding, another product for the gradient of the weights.
+    """`nn.Linear` with a faster gradient of the weights on a GPU for few outputs; equal up to rounding.
 
-    That of `nn.Linear` has a row for each output, which cuBLAS is slow at where it is quick at one with a column for
-    each. With its weights turned round this product's gradient is the latter.
+    The gradient of `nn.Linear` has one row per output, for which cuBLAS is slow if there are few. Multiplying by the
+    transposed weights gives a gradient with one column per output, for which it is fast.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -23,16 +23,19 @@ class Head(nn.Linear):
 
 
 class SequenceModel(nn.Module):
-    """What a task trains: `prediction = model(input, lengths)`.
+    """An encoder, a recurrent layer and a linear head: `prediction = model(input, lengths)`.
 
-    layer: any recurrent layer of this package, or `nn.LSTM`, `nn.GRU`, `nn.RNN`; time-major. The head reads the first
-        part of its state (y of coRNN, h of the others).
-    outputs: numbers predicted for a sequence, or for each of its steps.
-    read: "last" reads the state at each sequence's end, "every" the state after every step.
-    encoder: what turns the task's input into features, for instance an embedding of words.
+    Args:
+        layer: A recurrent layer of this package, or an `nn.LSTM`, `nn.GRU` or `nn.RNN`; time-major. The head reads the
+            first tensor of its state (y of coRNN, h of the others).
+        outputs: Number of values to predict per sequence, or per step.
+        read: "last" predicts from the state at the end of each sequence, "every" from the state after every step.
+        encoder: A module that maps the input to features, for instance an `nn.Embedding`.
 
-    input: (time, batch, features). lengths: (batch), steps of each sequence; None: all of them.
-    The prediction is (batch, outputs), or (time, batch, outputs) with "every".
+    Example:
+        >>> model = SequenceModel(CoRNN(3, 128), outputs=10)
+        >>> model(torch.randn(100, 8, 3)).shape
+        torch.Size([8, 10])
     """
 
     layer: Stack | nn.RNNBase
@@ -51,7 +54,11 @@ class SequenceModel(nn.Module):
         self.read = read
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw layer and head anew, as PyTorch draws them where they are its own; an encoder stays as it is."""
+        """Initialise layer and head again, PyTorch's modules as PyTorch does; the encoder keeps its weights.
+
+        Args:
+            generator: A CPU generator; PyTorch's default one if None.
+        """
         if isinstance(self.layer, nn.RNNBase):
             _draw(self.layer, self.layer.hidden_size**-0.5, generator)
         else:
@@ -59,14 +66,22 @@ class SequenceModel(nn.Module):
         _draw(self.head, self.head.in_features**-0.5, generator)
 
     def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The prediction; shapes are above."""
+        """Predict from a batch of sequences.
+
+        Args:
+            input: Input of the encoder; without one, features of shape `(time, batch, features)`.
+            lengths: Number of steps of each sequence, shape `(batch)`; all steps if None.
+
+        Returns:
+            Predictions of shape `(batch, outputs)`, or `(time, batch, outputs)` with `read="every"`.
+        """
         features = self.encoder(input)
         if self.read == "every":
             return self.head(self._outputs(features, lengths))
         return self.head(self.read_out(self._last_state(features, lengths)))
 
     def read_out(self, state: Tensor | tuple[Tensor, ...]) -> Tensor:
-        """What the head reads of the state after a sequence: (batch, numbers read)."""
+        """Return the input of the head, shape `(batch, features)`, for the state after a sequence."""
         last = state if isinstance(state, Tensor) else state[0]  # (layers * directions, batch, hidden)
         if len(last) == 1:
             return last.squeeze(0)  # a view; its gradient is one too
@@ -74,14 +89,19 @@ class SequenceModel(nn.Module):
         return torch.cat(last.unbind(0)[-directions:], -1)
 
     def stream(self) -> Stream:
-        """This model, one sample at a time: `prediction = stream(sample)`, that for the sequence so far."""
+        """Return a stream that runs this model one sample at a time.
+
+        `prediction = stream(sample)` returns the prediction for all samples so far.
+        """
         if not isinstance(self.encoder, nn.Identity):
-            raise TypeError("a model with an encoder has no stream: use model.layer.stream() on what it encodes")
+            raise TypeError(
+                "a model with an encoder cannot be streamed: use model.layer.stream() with the encoded samples"
+            )
         return open_stream(self.layer, self.head)
 
     def _outputs(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """(time, batch, hidden); what is past the end of a sequence is nothing."""
-        if lengths is None or not self.layer.bidirectional:  # reading forwards, a step knows nothing of later ones
+        """(time, batch, hidden); values beyond the end of a sequence are undefined."""
+        if lengths is None or not self.layer.bidirectional:  # a step forwards does not depend on later ones
             return self.layer(features)[0]
         packed = pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False)
         return pad_packed_sequence(self.layer(packed)[0], total_length=len(features))[0]
@@ -96,11 +116,11 @@ class SequenceModel(nn.Module):
 
 @torch.no_grad()
 def _draw(module: nn.Module, bound: float, generator: torch.Generator | None) -> None:
-    """All of a module's parameters from U(±bound); the same seed gives the same weights on any device."""
+    """Draw a module's parameters from U(±bound); the same seed gives the same weights on any device."""
     for parameter in module.parameters():
         parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Numbers that training changes."""
+    """Return the number of trainable parameters."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

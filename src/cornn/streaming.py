@@ -1,9 +1,8 @@
-"""One sample at a time: a model as a stream, whose answer after n samples is the batch answer for those n.
+"""Streams: run a model one sample at a time. After n samples the output equals that of the batch call on those n.
 
-A step is one call into the C library that is built with the package, which scales the sample, runs all layers and the
-head, and knows nothing of PyTorch. Where there is no library, or no C of the model's activation, numpy does the same,
-slower; `Stream.backend` says which. A stream holds its own copy of the weights: training the model further does not
-change it.
+A step is one call into the C library that is built with the package. It scales the sample and runs all layers and the
+head, without PyTorch. If there is no library, or no C code for the activation, numpy computes the same more slowly;
+`Stream.backend` tells which. A stream has its own copy of the weights: training the model further does not change it.
 """
 
 import ctypes
@@ -31,26 +30,39 @@ ACTIVATIONS: dict[str, Callable[[NDArray], NDArray]] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's weights, all of the type that the stream computes in."""
+    """The weights of one layer, all of the type that the stream computes in.
 
-    V: NDArray  # (hidden, inputs)
-    R: NDArray  # (hidden, 2 hidden): W and W_z side by side
-    b: NDArray  # (hidden)
-    constants: NDArray  # (3, hidden): dt, gamma, epsilon
+    Attributes:
+        V: Input weights, shape `(hidden, inputs)`.
+        R: W and W_z side by side, shape `(hidden, 2 * hidden)`.
+        b: Bias, shape `(hidden)`.
+        constants: dt, gamma and epsilon, shape `(3, hidden)`.
+        damping: "explicit" or "implicit".
+        activation: One of `cornn.functional.ACTIVATIONS`.
+    """
+
+    V: NDArray
+    R: NDArray
+    b: NDArray
+    constants: NDArray
     damping: str
     activation: str
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What happens to a sample first: (sample - mean) / scale, in float64.
+    """Preprocessing of a sample: (sample - mean) / scale, in float64.
 
-    A missing value, NaN, is taken to be what it was last, and the mean before it was ever there. masked: whether the
-    model has as many features again, 1 where a value is missing and 0 elsewhere.
+    A missing value, NaN, is replaced by the last known value, or by the mean if there is none.
+
+    Attributes:
+        mean: Mean of each value, shape `(values)`.
+        scale: Scale of each value, shape `(values)`.
+        masked: Whether the model expects one more feature per value: 1 if the value is missing, else 0.
     """
 
-    mean: NDArray  # (values)
-    scale: NDArray  # (values)
+    mean: NDArray
+    scale: NDArray
     masked: bool = False
 
 
@@ -66,12 +78,24 @@ class Call(ctypes.Structure):
 
 
 class Stream:
-    """`answer = stream(sample)`: takes the next sample and gives the model's output, or y where there is no head.
+    """A model that takes one sample at a time: `output = stream(sample)`.
 
-    sample: (values), or a number where there is one value a step. A NaN is a missing value, as `Scaling` says.
-    timespan: a factor on dt for this step.
+    Create one with `CoRNN.stream()`, `SequenceModel.stream()` or the `stream` method of a fitted estimator.
 
-    The answer is an array of its own, (outputs) or (hidden).
+    Args:
+        layers: The weights of the layers, first to last.
+        head: Weights `(outputs, hidden)` and bias `(outputs)` of a linear head; without one the output is y.
+        scaling: Preprocessing of the samples; none if None.
+
+    Attributes:
+        steps: Number of samples since the start of the sequence.
+        backend: "c" or "numpy".
+
+    Example:
+        >>> stream = CoRNN(3, 128).stream()
+        >>> y = stream([0.1, 0.2, 0.3])
+        >>> y.shape
+        (128,)
     """
 
     def __init__(
@@ -90,13 +114,22 @@ class Stream:
         self._state = np.zeros((len(layers), 2, hidden), dtype)
         self._answer = self._state[-1, 0] if head is None else np.zeros(len(head[1]), dtype)
         self.steps = 0
-        """Samples taken since the beginning."""
         self.backend, self._call, self._advance = "numpy", Call(timespan=1.0), self._step
         kernel = _kernel(dtype, layers)
         if kernel is not None:
             self.backend, self._advance = "c", self._opened(*kernel)
 
     def __call__(self, sample: ArrayLike, timespan: float = 1.0) -> NDArray:
+        """Take the next sample and return the model's output.
+
+        Args:
+            sample: Shape `(values)`, or a number if there is one value per sample. NaN is a missing value; see
+                `Scaling`.
+            timespan: Factor on dt for this step.
+
+        Returns:
+            A new array of shape `(outputs)`, or y of shape `(hidden)` if there is no head.
+        """
         if self._single and sample.__class__ is float:
             self._sample[0] = sample
         else:
@@ -115,23 +148,23 @@ class Stream:
 
     @property
     def answer(self) -> NDArray:
-        """What the last call gave."""
+        """Output of the last call."""
         return self._answer.copy()
 
     @property
     def seen(self) -> NDArray[np.float64]:
-        """The last known value of each, (values); the mean before there was one."""
+        """Last known value of each input, shape `(values)`; the mean if there is none yet."""
         return self._seen.copy()
 
     def reset(self) -> None:
-        """Back to the beginning of a sequence."""
+        """Return to the start of a sequence."""
         self._state[...] = 0
         self._seen[:] = self._mean
         self._answer[...] = 0
         self.steps = 0
 
     def state(self) -> dict[str, NDArray]:
-        """All that the past has left, as arrays: `restore` goes on from it, here or in another process."""
+        """Return the stream's state as arrays; `restore` resumes from it, here or in another process."""
         return {
             "state": self._state.copy(),  # (layers, 2, hidden): y and z
             "seen": self._seen.copy(),  # (values)
@@ -140,11 +173,18 @@ class Stream:
         }
 
     def to_bytes(self) -> bytes:
-        """`state` in the format of safetensors."""
+        """Return `state()` in the safetensors format."""
         return save(self.state())
 
     def restore(self, state: Mapping[str, NDArray] | bytes) -> None:
-        """Go on from what `state` or `to_bytes` gave, of this model."""
+        """Resume from a result of `state` or `to_bytes` of a stream of the same model.
+
+        Args:
+            state: What `state` or `to_bytes` returned.
+
+        Raises:
+            ValueError: If this is not the state of a stream of this model.
+        """
         try:
             given = load(state) if isinstance(state, bytes) else state
         except SafetensorError as error:
@@ -154,8 +194,8 @@ class Stream:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")
             if given[name].shape != value.shape or given[name].dtype != value.dtype:
                 raise ValueError(
-                    f"{name} is {given[name].dtype} of shape {given[name].shape}, this stream's is {value.dtype} of "
-                    f"shape {value.shape}: the state is another model's"
+                    f"{name} is {given[name].dtype} of shape {given[name].shape}, this stream expects {value.dtype} "
+                    f"of shape {value.shape}: the state belongs to another model"
                 )
         self._state[...], self._seen[:] = given["state"], given["seen"]
         self._answer[...] = given["answer"]
@@ -169,11 +209,11 @@ class Stream:
         if self._single and sample.shape == ():
             return sample
         raise ValueError(
-            f"the sample has shape {sample.shape}, this stream takes {self._shape[0]} values a step: {self._shape}"
+            f"the sample has shape {sample.shape}, this stream expects {self._shape[0]} values: {self._shape}"
         )
 
     def _opened(self, workspace: Any, pack: Any, step: Callable[[object], None]) -> Callable[[], None]:
-        """The C step on this stream's arrays, which are kept as long as it is."""
+        """Prepare the C step; it works on this stream's arrays, which must live as long as the stream."""
         layers, call = self._layers, self._call
         weights = np.concatenate([part.ravel() for layer in layers for part in (layer.R, layer.V, layer.b)])
         constants = np.concatenate([layer.constants.ravel() for layer in layers])
@@ -186,7 +226,7 @@ class Stream:
         arrays |= {} if head is None else {"head": head, "output": self._answer}
         for name, array in arrays.items():
             setattr(call, name, array.ctypes.data)
-        # On the boundary of a cache line, where vectors are loaded in one piece.
+        # Aligned to a cache line, so that vectors do not cross one.
         scratch = np.zeros(workspace(ctypes.byref(call)) + 64, np.uint8)
         call.workspace = scratch.ctypes.data + -scratch.ctypes.data % 64
         pack(ctypes.byref(call))
@@ -221,14 +261,14 @@ def _reopened(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[s
 
 
 def _kernel(dtype: np.dtype, layers: list[Layer]) -> tuple | None:
-    """The three functions of csrc/stream.c, or None where it cannot serve."""
+    """Return the three functions of csrc/stream.c, or None if it cannot run these layers."""
     if any(layer.activation != "tanh" for layer in layers):
         return None
     try:
         library, isa = c._library(), c.instruction_set()
         kind = f"{'double' if dtype == np.float64 else 'float'}_{isa}"
         names = [f"cornn_stream_{part}_{kind}" for part in ("workspace", "open", "step")]
-        # The GIL is kept: a step is shorter than what giving it away costs.
+        # The GIL is kept: releasing it would take longer than a step.
         kinds = (ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p), *[ctypes.PYFUNCTYPE(None, ctypes.c_void_p)] * 2)
         return tuple(kind((name, library)) for kind, name in zip(kinds, names, strict=True))
     except (c.Unusable, AttributeError):
@@ -236,15 +276,18 @@ def _kernel(dtype: np.dtype, layers: list[Layer]) -> tuple | None:
 
 
 def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) -> Stream:
-    """A stream of a `CoRNN` layer, with a linear head (`nn.Linear`) or without.
+    """Create a stream of a `CoRNN` layer.
 
-    scaling: of the samples; none: they are taken as they are.
+    Args:
+        layer: A `CoRNN` that is not bidirectional.
+        head: An `nn.Linear` that reads the last layer's y, or None.
+        scaling: Preprocessing of the samples; none if None.
     """
     cells = list(layer.cells.values()) if hasattr(layer, "cells") else []
     if not cells or not all(hasattr(cell, "oscillators") for cell in cells):
-        raise TypeError(f"a stream is made of a CoRNN layer, got {type(layer).__name__}")
+        raise TypeError(f"only a CoRNN layer can be streamed, got {type(layer).__name__}")
     if layer.bidirectional:
-        raise ValueError("a layer that reads both ways needs the whole sequence: streams need bidirectional=False")
+        raise ValueError("a bidirectional layer needs the whole sequence: streams need bidirectional=False")
     layers = []
     for cell in cells:
         if cell.weight_hh.dtype not in (torch.float32, torch.float64):

@@ -46,7 +46,7 @@ def test_size():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"inner_steps": 0}, "inner_steps must be a whole number above 0"),
+        ({"inner_steps": 0}, "inner_steps must be a positive integer"),
         ({"eta": 1.5, "alpha": 2.0}, "inner steps would diverge"),
         ({"activation": "sine"}, "unknown activation 'sine'"),
     ],

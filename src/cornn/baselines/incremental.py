@@ -40,7 +40,7 @@ class IncrementalRNNCell(StepwiseCell):
     ) -> None:
         super().__init__(input_size, hidden_size)
         if not isinstance(inner_steps, int) or inner_steps < 1:
-            raise ValueError(f"inner_steps must be a whole number above 0, got {inner_steps!r}")
+            raise ValueError(f"inner_steps must be a positive integer, got {inner_steps!r}")
         if activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
         if not 0 < eta * alpha < 2:

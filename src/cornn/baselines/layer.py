@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cornn import engine, functional
-from cornn._stacking import Stack, checked_input, checked_sizes, checked_state
+from cornn._stacking import Stack, check_input, check_sizes, check_state
 
 __all__ = ["Arguments", "Cell", "Layer", "skew"]
 
@@ -41,7 +41,7 @@ class Cell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        checked_sizes(input_size, hidden_size)
+        check_sizes(input_size, hidden_size)
         self.input_size = input_size
         self.hidden_size = hidden_size
 
@@ -54,8 +54,8 @@ class Cell(nn.Module):
 
     def forward(self, input: Tensor, state: Tensor | None = None) -> Tensor:
         """input: (batch, input_size) or (input_size). state: (batch, hidden_size), zeros if not given."""
-        input = checked_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
-        (h,) = checked_state(state, self.states, (*input.shape[:-1], self.hidden_size), input)
+        input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
+        (h,) = check_state(state, self.states, (*input.shape[:-1], self.hidden_size), input)
         with engine.no_autocast(input.device.type):
             input_weight, bias, weight, parameters = self.arguments()
             drive = nn.functional.linear(input, input_weight, bias)

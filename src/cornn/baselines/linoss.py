@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from cornn import engine
 from cornn._random import uniform_
-from cornn._stacking import checked_sizes
+from cornn._stacking import check_sizes
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
 
@@ -127,7 +127,7 @@ class LinOSSCell(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        checked_sizes(input_size, hidden_size)
+        check_sizes(input_size, hidden_size)
         if discretisation not in DISCRETISATIONS:
             raise ValueError(f"unknown discretisation {discretisation!r}: choose one of {', '.join(DISCRETISATIONS)}")
         if not 0 <= block_dropout < 1:

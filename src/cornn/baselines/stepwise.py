@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn._stacking import checked_sizes
+from cornn._stacking import check_sizes
 
 __all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running", "walked"]
 
@@ -82,7 +82,7 @@ class StepwiseCell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        checked_sizes(input_size, hidden_size)
+        check_sizes(input_size, hidden_size)
         self.input_size = input_size
         self.hidden_size = hidden_size
 
