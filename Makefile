@@ -4,7 +4,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check
 CPU_WHEELS = https://download.pytorch.org/whl/cpu
 HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
 
-.PHONY: demo test types clean
+.PHONY: demo test test-slow types clean
 
 demo: .venv/ready
 	.venv/bin/cornn train adding
@@ -12,6 +12,9 @@ demo: .venv/ready
 test: .venv/ready
 	.venv/bin/python -m ruff check . && .venv/bin/python -m ruff format --check .
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --dist worksteal
+
+test-slow: .venv/ready
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --dist worksteal -m slow
 
 types: .venv/ready
 	.venv/bin/pyright

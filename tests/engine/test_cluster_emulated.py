@@ -50,9 +50,9 @@ CASES = [
     ("cornn/implicit/tanh", 7, 2, 5, 201, False, True, False),
     ("cornn/implicit/tanh", 5, 1, 3, 129, True, True, True),
     ("cornn/explicit/duffing", 6, 1, 4, 190, False, True, True),
-    ("cornn/explicit/tanh", 6, 1, 7, 512, False, True, False),
-    ("cornn/explicit/tanh", 3, 1, 3, 383, True, False, True),
-    ("cornn/implicit/tanh", 1, 1, 1, 300, False, False, True),
+    pytest.param("cornn/explicit/tanh", 6, 1, 7, 512, False, True, False, marks=pytest.mark.slow),
+    pytest.param("cornn/explicit/tanh", 3, 1, 3, 383, True, False, True, marks=pytest.mark.slow),
+    pytest.param("cornn/implicit/tanh", 1, 1, 1, 300, False, False, True, marks=pytest.mark.slow),
 ]
 
 

@@ -1,6 +1,7 @@
 """Every kernel compiles for every architecture, without a GPU, and keeps to its registers."""
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,19 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
 
 BLOCKS = [Plan(size, rows, 1) for size in BLOCK_SIZES for rows in ROWS]
 CLUSTERED = [Plan(size, 4, cluster, sets) for size, (cluster, sets) in CLUSTERS.items()]
-CASES = [(arch, layout) for arch in ("sm_80", "sm_90", "sm_100") for layout in BLOCKS]
-CASES += [(arch, layout) for arch in ("sm_90", "sm_100") for layout in CLUSTERED]
+
+
+def case(arch: str, *values, representative: bool) -> Any:
+    """A parametrisation that is slow unless it stands for the others: a compilation takes seconds."""
+    return pytest.param(arch, *values, marks=() if representative and arch == "sm_90" else pytest.mark.slow)
+
+
+CASES = [
+    case(arch, layout, representative=(layout.size, layout.rows) in ((64, 2), (128, 4)))
+    for arch in ("sm_80", "sm_90", "sm_100")
+    for layout in BLOCKS
+]
+CASES += [case(arch, layout, representative=layout.size == 256) for arch in ("sm_90", "sm_100") for layout in CLUSTERED]
 # The largest: every gradient, and the damping and activation that need most.
 UPDATE = {"UPDATE": "Oscillator", "IMPLICIT": 1, "ACTIVATION": "TANH"}
 
@@ -73,7 +85,7 @@ def test_it_compiles_without_spills(arch, layout, direction, spans):
 # Every kernel on tensor cores for one architecture, with timespans those that need most registers; for the others the
 # large ones.
 TENSOR = [
-    (arch, size, precision, direction, spans, for_parameters)
+    case(arch, size, precision, direction, spans, for_parameters, representative=precision == "bf16" and size == 32)
     for arch, sizes in (("sm_80", TENSOR_SIZES[-1:]), ("sm_90", TENSOR_SIZES), ("sm_100", TENSOR_SIZES[-1:]))
     for size in sizes
     for precision in ("tf32", "bf16")
@@ -97,7 +109,7 @@ def test_tensor_cores_compile_without_spills(arch, size, precision, direction, s
 
 # Networks of one state: the sizes and numbers of sequences that need most registers, and a small one.
 ONE_STATE = [
-    (arch, update, size, rows)
+    case(arch, update, size, rows, representative=size == 64)
     for arch, size, rows in (("sm_80", 128, 2), ("sm_90", 128, 4), ("sm_90", 64, 1), ("sm_100", 128, 1))
     for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", *(["gated"] if rows > 1 else []))
 ]
@@ -116,14 +128,17 @@ def test_one_state_compiles_without_spills(arch, update, size, rows):
 
 # Kernels that make the drive: the sizes and numbers of sequences that need most registers, and the ones that most use.
 MAKES_DRIVE = [
-    ("sm_80", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
-    ("sm_90", "cornn/implicit/tanh", 128, 1, False, 1),
-    ("sm_90", "cornn/implicit/tanh", 128, 4, False, 1),
-    ("sm_90", "cornn/implicit/tanh", 128, 4, True, INPUT_WEIGHTS),
-    ("sm_90", "cornn/implicit/tanh", 64, 2, False, INPUT_WEIGHTS),
-    ("sm_90", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
-    ("sm_100", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
-    ("sm_100", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
+    case(*values, representative=values[2] == 64)
+    for values in (
+        ("sm_80", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
+        ("sm_90", "cornn/implicit/tanh", 128, 1, False, 1),
+        ("sm_90", "cornn/implicit/tanh", 128, 4, False, 1),
+        ("sm_90", "cornn/implicit/tanh", 128, 4, True, INPUT_WEIGHTS),
+        ("sm_90", "cornn/implicit/tanh", 64, 2, False, INPUT_WEIGHTS),
+        ("sm_90", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
+        ("sm_100", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
+        ("sm_100", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
+    )
 ]
 
 

@@ -88,6 +88,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_contest_on_images_is_run_by_all_who_take_part(tmp_path, monkeypatch, name):
     tiny.write_mnist(tmp_path / "data", monkeypatch)

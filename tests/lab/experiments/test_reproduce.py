@@ -192,6 +192,7 @@ def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path
     assert "unknown target 'three': choose from all, one, two" in err
 
 
+@pytest.mark.slow
 def test_the_heuristics_are_a_figure(cornn, tmp_path):
     code, out, _ = cornn("reproduce", "heuristics")
     assert code == 0

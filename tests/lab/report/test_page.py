@@ -105,6 +105,7 @@ def test_no_records(tmp_path):
         page.page(tmp_path / "nothing", [])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_in_a_browser(tmp_path, report):
     (tmp_path / "report.html").write_text(report, encoding="utf8")

@@ -183,6 +183,7 @@ def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
         training.resume(tmp_path)
 
 
+@pytest.mark.slow
 def test_two_processes_with_half_the_batch_each_end_in_the_same_weights(tmp_path):
     """Batches of 10 from 31 sequences: the last has one, so that one of the processes gets none."""
     options, changes = {"noise": 0.1, "size": 31}, {"clip": 0.5, "epochs": 4}
