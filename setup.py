@@ -1,7 +1,13 @@
-"""Builds the CPU kernels with the package. Everything else about the package is in pyproject.toml.
+"""Build the CPU kernels with the package. Everything else about the package is in pyproject.toml.
 
-The library is plain C behind ctypes: it knows neither Python nor PyTorch, so one wheel serves all versions of both.
-Where there is no compiler the package is built without it, and the portable backend serves.
+The library is plain C, loaded by ctypes. It uses neither Python's nor PyTorch's headers, so one wheel per platform
+serves all versions of both. Without a compiler the package is built without the library, and the portable backend
+runs instead.
+
+Environment variables:
+    CC, CFLAGS: the compiler and flags added to its own.
+    CORNN_PLATFORM: platform tag of the wheel, such as manylinux_2_28_aarch64, to compile for another machine. CC then
+        has to be a compiler for it, and a failure to compile is an error. `tools/build_wheels.py` sets both.
 """
 
 import os
@@ -20,31 +26,36 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 SOURCES = Path("src/cornn/engine/csrc")
+CROSS = os.environ.get("CORNN_PLATFORM")
+ARCHFLAGS = os.environ.get("ARCHFLAGS", "")  # how macOS builds for another processor
+MACHINE = (re.findall(r"-arch (\w+)", ARCHFLAGS) or [CROSS or platform.machine()])[0].lower()
+WINDOWS = (CROSS or sys.platform).startswith("win")
+
 FLAGS = ["-std=gnu11", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-Wall", "-Wextra"]
-# The kernels are compiled once for each of these; which one runs is decided when the library is loaded.
-INSTRUCTION_SETS = {"generic": []}
-ASKED = re.findall(r"-arch (\w+)", os.environ.get("ARCHFLAGS", ""))  # how macOS builds for another processor
-if (ASKED or [platform.machine()])[0].lower() in ("x86_64", "amd64"):
-    INSTRUCTION_SETS |= {"avx2": ["-mavx2", "-mfma"], "avx512": ["-mavx512f"]}
 LIBRARIES = []
-if sys.platform != "win32":
+if not WINDOWS:
     FLAGS += ["-fPIC", "-pthread"]
     LIBRARIES += ["-lm"]
 
+# The kernels are compiled once for each of these; which one runs is decided when the library is loaded.
+INSTRUCTION_SETS = {"generic": []}
+if MACHINE.endswith(("x86_64", "amd64")):
+    INSTRUCTION_SETS |= {"avx2": ["-mavx2", "-mfma"], "avx512": ["-mavx512f"]}
 
-def compiler() -> list[str]:
-    """gcc or clang; on Windows clang, since gcc there does not align the stack for wide vectors."""
+
+def find_compiler() -> list[str]:
+    """Find gcc or clang; on Windows clang, since gcc there does not align the stack for wide vectors."""
     if "CC" in os.environ:
-        return shlex.split(os.environ["CC"], posix=sys.platform != "win32")
-    names = ["clang"] if sys.platform == "win32" else ["cc", "gcc", "clang"]
+        return shlex.split(os.environ["CC"], posix=os.name != "nt")
+    names = ["clang"] if WINDOWS else ["cc", "gcc", "clang"]
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         raise FileNotFoundError(f"no C compiler: none of {', '.join(names)} is on the path, and CC is not set")
     return [found]
 
 
-def build(library: Path) -> None:
-    command = [*compiler(), *FLAGS, *shlex.split(os.environ.get("CFLAGS", "") + " " + os.environ.get("ARCHFLAGS", ""))]
+def build_library(library: Path) -> None:
+    command = [*find_compiler(), *FLAGS, *shlex.split(f"{os.environ.get('CFLAGS', '')} {ARCHFLAGS}")]
     with tempfile.TemporaryDirectory() as folder:
         tasks = [(SOURCES / name, Path(folder) / f"{name}.o", []) for name in ("library.c", "threads.c")]
         for isa, flags in INSTRUCTION_SETS.items():
@@ -72,14 +83,16 @@ def build(library: Path) -> None:
 
 class BuildLibrary(build_ext):
     def get_ext_filename(self, fullname: str) -> str:
-        return str(Path(*fullname.split("."))) + (".dll" if sys.platform == "win32" else ".so")
+        return str(Path(*fullname.split("."))) + (".dll" if WINDOWS else ".so")
 
     def build_extension(self, ext: Extension) -> None:
         library = Path(self.get_ext_fullpath(ext.name))
         try:
-            build(library)
+            build_library(library)
         except (OSError, subprocess.CalledProcessError) as error:
             library.unlink(missing_ok=True)
+            if CROSS:
+                raise SystemExit(f"the CPU kernels could not be compiled for {CROSS}: {error}") from error
             self.warn(
                 'building without the CPU kernels (backend "c"), since they could not be compiled. The package works '
                 "without them, slower. To have them, install gcc or clang (or name one in CC) and install the package "
@@ -88,10 +101,10 @@ class BuildLibrary(build_ext):
 
 
 class PlatformWheel(bdist_wheel):
-    """A wheel for one platform and any Python: the library uses nothing of Python's."""
+    """A wheel for one platform and any Python: the library does not use Python's interface."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", CROSS or super().get_tag()[2]
 
 
 setup(
