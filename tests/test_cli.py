@@ -4,15 +4,18 @@ import signal
 import subprocess
 import sys
 import types
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 
-from cornn import engine
-from cornn.cli import report
-from cornn.cli.train import settled
-from cornn.lab.recipes import ALTERNATIVES, RECIPES
+from cornn import __version__, engine
+from cornn.cli import COMMANDS, report
+from cornn.cli.options import GROUPS, MAIN, resolve_alternatives
+from cornn.lab import training
+from cornn.lab.recipes import ALTERNATIVES, RECIPES, TASK_OPTIONS, Recipe
+from cornn.lab.tasks import TASKS
+from cornn.lab.training import Train
 
 SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
 
@@ -62,7 +65,7 @@ def test_resume_goes_on(cornn, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "metric", interrupted)
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 130
-    assert "`cornn resume RUN` goes on from the last checkpoint" in err
+    assert "`cornn resume RUN` continues from the last checkpoint" in err
     monkeypatch.setattr(loop, "metric", real)
     code, out, _ = cornn("resume", "here", "--quiet")
     assert code == 0
@@ -79,7 +82,7 @@ def test_a_signal_exits_with_its_code_and_leaves_a_checkpoint(cornn, tmp_path, m
     monkeypatch.setattr(loop, "metric", interrupted)
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 143
-    assert "`cornn resume RUN` goes on from the last checkpoint" in err
+    assert "`cornn resume RUN` continues from the last checkpoint" in err
     assert (tmp_path / "here/checkpoint.pt").exists()
 
 
@@ -126,7 +129,7 @@ def test_a_configuration_from_a_file_with_changes(cornn):
     code, out, _ = cornn("train", "psmnist", "--data", "nowhere", "--steps", "7", "--dry-run")
     assert '"steps": 7' in out
     assert '"epochs": null' in out
-    assert "is for the task adding, and another one" in cornn("train", "har2", "--config", "here/config.json")[2]
+    assert "is for the task adding, not for har2" in cornn("train", "har2", "--config", "here/config.json")[2]
     assert "no configuration at there.json" in cornn("train", "adding", "--config", "there.json")[2]
 
 
@@ -156,15 +159,112 @@ def test_tensorboard_is_written_or_explained(cornn, monkeypatch):
     ]
 
 
-def test_help_teaches(cornn):
+def test_help_fits_on_one_screen(cornn):
     code, out, _ = cornn("--help")
     assert code == 0
-    for word in ("train", "evaluate", "resume", "cornn train adding"):
+    assert len(out.splitlines()) <= 23
+    assert max(map(len, out.splitlines())) <= 79
+    for word in (*COMMANDS, "cornn train adding"):
         assert word in out
+    assert cornn("--version")[:2] == (0, f"cornn {__version__}\n")
+    code, _, err = cornn()
+    assert code == 2
+    assert "usage: cornn" in err
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_do_not_import_torch(argument):
+    code = f"import sys; sys.argv[1:] = [{argument!r}]; from cornn.__main__ import main; main(); "
+    code += "print([name for name in ('torch', 'numpy', 'tyro', 'rich') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_only_the_command_that_is_called_is_imported():
+    code = "import sys; sys.argv[1:] = ['doctor']; from cornn.__main__ import main; main(); "
+    code += "print([name for name in sys.modules if name.startswith(('cornn.lab', 'lightning'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(cornn, name):
+    code, out, _ = cornn(name, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: cornn {name} ")
+
+
+def test_an_unknown_command_or_task_names_the_closest(cornn):
+    code, _, err = cornn("trian", "adding")
+    assert code == 2
+    assert err == "cornn: unknown command 'trian': did you mean 'train'? `cornn --help` lists all commands\n"
+    for command in ("train", "search"):
+        code, _, err = cornn(command, "addding")
+        assert code == 2
+        assert err.startswith("cornn: unknown task 'addding': did you mean 'adding'? choose one of adding, smnist")
+
+
+@pytest.mark.parametrize("command", ["train", "search"])
+def test_without_a_task_the_tasks_are_listed(cornn, command):
+    code, out, _ = cornn(command, "--help")
+    assert code == 0
+    assert all(f"\n  {task} " in out for task in TASKS)
+    code, _, err = cornn(command)
+    assert code == 2
+    assert err == out
+    assert "no task is given: choose one of" in cornn(command, "--seed", "1")[2]
+
+
+def test_help_of_a_task_shows_the_values_of_its_recipe(cornn, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     code, out, _ = cornn("train", "adding", "--help")
     assert code == 0
     for word in ("--length", "--hidden-size", "--half-lives", "--seed", "--recipe", "Other recipes: paper"):
         assert word in out
+    order = ("Adam's learning rate", "task options", "oscillator options", "optimisation options", "output options")
+    assert sorted(map(out.index, order)) == list(map(out.index, order))
+
+
+def test_every_setting_is_an_option_of_one_group():
+    settings = [field.name for kind in (Recipe, Train) for field in fields(kind)]
+    grouped = [*MAIN, *(name for _, names in GROUPS.values() for name in names)]
+    assert sorted(grouped) == sorted(set(settings) - {"task", "settings"})
+
+
+def test_options_may_come_before_the_task(cornn):
+    code, out, _ = cornn("train", "--seed", "3", "adding", "--dry-run")
+    assert code == 0
+    assert '"seed": 3' in out
+
+
+def printed_configuration(out):
+    return json.loads(out[: out.rindex("\n}") + 2])
+
+
+@pytest.mark.parametrize(("task", "recipe"), [(task, recipe) for task in RECIPES for recipe in RECIPES[task]])
+def test_a_recipe_on_the_command_line_is_the_complete_recipe(cornn, task, recipe):
+    """With the options of the task and the model that belong to it, so that it gives the results of the docs."""
+    code, out, err = cornn("train", task, "--recipe", recipe, "--data", "nowhere", "--dry-run")
+    assert code == 0, err
+    complete = training.as_dictionary(training.from_recipe(task, recipe, data="nowhere"))
+    assert printed_configuration(out) == complete
+    for name, value in TASK_OPTIONS.get(task, {}).get(recipe, {}).items():
+        assert complete["task"][name] == value
+
+
+def test_an_option_overrides_the_one_of_the_recipe(cornn, tmp_path):
+    recipe = ("train", "psmnist", "--recipe", "better-128", "--data", "nowhere", "--dry-run")
+    config = printed_configuration(cornn(*recipe)[1])
+    assert config["task"]["shift"] == 1
+    changed = printed_configuration(cornn(*recipe, "--shift", "0")[1])
+    assert changed == {**config, "task": {**config["task"], "shift": 0}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    file = ("train", "psmnist", "--config", "config.json", "--dry-run")
+    assert printed_configuration(cornn(*file)[1]) == config
+    assert printed_configuration(cornn(*file, "--shift", "0")[1]) == changed
+    lstm = ("train", "lorenz96", "--recipe", "ours-cycle-lstm", "--dry-run")
+    assert printed_configuration(cornn(*lstm)[1])["model"] == "lstm"
+    assert printed_configuration(cornn(*lstm, "--model", "gru", "--force", "8")[1])["task"]["force"] == 8
 
 
 def test_doctor_names_every_backend_and_says_why(cornn):
@@ -213,7 +313,7 @@ def test_a_run_folder_is_not_overwritten(cornn):
 @pytest.mark.parametrize("given", [{"gamma": 1.0}, {"half_lives": (0.1, 1.0)}, {"periods": (0.1, 1.0)}])
 def test_what_sets_the_stiffness_replaces_what_the_recipe_set_it_with(given):
     for base in RECIPES["psmnist"].values():
-        found = settled(replace(base, **given), base)
+        found = resolve_alternatives(replace(base, **given), base)
         names = ALTERNATIVES["the stiffness"]
         assert {name: getattr(found, name) for name in names} == dict.fromkeys(names) | given
 

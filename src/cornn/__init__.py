@@ -1,8 +1,8 @@
 """Recurrent networks of coupled oscillators for PyTorch.
 
 `CoRNN` is a drop-in replacement for `nn.LSTM`, `CoRNNCell` computes one step of it, and `SequenceModel` adds a linear
-head. `functional` contains the reference equations. The subpackages `theory` (checks and bounds for a layer) and
-`estimators` (scikit-learn estimators) are imported when they are first used.
+head. `functional` contains the reference equations, `theory` checks and bounds for a layer, `estimators` scikit-learn
+estimators. Each is imported when it is first used.
 
 Example:
     >>> import torch
@@ -14,27 +14,30 @@ Example:
 """
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from cornn import functional
-from cornn.layers import CoRNN, CoRNNCell
-from cornn.models import SequenceModel
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cornn import estimators, theory
+    from cornn import estimators, functional, theory
+    from cornn.layers import CoRNN, CoRNNCell
+    from cornn.models import SequenceModel
 
 __version__ = "0.1.0"
 __all__ = ["CoRNN", "CoRNNCell", "SequenceModel", "__version__", "estimators", "functional", "theory"]
 
-_ON_ACCESS = ("estimators", "theory")
+# Imported on first access, so that `cornn --help` does not wait for torch.
+_CLASSES = {"CoRNN": "layers", "CoRNNCell": "layers", "SequenceModel": "models"}
+_MODULES = ("estimators", "functional", "theory")
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _ON_ACCESS:
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
         return importlib.import_module(f"cornn.{name}")
+    if name in _CLASSES:
+        value = getattr(importlib.import_module(f"cornn.{_CLASSES[name]}"), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_ACCESS})
+    return sorted({*globals(), *__all__})

@@ -4,19 +4,17 @@ import os
 import signal
 import sys
 
+from cornn import cli
+
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run a command. What is wrong is said on one line, with exit code 2; CORNN_DEBUG=1 shows where it came from."""
-    try:
-        from cornn import cli
-    except ImportError as error:
-        sys.exit(f'cornn: the command line needs the package {error.name}: pip install "cornn[lab]"')
+    """Run a command. Errors are one line on stderr with exit code 2; CORNN_DEBUG=1 shows the traceback."""
     try:
         cli.run(sys.argv[1:])
     except KeyboardInterrupt as stop:
-        print("cornn: stopped. `cornn resume RUN` goes on from the last checkpoint.", file=sys.stderr)
+        print("cornn: stopped. `cornn resume RUN` continues from the last checkpoint.", file=sys.stderr)
         sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         if os.environ.get("CORNN_DEBUG"):

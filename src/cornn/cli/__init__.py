@@ -1,67 +1,84 @@
-"""The command line: parse, call, print. One module a command."""
+"""The command line: one module per command, imported only when the command is called."""
 
+import difflib
+import importlib
+import sys
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
-from typing import Annotated
+from typing import NamedTuple
 
-import tyro
-
-from cornn.cli import search, train
-from cornn.cli.bench import BenchCommand
-from cornn.cli.check import CheckCommand
-from cornn.cli.compare import CompareCommand
-from cornn.cli.console import hush
-from cornn.cli.data import DataCommand
-from cornn.cli.doctor import DoctorCommand
-from cornn.cli.evaluate import EvaluateCommand
-from cornn.cli.export import ExportCommand
-from cornn.cli.figure import FigureCommand
-from cornn.cli.fit import FitCommand
-from cornn.cli.predict import PredictCommand
-from cornn.cli.report import ReportCommand
-from cornn.cli.reproduce import ReproduceCommand
-from cornn.cli.resume import ResumeCommand
+from cornn import __version__
 
 __all__ = ["COMMANDS", "run"]
 
-DESCRIPTION = """Recurrent networks of coupled oscillators.
 
-Try `cornn train adding`: it trains a network on the CPU to add two marked numbers of a sequence of 500, and needs no
-data."""
+class Command(NamedTuple):
+    """An entry of `cornn --help`."""
+
+    group: str
+    help: str
+    module: str
+    attribute: str
+    """A dataclass whose docstring and fields are the help and whose `run()` executes the command, or a function that
+    parses the arguments into such an object."""
+
+
+DATA, TRAIN, LAB, DIAGNOSTICS = "your data", "train and evaluate", "the laboratory", "diagnostics"
 
 COMMANDS = {
-    "evaluate": EvaluateCommand,
-    "fit": FitCommand,
-    "predict": PredictCommand,
-    "resume": ResumeCommand,
-    "check": CheckCommand,
-    "figure": FigureCommand,
-    "data": DataCommand,
-    "reproduce": ReproduceCommand,
-    "compare": CompareCommand,
-    "report": ReportCommand,
-    "export": ExportCommand,
-    "bench": BenchCommand,
-    "doctor": DoctorCommand,
+    "fit": Command(DATA, "Fit a model to your own sequences.", "fit", "FitCommand"),
+    "predict": Command(DATA, "Predict with a fitted model.", "predict", "PredictCommand"),
+    "export": Command(DATA, "Export a model to ONNX, C or the Hugging Face hub.", "export", "ExportCommand"),
+    "train": Command(TRAIN, "Train a model on a task.", "train", "parse"),
+    "evaluate": Command(TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand"),
+    "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand"),
+    "check": Command(TRAIN, "Check a layer against the theory.", "check", "CheckCommand"),
+    "data": Command(LAB, "List the data sets, or download one.", "data", "DataCommand"),
+    "reproduce": Command(LAB, "Run the paper's experiments that have no record yet.", "reproduce", "ReproduceCommand"),
+    "compare": Command(LAB, "Compare coRNN with other models at equal tuning budgets.", "compare", "CompareCommand"),
+    "search": Command(LAB, "Search hyperparameters at random, by validation.", "search", "parse"),
+    "report": Command(LAB, "Write a page with all recorded results.", "report", "ReportCommand"),
+    "figure": Command(LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand"),
+    "bench": Command(LAB, "Measure speed and memory.", "bench", "BenchCommand"),
+    "doctor": Command(DIAGNOSTICS, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
 }
-"""Name -> a dataclass whose docstring and fields are the help, and whose `run()` does it. `train` and `search`, which
-have the options of each task, come before them."""
+"""Name -> command, in the order of the help."""
 
 
 def run(arguments: Sequence[str]) -> None:
-    commands = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items()]
-    command = tyro.cli(
-        reduce(or_, [search.command_type(arguments), *commands], train.command_type(arguments)),
-        prog="cornn",
-        description=DESCRIPTION,
-        args=arguments,
-        config=(
-            tyro.conf.OmitArgPrefixes,
-            tyro.conf.OmitSubcommandPrefixes,
-            tyro.conf.CascadeSubcommandArgs,
-            tyro.conf.DisallowNone,
-        ),
-    )
-    hush()
-    command.run()
+    """Parse the arguments of the program and execute the command they name."""
+    if not arguments:
+        print(_help(), file=sys.stderr)
+        sys.exit(2)
+    name, *rest = arguments
+    if name in ("-h", "--help"):
+        print(_help(bold=sys.stdout.isatty()))
+    elif name == "--version":
+        print(f"cornn {__version__}")
+    elif name in COMMANDS:
+        _parse(name, rest).run()
+    else:
+        closest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.0)[0]
+        raise ValueError(f"unknown command {name!r}: did you mean {closest!r}? `cornn --help` lists all commands")
+
+
+def _parse(name: str, arguments: Sequence[str]):
+    entry = COMMANDS[name]
+    try:
+        from cornn.cli.parsing import parse
+
+        command = getattr(importlib.import_module(f"cornn.cli.{entry.module}"), entry.attribute)
+    except ModuleNotFoundError as error:
+        raise ImportError(f'`cornn {name}` needs the package {error.name}: pip install "cornn[lab]"') from error
+    return parse(command, f"cornn {name}", arguments) if isinstance(command, type) else command(arguments)
+
+
+def _help(bold: bool = False) -> str:
+    lines = [
+        "usage: cornn [--help] [--version] COMMAND [OPTIONS]",
+        "Recurrent networks of coupled oscillators. `cornn COMMAND --help` explains one.",
+    ]
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        lines.append(f"\033[1m{group}\033[0m" if bold else group)
+        lines += [f"  {name:<10} {entry.help}" for name, entry in COMMANDS.items() if entry.group == group]
+    lines.append("Try `cornn train adding`: it needs no data and no GPU.")
+    return "\n".join(lines)

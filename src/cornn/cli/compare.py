@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from cornn.cli.console import hush, line, screen
+from cornn.cli.console import line, screen, silence_libraries
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import Contest, Place, Row
 
@@ -78,7 +78,7 @@ class CompareCommand:
         place = Place(self.folder, self.device, self.data, self.workers)
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            ended = compare.compare(contests, place, self.results, self.budget_seconds, hush, follow)
+            ended = compare.compare(contests, place, self.results, self.budget_seconds, silence_libraries, follow)
         except KeyboardInterrupt:
             print("cornn: stopped. The same command goes on", file=sys.stderr)
             sys.exit(128 + signal.SIGINT)

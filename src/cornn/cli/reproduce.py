@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn._json import read_json
-from cornn.cli.console import Telling, line, screen, watched
+from cornn.cli.console import line, screen
+from cornn.cli.progress import OutputOptions, run_with_progress
 from cornn.lab.experiments import reproduce
 from cornn.lab.training import task_name
 
@@ -70,7 +71,7 @@ class ReproduceCommand:
             def work(watch, one=one):
                 return reproduce.complete(one, self.results, self.folder, watch)
 
-            for path in watched(console, Telling(quiet=self.quiet), self.folder, work):
+            for path in run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work):
                 result = read_json(path)["result"]
                 said = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
                 line(console, f"  {path}: {said}")

@@ -1,12 +1,12 @@
 """cornn resume"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from cornn.cli.console import TELL_ALL, Telling, conclude, conclude_seeds, console_of, watched
+from cornn.cli.progress import OutputOptions, print_result, print_summary, run_with_progress, training_console
 from cornn.lab import training
 
 __all__ = ["ResumeCommand"]
@@ -18,15 +18,17 @@ class ResumeCommand:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
     """The run folder, or the folder of several seeds."""
-    telling: Telling = TELL_ALL
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:
-        console = console_of(self.telling)
+        console = training_console(self.output)
         if training.holds_seeds(self.folder):
-            summary, runs = watched(
-                console, self.telling, self.folder, lambda watch: training.resume_seeds(self.folder, watch)
+            summary, runs = run_with_progress(
+                console, self.output, self.folder, lambda watch: training.resume_seeds(self.folder, watch)
             )
-            conclude_seeds(console, self.telling, self.folder, summary, runs)
+            print_summary(console, self.output, self.folder, summary, runs)
         else:
-            finished = watched(console, self.telling, self.folder, lambda watch: training.resume(self.folder, watch))
-            conclude(console, self.telling, finished)
+            finished = run_with_progress(
+                console, self.output, self.folder, lambda watch: training.resume(self.folder, watch)
+            )
+            print_result(console, self.output, finished)

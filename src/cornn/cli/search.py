@@ -1,6 +1,5 @@
 """cornn search"""
 
-import inspect
 import json
 import shlex
 import signal
@@ -11,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -19,16 +18,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from cornn.cli.console import SECONDS_BETWEEN_PICTURES, Telling, console_of, line
-from cornn.cli.train import named_option, settled
+from cornn.cli.console import line
+from cornn.cli.options import parse_train, resolve_alternatives
+from cornn.cli.parsing import choose_task, find_option
+from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
 from cornn.lab import training
 from cornn.lab.experiments import search
 from cornn.lab.experiments.search import Follow, Search, Standing
-from cornn.lab.recipes import RANGES, RECIPES, SOURCES, Recipe, for_model
+from cornn.lab.recipes import PAPER, RANGES, RECIPES, Recipe, for_model
 from cornn.lab.tasks import TASKS
 from cornn.lab.training import Progress, Train
 
-__all__ = ["SearchCommand", "command_type"]
+__all__ = ["SearchCommand", "parse"]
 
 SHOWN = 10
 """Trials that the table at the end has, the best first."""
@@ -60,7 +61,7 @@ class SearchCommand:
     given: tyro.conf.Suppress[tuple[str, ...]] = ()
 
     def run(self) -> None:
-        console = console_of(Telling(self.quiet, self.json))
+        console = training_console(OutputOptions(self.quiet, self.json))
         plan, out = self._plan()
         search.check(plan)
         if self.dry_run or not self.quiet:
@@ -92,7 +93,7 @@ class SearchCommand:
     def _plan(self) -> tuple[Search, Path]:
         name, model = training.task_name(self.train.task), self.train.model
         start = for_model(RECIPES[name][self.train.recipe], model)
-        base = replace(self.train, settings=settled(self.train.settings, start))
+        base = replace(self.train, settings=resolve_alternatives(self.train.settings, start))
         ranges = search.space(name, model, base.settings)
         searched = {setting: ends for setting, ends in ranges.items() if setting not in self.given}
         study = self.study or f"{name}-{model}-{base.settings.hidden_size}"
@@ -101,27 +102,15 @@ class SearchCommand:
         return Search(base, searched, self.trials, study, storage, self.prune), out
 
 
-def command_type(arguments: Sequence[str]) -> Any:
-    """What the command line is parsed into: as that of `train`, but the recipe is the paper's where there is one."""
-    if arguments[:1] == ["search"] and not any(name in arguments for name in (*TASKS, "--help", "-h")):
-        named = next((word for word in arguments[1:2] if not word.startswith("-")), None)
-        wrong = "no task is given" if named is None else f"unknown task {named!r}"
-        raise ValueError(f"{wrong}: choose one of {', '.join(TASKS)}")
-    recipe, words = named_option("--recipe", arguments), {word.split("=", 1)[0] for word in arguments}
-    asked = named_option("--model", arguments)
-    model: dict[str, Any] = {} if asked is None else {"model": asked}
-    given = tuple(
-        field.name for field in fields(Recipe) if words & {f"--{field.name}", f"--{field.name.replace('_', '-')}"}
-    )
-    defaults, about = {}, {}
-    for name, options in TASKS.items():
-        paper = next((one for one in RECIPES[name] if one.startswith("paper")), None)
-        own = recipe if recipe in RECIPES[name] or (recipe and name in arguments) else paper
-        config = training.from_recipe(name, own, **model)
-        defaults[name] = SearchCommand(config, given=given)
-        about[name] = f"{options.__doc__} Recipe {config.recipe}: {SOURCES[name][config.recipe]}."
-    kind = tyro.extras.subcommand_type_from_defaults(defaults, about, prefix_names=False)
-    return Annotated[kind, tyro.conf.subcommand("search", description=inspect.getdoc(SearchCommand))]
+def parse(arguments: Sequence[str]) -> SearchCommand:
+    """Parse the arguments of `cornn search`. As for `cornn train`, but the default is the paper's recipe, if any."""
+    task, rest = choose_task("search", TASKS, arguments)
+    model, words = find_option("--model", rest), {word.split("=", 1)[0] for word in rest}
+    recipe = find_option("--recipe", rest) or next(iter(PAPER.get(task, {})), None)
+    changes: dict[str, Any] = {} if model is None else {"model": model}
+    base = training.from_recipe(task, recipe, **changes)
+    given = tuple(one.name for one in fields(Recipe) if words & {f"--{one.name}", f"--{one.name.replace('_', '-')}"})
+    return replace(parse_train(SearchCommand, f"cornn search {task}", rest, base), given=given)
 
 
 def _describe(console: Console, plan: Search, out: Path) -> None:
@@ -164,7 +153,7 @@ def _bar(console: Console, open_things: ExitStack) -> Follow:
     def follow(standing: Standing, progress: Progress | None) -> None:
         nonlocal pictured
         now = time.monotonic()
-        if progress is not None and now - pictured < SECONDS_BETWEEN_PICTURES:
+        if progress is not None and now - pictured < SECONDS_BETWEEN_UPDATES:
             return
         pictured = now
         counts = {"running": standing.running, "pruned": standing.pruned, "failed": standing.failed}

@@ -1,44 +1,45 @@
 """cornn train"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console
 
 from cornn._json import read_json
 from cornn.baselines import MODELS
-from cornn.cli.console import TELL_ALL, Telling, conclude, conclude_seeds, console_of, line, watched
+from cornn.cli.console import line
+from cornn.cli.options import parse_train, resolve_alternatives
+from cornn.cli.parsing import choose_task, find_option
+from cornn.cli.progress import OutputOptions, print_result, print_summary, run_with_progress, training_console
 from cornn.lab import training
-from cornn.lab.recipes import ALTERNATIVES, BETAS, PUBLISHED, RECIPES, SOURCES, Recipe, for_model
+from cornn.lab.recipes import PUBLISHED, SOURCES
 from cornn.lab.tasks import TASKS, Task
 from cornn.lab.training import Train
 from cornn.models import SequenceModel, count_parameters
 
-__all__ = ["TrainCommand", "command_type", "named_option", "settled"]
+__all__ = ["TrainCommand", "parse"]
 
 
 @dataclass(frozen=True)
 class TrainCommand:
-    """Train a model on a task, and leave a run folder."""
+    """Train a model on a task and write a run folder."""
 
     train: Train
-    telling: Telling = TELL_ALL
-    out: Path | None = None
-    """Where the run folder goes. Default: a new folder under runs/."""
     seeds: int = 1
-    """Train from so many seeds, side by side where they fit, each into a run folder of its own, and sum them up."""
+    """Number of seeds to train, in parallel where they fit, with one run folder each and a summary."""
+    out: Path | None = None
+    """The run folder. Default: a new folder under runs/."""
     config: Path | None = None
-    """A configuration such as a run folder's config.json; its values take the place of the recipe's."""
+    """A configuration such as the config.json of a run folder, in place of a recipe. Other options override it."""
     dry_run: bool = False
-    """Print what would be done, and do nothing."""
+    """Print the configuration and the number of steps without training."""
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:
-        console = console_of(self.telling)
-        config = replace(self.train, settings=settled(self.train.settings, self._start()))
+        console = training_console(self.output)
+        config = replace(self.train, settings=resolve_alternatives(self.train.settings, self._base().settings))
         training.check(config)
         if self.seeds < 1:
             raise ValueError(f"seeds must be above 0, got {self.seeds}")
@@ -48,68 +49,46 @@ class TrainCommand:
         out = self.out or _new_folder(Path("runs"), training.task_name(config.task))
 
         def introduce(task: Task, model: SequenceModel) -> None:
-            if not self.telling.quiet:
+            if not self.output.quiet:
                 _introduce(console, config, task, model)
 
         if self.seeds == 1:
-            finished = watched(console, self.telling, out, lambda watch: training.fit(config, out, watch, introduce))
-            conclude(console, self.telling, finished)
+            finished = run_with_progress(
+                console, self.output, out, lambda watch: training.fit(config, out, watch, introduce)
+            )
+            print_result(console, self.output, finished)
         else:
             seeds = range(config.seed, config.seed + self.seeds)
-            summary, runs = watched(
-                console, self.telling, out, lambda watch: training.fit_seeds(config, seeds, out, watch, introduce)
+            summary, runs = run_with_progress(
+                console, self.output, out, lambda watch: training.fit_seeds(config, seeds, out, watch, introduce)
             )
-            conclude_seeds(console, self.telling, out, summary, runs)
+            print_summary(console, self.output, out, summary, runs)
 
-    def _start(self) -> Recipe:
-        """The settings before those that the command line names."""
-        if self.config is not None:
-            return training.from_dictionary(read_json(self.config)).settings
-        return for_model(RECIPES[training.task_name(self.train.task)][self.train.recipe], self.train.model)
+    def _base(self) -> Train:
+        """Return the configuration before the options of the command line."""
+        return _base(training.task_name(self.train.task), self.train.recipe, self.train.model, self.config)
 
 
-def command_type(arguments: Sequence[str]) -> Any:
-    """What the command line is parsed into. The defaults are those of a recipe or file, so that --help shows them."""
-    recipe, file = named_option("--recipe", arguments), named_option("--config", arguments)
-    if file is not None and not Path(file).exists():
+def parse(arguments: Sequence[str]) -> TrainCommand:
+    """Parse the arguments of `cornn train`. The defaults are those of the recipe or file, so that --help shows them."""
+    task, rest = choose_task("train", TASKS, arguments)
+    file = find_option("--config", rest)
+    path = None if file is None else Path(file)
+    base = _base(task, find_option("--recipe", rest), find_option("--model", rest), path)
+    return parse_train(TrainCommand, f"cornn train {task}", rest, base, config=path)
+
+
+def _base(task: str, recipe: str | None, model: str | None, file: Path | None) -> Train:
+    """Return the configuration in a file, or else the complete recipe."""
+    if file is None:
+        changes: dict[str, Any] = {} if model is None else {"model": model}
+        return training.from_recipe(task, recipe, **changes)
+    if not file.exists():
         raise FileNotFoundError(f"no configuration at {file}")
-    given = None if file is None else training.from_dictionary(read_json(Path(file)))
-    if given is not None and training.task_name(given.task) not in arguments:
-        raise ValueError(f"{file} is for the task {training.task_name(given.task)}, and another one is asked for")
-    asked = named_option("--model", arguments)
-    model: dict[str, Any] = {} if asked is None else {"model": asked}
-    defaults, about = {}, {}
-    for name, options in TASKS.items():
-        own = recipe if recipe in RECIPES[name] or name in arguments else None
-        config = training.from_recipe(name, own, **model)
-        if given is not None and training.task_name(given.task) == name:
-            config = given
-        defaults[name] = TrainCommand(config, config=None if file is None else Path(file))
-        others = ", ".join(other for other in RECIPES[name] if other != config.recipe)
-        about[name] = f"{options.__doc__} Recipe {config.recipe}: {SOURCES[name][config.recipe]}."
-        about[name] += f" Other recipes: {others}." if others else ""
-    train = tyro.extras.subcommand_type_from_defaults(defaults, about, prefix_names=False)
-    return Annotated[train, tyro.conf.subcommand("train", description=TrainCommand.__doc__)]
-
-
-def named_option(option: str, arguments: Sequence[str]) -> str | None:
-    """What the command line says of an option that the defaults of all others depend on."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    return next((value for name, value in pairwise(words) if name == option), None)
-
-
-def settled(given: Recipe, base: Recipe) -> Recipe:
-    """Of two settings that set the same thing, the one that was given drops the other one of `base`."""
-    for names in ALTERNATIVES.values():
-        changed = [name for name in names if getattr(given, name) not in (None, getattr(base, name))]
-        if len(changed) == 1:
-            given = replace(given, **{name: None for name in names if name not in changed})
-    if given.optimiser != base.optimiser:
-        # Moments that were not named are those which are usual with the optimiser that was.
-        usual = dict(zip(("beta1", "beta2"), BETAS[given.optimiser], strict=True))
-        same = {name: value for name, value in usual.items() if getattr(given, name) == getattr(base, name)}
-        given = replace(given, **same)
-    return given
+    config = training.from_dictionary(read_json(file))
+    if training.task_name(config.task) != task:
+        raise ValueError(f"{file} is for the task {training.task_name(config.task)}, not for {task}")
+    return config
 
 
 def _introduce(console: Console, config: Train, task: Task, model: SequenceModel) -> None:

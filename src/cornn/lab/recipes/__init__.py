@@ -13,6 +13,7 @@ __all__ = [
     "ALTERNATIVES",
     "BETAS",
     "ELSEWHERE",
+    "PAPER",
     "PUBLISHED",
     "RANGES",
     "RECIPES",

@@ -6,75 +6,77 @@ from typing import Literal
 __all__ = ["ALTERNATIVES", "BETAS", "Recipe"]
 
 BETAS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
-"""Optimiser -> beta1 and beta2 that are usual with it: PyTorch's."""
+"""Optimiser -> default beta1 and beta2, as in PyTorch."""
 
 ALTERNATIVES = {"the stiffness": ("gamma", "half_lives", "periods"), "how long to train": ("steps", "epochs")}
-"""What is set -> settings of a recipe that set it: exactly one of them is given."""
+"""What is set -> the settings that can set it. Exactly one of them is given."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained on a task. Of settings that are `ALTERNATIVES` of each other one is given."""
+    """How a model is trained on a task. Of each group of `ALTERNATIVES`, exactly one setting is given."""
 
     hidden_size: int
-    """Neurons of a layer."""
+    """Number of neurons per layer."""
     batch_size: int
-    """Sequences a step."""
+    """Number of sequences per training step."""
     learning_rate: float
-    """Of the optimiser."""
+    """Adam's learning rate, or that of another --optimiser."""
     dt: float
     """Time step of coRNN, between 0 and 1."""
     epsilon: float
     """Damping of coRNN."""
     gamma: float | None = None
-    """Stiffness of coRNN, the same for all neurons; in place of half-lives and periods."""
+    """Stiffness of coRNN, the same for all neurons. Replaces half-lives and periods."""
     half_lives: tuple[float, float] | None = None
-    """Shortest and longest memory of a neuron, as shares of the sequence; they set gamma neuron by neuron."""
+    """Shortest and longest half-life of overdamped neurons, as fractions of the sequence length. They set gamma per
+    neuron."""
     periods: tuple[float, float] | None = None
-    """Shortest and longest period of a neuron that rings, as shares of the sequence; they set gamma neuron by neuron,
-    and epsilon how long it rings."""
+    """Shortest and longest period of underdamped neurons, as fractions of the sequence length. They set gamma per
+    neuron; epsilon sets how fast the oscillation decays."""
     steps: int | None = None
-    """Training steps, at the most; in place of epochs."""
+    """Maximum number of training steps. Replaces epochs."""
     epochs: int | None = None
-    """Passes over the training part, at the most; in place of steps."""
+    """Maximum number of passes over the training split. Replaces steps."""
     num_layers: int = 1
-    """Recurrent layers, one above the other."""
+    """Number of stacked recurrent layers."""
     damping: Literal["explicit", "implicit"] = "explicit"
-    """Whether the damping acts on the old velocity or on the new one."""
+    """Whether the damping acts on the old velocity (explicit) or on the new one (implicit)."""
     trainable: tuple[Literal["dt", "gamma", "epsilon"], ...] = ()
-    """Constants that are trained, neuron by neuron."""
+    """Constants to train, one value per neuron."""
     init: Literal["paper", "separate", "separate-pair", "memory", "uncoupled"] = "paper"
-    """How the weights start."""
+    """Initialisation of the weights."""
     centre: bool = False
-    """Start the biases such that an input acts as its deviation from the average."""
+    """Initialise the biases so that the average input has no effect."""
     schedule: Literal["constant", "cosine", "drop"] = "constant"
-    """Whether the learning rate stays, falls to 0 along a cosine, or drops to a share of itself after some epochs."""
+    """Learning-rate schedule: constant, cosine decay to 0, or one drop by the factor --drop-to after --drop-after
+    epochs."""
     warm_up: int = 0
-    """Steps over which the learning rate rises to its value, along a line."""
+    """Number of steps over which the learning rate rises linearly to its value."""
     drop_after: int = 0
-    """Epochs before the drop; steps, where training is counted in steps."""
+    """Epochs before the drop, or steps if the length of training is given in steps."""
     drop_to: float = 0.1
-    """The share of the learning rate that is left after the drop."""
+    """Factor by which the drop multiplies the learning rate."""
     recurrent_rate: float = 1.0
-    """The learning rate of the coupling W and W_z, as a share of that of the other weights."""
+    """Learning rate of the recurrent weights W and W_z, relative to that of the other weights."""
     rates_by_length: tuple[float, float, float] | None = None
-    """The learning rates of V, of b, and of W and W_z, as shares of that of the head, times the length of a sequence.
-    What a small change of them moves in the last state grows with the length."""
+    """Learning rates of V, of b, and of W and W_z, relative to that of the head and multiplied by the sequence length:
+    the longer the sequence, the more a small change of these weights moves the last state."""
     clip: float = 0.0
-    """Largest norm of the gradient; 0 does not clip."""
+    """Maximum norm of the gradient. 0: no clipping."""
     optimiser: Literal["adam", "rmsprop"] = "adam"
-    """adam, or rmsprop: without a first moment, and without Adam's corrections for its start."""
+    """Optimiser: adam, or rmsprop, which has no first moment and no bias correction."""
     beta1: float = 0.9
-    """How slowly Adam's first moment follows; RMSprop has none, it is 0 there."""
+    """Decay rate of Adam's first moment. 0 for RMSprop."""
     beta2: float = 0.999
-    """How slowly the second moment follows: of Adam, or of RMSprop, which calls it alpha."""
+    """Decay rate of the second moment; PyTorch calls it alpha for RMSprop."""
     rebase_every: int = 0
-    """Steps after which DTRIV measures its matrix anew from where it is; 0 never does, which is DTRIV∞."""
+    """DTRIV only: number of steps between changes of its base point. 0: never, which is DTRIV∞."""
     weight_decay: float = 0.0
-    """Share of its weights that a step takes away, times the learning rate (as in AdamW)."""
+    """Decoupled weight decay, as in AdamW."""
     ema: float = 0.0
-    """How slowly an average of the weights follows them, which is then evaluated in their place; 0 keeps none."""
+    """Decay rate of an exponential moving average of the weights, which is evaluated in their place. 0: no average."""
     keep: Literal["best", "last"] = "best"
-    """Whether the weights of the best validation are kept and tested, or the last ones."""
+    """Which weights are kept and tested: those with the best validation metric, or the last ones."""
     until: float = 0.0
-    """Stop once the validation is as good as this; 0 trains to the end."""
+    """Stop when the validation metric reaches this value. 0: train to the end."""

@@ -37,38 +37,39 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Train:
-    """A training run. `usual` makes one from the options of one of `TASKS` and the name of a recipe."""
+    """The configuration of a training run. `from_recipe` makes one from the names of a task and a recipe."""
 
     task: Any
     settings: Recipe
     recipe: str = "ours"
-    """Whose settings the others start from: ours, or the paper's, where there are such."""
+    """The recipe that sets the defaults of all other options."""
     model: str = "cornn"
-    """The recurrent layer: cornn, lstm, gru, rnn, or one of the rivals (docs/rivals.md), such as fastgrnn."""
+    """Recurrent layer: cornn, lstm, gru, rnn, or another model of docs/rivals.md, such as fastgrnn."""
     layer: dict[str, float | str] | None = None
-    """Options of a rival's layer in place of its published ones, such as epsilon 0.1."""
+    """Options of a rival's layer in place of the published ones, such as epsilon 0.1."""
     evaluate_every: int = 0
-    """Steps between evaluations; 0: one an epoch, and where there are no epochs every 100 steps."""
+    """Steps between evaluations. 0: one per epoch, or every 100 steps if the length of training is given in steps."""
     checkpoint_every: float = 10.0
     """Seconds between checkpoints."""
     theory: bool = False
-    """Record at every evaluation which of the theory's hypotheses the layer meets, its energy, and how its gradients
-    fade with the lag: for `cornn figure assumptions`."""
+    """At every evaluation, record which hypotheses of the theory the layer meets, its energy, and how its gradients
+    decay with the lag, for `cornn figure assumptions`."""
     backend: str = "auto"
-    """What runs the recurrence; `cornn doctor` lists what there is."""
+    """Backend of the recurrence. `cornn doctor` lists them."""
     precision: Literal["fp32", "mixed"] = "fp32"
-    """mixed: bfloat16 outside of the recurrence, and from 512 sequences a batch in its products on a GPU."""
+    """fp32, or mixed: bfloat16 outside the recurrence and, on a GPU with 512 or more sequences per batch, in its matrix
+    products."""
     seed: int = 0
-    """Same seed, same device, same version: same result."""
+    """Random seed. The same seed, device and version give the same result."""
     device: str = "auto"
-    """auto, cpu or cuda."""
+    """Device: auto, cpu or cuda."""
     devices: int = 1
-    """Processes that share each batch, one a device. Under torchrun it is torchrun that says how many."""
+    """Number of processes that share each batch, one per device. torchrun sets it itself."""
     data: str | Path | None = None
-    """The folder of the data. Default: CORNN_DATA, or data/."""
+    """The data folder. Default: CORNN_DATA, or data/."""
 
 
-# What may differ between the parts of a run: it says where and how often, and changes nothing in the result.
+# Settings that may change when a run is resumed: they do not affect the result.
 PLACE = ("checkpoint_every", "theory", "device", "devices", "data")
 
 

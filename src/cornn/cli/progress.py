@@ -1,0 +1,193 @@
+"""Progress and results of training runs."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from cornn.cli.console import line, screen
+from cornn.lab.runs import Run
+from cornn.lab.training import Progress, Watch
+from cornn.plots.terminal import curve
+
+__all__ = ["OutputOptions", "print_result", "print_summary", "run_with_progress", "training_console"]
+
+SECONDS_BETWEEN_UPDATES = 0.1
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is printed."""
+
+    quiet: bool = False
+    """Print the closing lines only."""
+    json: bool = False
+    """Print JSON on stdout, one line per evaluation and one for the result; everything else goes to stderr."""
+    tensorboard: bool = False
+    """Also write TensorBoard curves to the run folder."""
+
+
+Result = TypeVar("Result")
+
+
+def training_console(output: OutputOptions) -> Console:
+    """Return the console of a training run. Of several processes only the first prints."""
+    rank = int(os.environ.get("RANK", 0)) or int(os.environ.get("LOCAL_RANK", 0)) + int(os.environ.get("NODE_RANK", 0))
+    return screen(stderr=output.json, quiet=rank > 0)
+
+
+def run_with_progress(console: Console, output: OutputOptions, folder: Path, work: Callable[[Watch], Result]) -> Result:
+    """Call `work(watch)`, where `watch` shows and logs the progress as the options ask."""
+    with ExitStack() as stack:
+        watches: list[Watch] = []
+        if output.json and not console.quiet:
+            watches.append(_print_json)
+        if output.tensorboard and not console.quiet:
+            watches.append(_tensorboard(folder, stack))
+        if not (output.quiet or output.json or console.quiet):
+            watches.append(_bar(console, stack))
+
+        def watch(progress: Progress) -> None:
+            for one in watches:
+                one(progress)
+
+        return work(watch)
+
+
+def _print_json(progress: Progress) -> None:
+    for seed, row in progress.evaluations:
+        print(json.dumps({"seed": seed, **row}), flush=True)
+
+
+def _tensorboard(folder: Path, stack: ExitStack) -> Watch:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ImportError('--tensorboard needs the package tensorboard: pip install "cornn[tensorboard]"') from None
+    writers: dict[int, SummaryWriter] = {}
+
+    def watch(progress: Progress) -> None:
+        for seed, row in progress.evaluations:
+            if seed not in writers:
+                writers[seed] = SummaryWriter(str(folder / "tensorboard" / f"seed-{seed}"))
+                stack.callback(writers[seed].close)
+            for name in ("loss", "metric"):
+                writers[seed].add_scalar(name, row[name], row["step"])
+
+    return watch
+
+
+def _bar(console: Console, stack: ExitStack) -> Watch:
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[epoch]}loss {task.fields[loss]}  validation {task.fields[metric]}"),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    bar = stack.enter_context(Bar(*columns, console=console, transient=True))
+    shown = bar.add_task("training", total=None, epoch="", loss="…", metric="…", speed="…")
+    drawn = 0.0
+
+    def watch(progress: Progress) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        if now - drawn < SECONDS_BETWEEN_UPDATES and progress.step < progress.steps:
+            return
+        drawn = now
+        speed, fields = bar.tasks[shown].speed, dict[str, Any]()
+        if progress.epoch is not None:
+            fields["epoch"] = f"epoch {progress.epoch}/{progress.epochs}  "
+        if progress.loss is not None:
+            fields["loss"] = f"{progress.loss:.4f}"
+        if progress.metric is not None:
+            fields["metric"] = f"{progress.metric:.4g}"
+        if speed:
+            fields["speed"] = f"{speed * progress.sequences:,.0f} seq/s"
+        bar.update(shown, completed=progress.step, total=progress.steps, **fields)
+
+    return watch
+
+
+def print_result(console: Console, output: OutputOptions, finished: Run) -> None:
+    """Print the curve and the test metric of a run."""
+    if console.quiet:
+        return
+    result = finished.result or {}
+    if output.json:
+        print(json.dumps(result), flush=True)
+        return
+    by = "epoch" if result["epochs"] is not None else "step"
+    # The curve is logarithmic, so accuracies are shown as errors.
+    as_error = result["better"] == "higher"
+    rows = [(row[by], 100 - row["metric"] if as_error else row["metric"]) for row in finished.metrics()]
+    name = f"100 - {result['metric']}" if as_error else result["metric"]
+    title = f"{name} on {result['evaluated_on']}, by training {by}"
+    if not output.quiet:
+        line(console, curve(rows, goal=result["solved"], title=title))
+    length = f"{result['epochs']:g} epochs" if by == "epoch" else f"{result['steps']:,} steps"
+    line(
+        console,
+        f"test {result['metric']} ",
+        (_figure(result["test"], result), "bold"),
+        f" after {length} and {result['seconds']:.0f} s, against {_figure(result['trivial'], result)} "
+        f"{result['trivial_words']}: {_verdict(result)}",
+    )
+    line(console, f"run folder: {finished.path}")
+
+
+def print_summary(console: Console, output: OutputOptions, folder: Path, summary: dict, runs: Sequence[Run]) -> None:
+    """Print the test metrics of several seeds and their mean."""
+    if console.quiet:
+        return
+    if output.json:
+        print(json.dumps(summary), flush=True)
+        return
+    table = Table("seed", f"test {summary['metric']}", "validation", "steps", "seconds", box=None, header_style="bold")
+    for run in runs:
+        result = run.result
+        if result is None:
+            table.add_row(str(run.config["seed"]), "not finished", "", "", "")
+        else:
+            figures = (_figure(result[name], result) for name in ("test", "validation"))
+            table.add_row(str(result["seed"]), *figures, f"{result['steps']:,}", f"{result['seconds']:.0f}")
+    console.print(table)
+    for seed, failure in summary["failures"].items():
+        line(console, f"seed {seed}: {failure}")
+    interval = summary["interval_95"]
+    line(
+        console,
+        f"{summary['finished']} of {summary['seeds']} seeds: mean ",
+        (_figure(summary["mean"], summary), "bold"),
+        "" if interval is None else f" ± {_figure(summary['mean'] - interval[0], summary)} (95 %)",
+        "" if summary["deviation"] is None else f", standard deviation {_figure(summary['deviation'], summary)}",
+        f", best {_figure(summary['best'], summary)}; summary: {folder / 'summary.json'}",
+    )
+
+
+def _figure(value: float, result: dict) -> str:
+    """Format a metric: accuracies are in percent, errors may be small."""
+    if result["better"] == "higher":
+        return f"{value:.2f}"
+    return f"{value:.4f}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
+
+
+def _verdict(result: dict) -> str:
+    reached, trivial, solved = result["test"], result["trivial"], result["solved"]
+    lower = result["better"] == "lower"
+    if solved is not None and (reached < solved if lower else reached > solved):
+        return "solved"
+    learned = reached < 0.9 * trivial if lower else reached > trivial + 0.1 * (100 - trivial)
+    if learned:
+        return "learned" if solved is None else "learned something, not solved"
+    return "not learned"
