@@ -1,0 +1,197 @@
+"""The demo: coRNN, an LSTM and a GRU learn the adding problem with the same number of neurons and steps.
+
+The recipe is `ours` of adding for all three; the rivals leave out what only coRNN has. Each model has the learning rate
+that was best on other seeds (`benchmarks/demo_rates.py`, recorded in results/demo-rates.json).
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from cornn._random import generator
+from cornn.baselines import MODELS
+from cornn.lab.tasks.adding import draw
+from cornn.lab.training import Train, build, from_recipe, load
+from cornn.lab.training.schedule import share_of_rate
+from cornn.models import count_parameters
+
+__all__ = ["GOAL", "LENGTH", "RATES", "STEPS", "Curve", "Evaluation", "configure", "race", "summarise", "train"]
+
+LENGTH = 750
+HIDDEN_SIZE = 48
+BATCH_SIZE = 64
+STEPS = 250
+EVALUATE_EVERY = 10
+VALIDATION_SEQUENCES = 256
+GOAL = 0.01  # mean squared error; always answering 1 has 1/6
+
+RATES = {"cornn": 0.03, "lstm": 0.01, "gru": 0.02}
+"""Model -> learning rate."""
+
+
+class Evaluation(NamedTuple):
+    """A point of a learning curve."""
+
+    step: int
+    seconds: float
+    """Processor time of this model's training steps so far."""
+    error: float
+    """Mean squared error on the validation sequences."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How one model learned."""
+
+    model: str
+    title: str
+    parameters: int
+    learning_rate: float
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def last(self) -> Evaluation:
+        """The last evaluation."""
+        return self.evaluations[-1]
+
+    @property
+    def solved(self) -> Evaluation | None:
+        """The first evaluation below the goal from which the curve stays below it."""
+        found = None
+        for evaluation in reversed(self.evaluations):
+            if not evaluation.error < GOAL:
+                break
+            found = evaluation
+        return found
+
+
+Report = Callable[[str, Evaluation], None]
+
+
+def configure(
+    model: str, *, length: int = LENGTH, steps: int = STEPS, rate: float | None = None, seed: int = 0
+) -> Train:
+    """Return the configuration of one model in the demo."""
+    return from_recipe(
+        "adding",
+        "ours",
+        options={"length": length},
+        model=model,
+        hidden_size=HIDDEN_SIZE,
+        batch_size=BATCH_SIZE,
+        steps=steps,
+        learning_rate=RATES[model] if rate is None else rate,
+        seed=seed,
+    )
+
+
+def train(
+    config: Train, report: Report | None = None, stop: Event | None = None, device: torch.device | str = "cpu"
+) -> Curve:
+    """Train one model from scratch.
+
+    Args:
+        config: From `configure`.
+        report: Called with the model's name and each evaluation.
+        stop: Ends the training early once it is set.
+        device: Where to train. The validation sequences and the weights are the same on every device.
+
+    Returns:
+        The learning curve.
+    """
+    recipe, length, seed = config.settings, config.task.length, config.seed
+    steps = recipe.steps or STEPS
+    task = load(config)
+    model = build(config, task).to(device)
+    optimiser = torch.optim.Adam(
+        [
+            {"params": [parameter], "lr": recipe.learning_rate * share_of_rate(recipe, name, length)}
+            for name, parameter in model.named_parameters()
+        ],
+        betas=(recipe.beta1, recipe.beta2),
+    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    sequences = generator(seed, "demo", "training", device=device)
+    validation = draw(VALIDATION_SEQUENCES, length, generator(seed, "demo", "validation"))
+    validation_input, validation_target = validation.input.to(device), validation.target.to(device)
+
+    evaluations, seconds = [], 0.0
+    for step in range(1, steps + 1):
+        # Other threads train at the same time: count the processor time of this one.
+        started = time.thread_time()
+        batch = draw(recipe.batch_size, length, sequences)
+        loss = task.loss(model(batch.input), batch.target)
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        optimiser.step()
+        schedule.step()
+        seconds += time.thread_time() - started
+        if step % EVALUATE_EVERY == 0 or step == steps:
+            with torch.no_grad():
+                error = task.loss(model(validation_input), validation_target).item()
+            evaluations.append(Evaluation(step, seconds, error))
+            if report is not None:
+                report(config.model, evaluations[-1])
+        if stop is not None and stop.is_set():
+            break
+    title = MODELS[config.model].title
+    return Curve(config.model, title, count_parameters(model), recipe.learning_rate, tuple(evaluations))
+
+
+def race(
+    *,
+    length: int = LENGTH,
+    steps: int = STEPS,
+    seed: int = 0,
+    models: Sequence[str] = tuple(RATES),
+    report: Report | None = None,
+) -> list[Curve]:
+    """Train the models at the same time, each on one thread; the same seed gives the same curves.
+
+    Args:
+        length: Steps of a sequence.
+        steps: Training steps of each model.
+        seed: Of the weights and of the sequences. All models see the same sequences.
+        models: Names of models.
+        report: Called with a model's name and each of its evaluations, from that model's thread.
+    """
+    configs = [configure(model, length=length, steps=steps, seed=seed) for model in models]
+    stop = Event()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        # The slowest first: with two cores the other two share the second one.
+        with ThreadPoolExecutor(len(configs)) as pool:
+            try:
+                running = [pool.submit(train, config, report, stop) for config in configs]
+                return [one.result() for one in running]
+            finally:
+                stop.set()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def summarise(curves: Sequence[Curve]) -> list[str]:
+    """Return one sentence per model: whether it solved the task, after how many steps and seconds."""
+    return [_sentence(curve) for curve in curves]
+
+
+def _sentence(curve: Curve) -> str:
+    last, solved = curve.last, curve.solved
+    spent = f"{last.step} steps and {last.seconds:.1f} s"
+    if not math.isfinite(last.error):
+        return f"{curve.title} diverged."
+    if solved is None:
+        return f"{curve.title} did not reach {GOAL:g} in {spent}: its error is {last.error:.3f}."
+    return (
+        f"{curve.title} solved it after {solved.step} steps and {solved.seconds:.1f} s of processor time "
+        f"(error {last.error:.4f} after {spent})."
+    )
