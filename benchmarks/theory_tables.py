@@ -19,7 +19,7 @@ def register() -> str:
     """Every statement with its verdict."""
     lines = ["| label | the paper says | verdict | remark |", "| --- | --- | --- | --- |"]
     for statement in REGISTER:
-        cells = (statement.label, _plain(statement.says), f"**{statement.verdict}**", _plain(statement.remark))
+        cells = (statement.label, _plain(statement.claim), f"**{statement.verdict}**", _plain(statement.remark))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

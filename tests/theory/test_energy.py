@@ -98,7 +98,7 @@ def test_energy_and_difference_stay_below_their_bounds(one, input):
 @given(networks(), inputs())
 def test_no_state_leaves_its_reach_stable_or_not(one, input):
     found = simulate(one, input)
-    y, z = energy.reach(one, 40)
+    y, z = energy.state_bound(one, 40)
     assert (found.y.abs() <= y[:, None] * ROUNDING).all()
     assert (found.z.abs() <= z[:, None] * ROUNDING).all()
 
@@ -113,19 +113,19 @@ def test_the_reach_is_reached(dt, gamma, epsilon, damping):
     pulse[0] = 1e-4
     response = simulate(one, pulse).y[1:]
     found = simulate(one, 30 * torch.sign(response).flip(0)).y[-1].item()
-    assert found == pytest.approx(energy.reach(one, 60)[0][-1].item(), rel=1e-6)
+    assert found == pytest.approx(energy.state_bound(one, 60)[0][-1].item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_no_state_starts_as_fast_as_the_root_of_time(damping):
     """prop:4 assumes |y_n| of order sqrt(t_n) for small n too; it is t_n^2 / 2 at the most."""
     one, n = single(0.01, 1.0, 1.0, damping), torch.arange(101, dtype=torch.float64)
-    assert (energy.reach(one, 100)[0][:, 0] <= 0.01**2 * n * (n + 1) / 2 * ROUNDING).all()
+    assert (energy.state_bound(one, 100)[0][:, 0] <= 0.01**2 * n * (n + 1) / 2 * ROUNDING).all()
 
 
 def test_an_overdamped_neuron_stays_within_one_over_gamma():
     one = single(0.3, 0.02, 2.33, "explicit")
-    reached = energy.reach(one, 20_000)[0]
+    reached = energy.state_bound(one, 20_000)[0]
     assert reached.max() < 1 / 0.02
     assert reached[-1].item() == pytest.approx(50, rel=1e-3)
 

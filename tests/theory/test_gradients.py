@@ -126,8 +126,8 @@ def test_hypotheses_by_hand():
 def test_every_bound_of_the_list_holds_where_its_condition_does(one, input):
     found = simulate(one, input)
     for bound in bounds.BOUNDS:
-        held = bounds.hold(bound, one, found)
-        assert held is None or held.holds, bound.says
+        comparison = bounds.compare(bound, one, found)
+        assert comparison is None or comparison.holds, bound.statement
 
 
 def test_a_wrong_bound_in_the_list_is_caught():
@@ -137,9 +137,10 @@ def test_a_wrong_bound_in_the_list_is_caught():
     one = network(W, W, 0.1, 1.0, 1.0)
     good = simulate(one, torch.zeros(60, 1, 4))
     bad = replace(good, slopes=10 * good.slopes, y=torch.cat((good.y[:1], good.y[1:] + 100)), z=good.z)
-    broken = {bound.says for bound in bounds.BOUNDS if (held := bounds.hold(bound, one, bad)) and not held.holds}
-    assert {"norm of a step Jacobian", "energy of a neuron: rate n dt", "what a neuron's y and z can reach"} <= broken
-    assert "Euclidean norm of products: K r^lag" in broken
+    broken = {bound.statement for bound in bounds.BOUNDS if (own := bounds.compare(bound, one, bad)) and not own.holds}
+    assert {"norm of the one-step Jacobian", "energy per neuron <= rate n dt"} <= broken
+    assert "|y| and |z| per neuron, for any weights and input" in broken
+    assert "Euclidean norm of Jacobian products <= K r^lag" in broken
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)
@@ -155,8 +156,8 @@ def test_bounds_about_a_zero_start_say_nothing_of_another():
     one = network(torch.eye(3), torch.eye(3), 0.1, 1.0, 1.0)
     moved = simulate(one, torch.zeros(20, 2, 3), (10 + torch.rand(2, 3), torch.rand(2, 3)))
     for bound in bounds.BOUNDS:
-        held = bounds.hold(bound, one, moved)
-        assert held is None if bound.from_rest else held is None or held.holds, bound.says
+        comparison = bounds.compare(bound, one, moved)
+        assert comparison is None if bound.zero_start else comparison is None or comparison.holds, bound.statement
 
 
 @pytest.mark.parametrize("W", [0.0, 1e-16, 3e-15, 1e-8, 1e-4])

@@ -95,7 +95,7 @@ def test_responses_are_those_of_the_recurrence(damping):
     drive = torch.zeros(30, 1, 2, dtype=torch.float64)
     drive[0] = 1e-4
     ys, _ = unroll(drive, start, start, none, none, dt, gamma, epsilon, damping=damping)
-    left = theory.linear.responses(dt, gamma, epsilon, 30, damping=damping)
+    left = theory.linear.impulse_response(dt, gamma, epsilon, 30, damping=damping)
     torch.testing.assert_close(left, 1e4 * ys[:, 0].t(), rtol=1e-7, atol=0)
 
 
@@ -109,7 +109,7 @@ def test_neurons_that_ring_hold_more_numbers_than_neurons_that_creep():
 def test_what_is_the_wrong_way_round_or_unstable_is_refused():
     with pytest.raises(ValueError, match="not above the longest, got 1000 and 10"):
         theory.log_spaced(1000, 10, 5)
-    with pytest.raises(ValueError, match="not stable hold nothing for 5,000 steps: lower dt"):
+    with pytest.raises(ValueError, match="unstable neurons have no effective rank over 5,000 steps: lower dt"):
         theory.effective_rank(0.9, 100.0, 0.1, 5000)
 
 

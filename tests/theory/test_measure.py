@@ -148,7 +148,7 @@ def test_fading_is_that_of_a_sum_over_neurons():
             last = take_step(one, now, last)
         (gradient,) = torch.autograd.grad(last[: one.hidden_size].sum(), state)
         want = math.log10(gradient.norm().item() / one.hidden_size**0.5)
-        assert measure.fading(one, found)[k - 1, 1].item() == pytest.approx(want)
+        assert measure.gradient_decay(one, found)[k - 1, 1].item() == pytest.approx(want)
 
 
 def test_lyapunov_exponents_of_uncoupled_neurons_are_their_eigenvalues():
@@ -166,7 +166,7 @@ def test_the_leading_gradient_has_the_papers_form(one, input):
     found = measure.simulate(one, input)
     ours = representation.leading_gradient(one, found)
     k, last = 11, found.y[-1, 0]
-    C = [measure._blocks(one, slope[0])[1] for slope in found.slopes]
+    C = [measure.jacobian_blocks(one, slope[0])[1] for slope in found.slopes]
     star, product = torch.zeros_like(C[0]), torch.eye(one.hidden_size, dtype=torch.float64)
     for number in range(k, 15):
         product = C[number] @ product
@@ -199,7 +199,7 @@ def test_gradients_beyond_the_range_of_numbers_have_a_logarithm():
     found = measure.simulate(one, an_input(300))
     found = replace(found, slopes=torch.ones_like(found.slopes))
     _, logs = measure.product_norms(one, found, norm="euclid")
-    change = measure.fading(one, found)
+    change = measure.gradient_decay(one, found)
     assert change.isfinite().all()
     assert 300 < change[0].max() <= logs[-1].max() / math.log(10) + 1
 

@@ -92,8 +92,8 @@ def test_suggested_starts_neither_vanish_nor_explode_where_the_papers_vanish(len
 
 
 def test_suggestions_say_how_far_they_are_known_to_carry():
-    assert "was solved at this length" in suggest(5000, 64).explained
-    assert "take these as a start, not as an answer" in suggest(50_000, 64).explained
+    assert "was solved at this length" in suggest(5000, 64).explanation
+    assert "take these as a start, not as an answer" in suggest(50_000, 64).explanation
     own = suggest(300, 8, shortest=5, longest=50)
     assert own.half_lives[-1].item() == pytest.approx(50, rel=1e-6)
     assert suggest(300, 1).gamma.shape == (1,)
@@ -182,7 +182,7 @@ def test_neurons_that_ring_are_suggested_with_their_periods(length, damping):
     assert found.periods[0].item() == pytest.approx(max(0.01 * length, 4.0))
     assert found.periods[-1].item() == pytest.approx(length)
     assert found.half_lives.tolist() == pytest.approx([1.25 * length] * 32)
-    assert "rings at its own pace" in found.explained
+    assert "rings at its own pace" in found.explanation
     assert not found.layer(1).matrices().W.any()
     assert suggest(length, 4, underdamped=True, shortest=5, longest=8).periods[[0, -1]].tolist() == pytest.approx(
         [5, 8]

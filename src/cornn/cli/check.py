@@ -11,118 +11,121 @@ from rich.text import Text
 
 from cornn._atomic import write_atomically, write_errors
 from cornn.cli.console import line, screen
-from cornn.lab.diagnose import of_run, of_task
-from cornn.plots.diagnosis import page
-from cornn.theory.diagnose import Check, Subject, examine, fresh
+from cornn.lab.diagnose import subject_from_run, subject_from_task
+from cornn.plots.diagnosis import render_page
+from cornn.theory.diagnose import Diagnosis, Subject, diagnose, subject_from_constants
 
 __all__ = ["CheckCommand"]
 
 
 SUBJECTS = {"folder": "a run folder", "task": "--task", "dt": "--dt"}
-OWN = {
+OPTIONS = {
     "folder": ("layer",),
     "task": ("recipe", "length", "seed", "layer"),
     "dt": ("gamma", "epsilon", "hidden_size", "length", "damping", "init", "seed"),
 }
-"""What is checked -> options that go with it."""
+"""Kind of subject -> the options that it accepts."""
 
 
 @dataclass(frozen=True)
 class CheckCommand:
-    """Hold a layer against the theory: a run's, a task's before training, or one with given dt, gamma and epsilon.
+    """Check a layer against the theory: a trained one, a task's before training, or one with given dt, gamma, epsilon.
 
-    Prints which of the paper's hypotheses hold, every bound that stands beside what was measured, and what it means.
+    Prints which of the paper's hypotheses hold, every proven bound with the measured value, and a summary.
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(name="run")] = None
     """A finished run folder."""
     task: str | None = None
-    """In place of a run: a task, whose recipe's layer is checked before training."""
+    """Instead of a run: check the untrained layer of this task's recipe."""
     recipe: str | None = None
-    """With --task: whose recipe."""
+    """With --task: the name of the recipe. Default: the task's own."""
     dt: float | None = None
-    """In place of a run: the step of a fresh layer."""
+    """Instead of a run: check an untrained layer with this step size."""
     gamma: float | None = None
-    """With --dt: its stiffness."""
+    """With --dt: oscillator stiffness."""
     epsilon: float | None = None
-    """With --dt: its damping."""
+    """With --dt: oscillator damping."""
     hidden_size: int | None = None
-    """With --dt: its neurons. Default: 128."""
+    """With --dt: number of neurons. Default: 128."""
     length: int | None = None
-    """With --task adding, or with --dt: steps of a sequence. Default: the task's; with --dt 500."""
+    """With --task adding or --dt: steps per sequence. Default: the task's length; 500 with --dt."""
     damping: Literal["explicit", "implicit"] | None = None
-    """With --dt: whether the damping acts on the old velocity (explicit, the default) or on the new one."""
+    """With --dt: damping of the old velocity (explicit, the default) or of the new one (implicit)."""
     init: str | None = None
-    """With --dt: how the weights start. Default: paper."""
+    """With --dt: initialisation of the weights. Default: paper."""
     seed: int | None = None
-    """With --task or --dt: of fresh weights and of what is drawn. Default: 0."""
+    """With --task or --dt: seed of weights and input. Default: 0."""
     layer: int | None = None
-    """With a run or --task: which of several layers, counted from 1, the default."""
+    """With a run or --task: which layer to check, counted from 1. Default: 1."""
     html: Path | None = None
-    """Write a page with figures there as well."""
+    """Also write an HTML page with figures to this file."""
     strict: bool = False
-    """Exit with code 1 if a measurement breaks a bound that stands."""
+    """Exit with code 1 if a measurement violates a proven bound."""
 
     def run(self) -> None:
         console = screen()
-        found = examine(self._subject())
-        _print(console, found)
+        diagnosis = diagnose(self._subject())
+        _print(console, diagnosis)
         if self.html is not None:
-            content = page(found)
+            content = render_page(diagnosis)
             with write_errors(self.html, "--html"):
                 self.html.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self.html, content.encode())
             line(console, f"page: {self.html}")
-        if self.strict and not found.sound:
+        if self.strict and not diagnosis.is_sound:
             raise SystemExit(1)
 
     def _subject(self) -> Subject:
         given = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError("check what? Give one of: a run folder, --task, or --dt with --gamma and --epsilon")
-        for name in {name for names in OWN.values() for name in names} - set(OWN[given[0]]):
+            raise ValueError("nothing to check: give one of a run folder, --task, or --dt with --gamma and --epsilon")
+        for name in {name for names in OPTIONS.values() for name in names} - set(OPTIONS[given[0]]):
             if getattr(self, name) is not None:
-                kinds = [SUBJECTS[kind] for kind, names in OWN.items() if name in names]
-                raise ValueError(f"--{name.replace('_', '-')} goes with {' or '.join(kinds)}: leave it out")
-        number = 0 if self.layer is None else self.layer - 1
+                kinds = [SUBJECTS[kind] for kind, names in OPTIONS.items() if name in names]
+                raise ValueError(f"--{name.replace('_', '-')} only applies to {' or '.join(kinds)}: remove it")
+        index = 0 if self.layer is None else self.layer - 1
         if self.folder is not None:
-            return of_run(self.folder, number)
+            return subject_from_run(self.folder, index)
         if self.task is not None:
             options = {} if self.length is None else {"length": self.length}
             try:
-                return of_task(self.task, self.recipe, seed=self.seed or 0, options=options, number=number)
+                return subject_from_task(self.task, self.recipe, seed=self.seed or 0, options=options, index=index)
             except TypeError as error:
                 if "length" not in str(error):
                     raise
-                raise ValueError(f"the task {self.task} has no --length of its own") from None
+                raise ValueError(f"the task {self.task} has no option --length: remove it") from None
         if self.dt is None or self.gamma is None or self.epsilon is None:
-            raise ValueError("a fresh layer needs all three: --dt, --gamma and --epsilon")
-        own = {name: getattr(self, name) for name in ("hidden_size", "length", "damping", "init", "seed")}
-        return fresh(self.dt, self.gamma, self.epsilon, **{k: value for k, value in own.items() if value is not None})
+            raise ValueError("an untrained layer needs all three of --dt, --gamma and --epsilon")
+        names = ("hidden_size", "length", "damping", "init", "seed")
+        options = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return subject_from_constants(self.dt, self.gamma, self.epsilon, **options)
 
 
-def _print(console: Console, check: Check) -> None:
-    steps, batch = check.subject.input.shape[:2]
-    cut = f", the first of {check.subject.length:,}" if check.subject.length > steps else ""
-    line(console, (check.subject.name, "bold"), f", {batch} sequences of {steps:,} steps{cut}")
-    facts = Table("the linear picture, and measured", "", box=None, header_style="bold")
-    for fact in check.facts:
+def _print(console: Console, diagnosis: Diagnosis) -> None:
+    subject = diagnosis.subject
+    steps, batch = subject.input.shape[:2]
+    cut = f" (the first of {subject.length:,})" if subject.length > steps else ""
+    line(console, (subject.name, "bold"), f", {batch} sequences of {steps:,} steps{cut}")
+    facts = Table("linearised dynamics and measurements", "", box=None, header_style="bold")
+    for fact in diagnosis.facts:
         facts.add_row(fact.name, fact.value)
     conditions = Table("hypothesis of the paper", "value", "limit", "holds", box=None, header_style="bold")
-    for condition in check.conditions:
-        word = Text("yes", "green") if condition.holds else Text("no", "yellow")
-        numbers = (f"{condition.value:.4g}", f"{condition.limit:.4g}") if condition.numbers else ("", "")
-        conditions.add_row(condition.name, *numbers, word)
-    held = Table("bound that stands", "whose", "bound", "measured", "holds", box=None, header_style="bold")
-    for bound, found in check.held:
+    for condition in diagnosis.conditions:
+        verdict = Text("yes", "green") if condition.holds else Text("no", "yellow")
+        numbers = (f"{condition.value:.4g}", f"{condition.limit:.4g}") if condition.numeric else ("", "")
+        conditions.add_row(condition.name, *numbers, verdict)
+    bounds = Table("proven bound", "source", "bound", "measured", "holds", box=None, header_style="bold")
+    for bound, found in diagnosis.comparisons:
         if found is None:
-            held.add_row(bound.says, bound.label, "-", "-", f"needs {bound.needs}", style="dim")
+            bounds.add_row(bound.statement, bound.label, "-", "-", f"n/a: requires {bound.condition}", style="dim")
         else:
             power = "10^" if found.logarithm else ""
-            word = Text("yes", "green") if found.holds else Text("BROKEN", "bold red")
-            held.add_row(bound.says, bound.label, f"{power}{found.bound:.4g}", f"{power}{found.measured:.4g}", word)
-    for table in (facts, conditions, held):
+            verdict = Text("yes", "green") if found.holds else Text("BROKEN", "bold red")
+            values = (f"{power}{found.bound:.4g}", f"{power}{found.measured:.4g}")
+            bounds.add_row(bound.statement, bound.label, *values, verdict)
+    for table in (facts, conditions, bounds):
         console.print()
         console.print(table)
     console.print()
-    console.print(check.meaning)
+    console.print(diagnosis.summary)

@@ -9,9 +9,9 @@ import torch
 from cornn.fitting.evaluate import Outcome
 from cornn.fitting.fit import Finished
 from cornn.plots import fitted
-from cornn.plots.diagnosis import checked
-from cornn.plots.style import address
-from cornn.theory.diagnose import Check, examine, of_layer
+from cornn.plots.diagnosis import draw_diagnosis
+from cornn.plots.style import data_uri
+from cornn.theory.diagnose import Diagnosis, diagnose, subject_from_layer
 
 __all__ = ["check", "check_packages", "page"]
 
@@ -29,17 +29,17 @@ def check_packages() -> None:
         ) from None
 
 
-def check(finished: Finished, name: str) -> Check:
+def check(finished: Finished, name: str) -> Diagnosis:
     """The trained layer, its first where there are several, held against the theory on its own data."""
     estimator = finished.estimator
     sequences = sorted(estimator._again(finished.parts.training.sequences, None), key=lambda own: -len(own.values))
     data = estimator.preparation_(sequences[:SEQUENCES])
     with torch.no_grad():
-        return examine(of_layer(name, estimator.model_.layer, data.input[: int(data.lengths.min())]))
+        return diagnose(subject_from_layer(name, estimator.model_.layer, data.input[: int(data.lengths.min())]))
 
 
 def page(
-    title: str, facts: Sequence[tuple[str, str]], finished: Finished, reached: Mapping[str, Any], found: Check
+    title: str, facts: Sequence[tuple[str, str]], finished: Finished, reached: Mapping[str, Any], found: Diagnosis
 ) -> str:
     """facts: the summary of the data. reached: what result.json holds."""
     import jinja2
@@ -61,9 +61,9 @@ def page(
         estimator=finished.estimator,
         settings=finished.estimator.get_params(),
         check=found,
-        losses=address(fitted.losses(finished.estimator.history_)),
+        losses=data_uri(fitted.losses(finished.estimator.history_)),
         pictures=[] if outcome is None else _pictures(outcome),
-        theory=address(checked(found.subject.network, found.trajectory)),
+        theory=data_uri(draw_diagnosis(found.subject.network, found.trajectory)),
     )
 
 
@@ -73,8 +73,8 @@ def _pictures(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.confusion:
         drawn.append(("Confusion matrix: true classes are rows, predicted ones are columns", fitted.confusion(outcome)))
     if outcome.ahead:
-        drawn.append(("Error by steps ahead, beside that of forecasting no change", fitted.ahead(outcome)))
+        drawn.append(("Error by steps ahead, beside that of forecasting no change", fitted.forecast_errors(outcome)))
     if outcome.pairs:
         what = "One step ahead: predictions" if outcome.ahead else "Predictions"
         drawn.append((f"{what} against the truth, and the residuals", fitted.residuals(outcome)))
-    return [(words, address(figure)) for words, figure in drawn]
+    return [(words, data_uri(figure)) for words, figure in drawn]

@@ -1,4 +1,4 @@
-"""What `cornn check` looks at: the layer of a run, or the one that a task's recipe starts from."""
+"""Select the layer for `cornn check`: a trained one from a run folder, or an untrained one from a task's recipe."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,39 +10,57 @@ from cornn.lab import training
 from cornn.lab.runs import open_run
 from cornn.lab.tasks import Task
 from cornn.models import SequenceModel
-from cornn.theory.diagnose import SEQUENCES, Subject, of_layer
+from cornn.theory.diagnose import SEQUENCES, Subject, subject_from_layer
 
-__all__ = ["of_run", "of_task"]
+__all__ = ["subject_from_run", "subject_from_task"]
 
 
-def of_run(path: Path, number: int = 0) -> Subject:
-    """The trained layer of a run folder, on sequences of its validation part; of several, the one with this number."""
+def subject_from_run(path: Path, index: int = 0) -> Subject:
+    """Select a trained layer of a run, with validation sequences as input.
+
+    Args:
+        path: A finished run folder.
+        index: Index of the layer, from 0.
+
+    Returns:
+        The subject, to pass to `cornn.theory.diagnose.diagnose`.
+    """
     run = open_run(path)
     config = training.from_dictionary(run.config)
     task = training.load(config)
     model = training.build(config, task)
     model.load_state_dict(run.weights())
-    return _subject(f"{path}: {task.name} after training", model, task, config.seed, number)
+    return _subject(f"{path}: {task.name} after training", model, task, config.seed, index)
 
 
-def of_task(
+def subject_from_task(
     name: str,
     recipe: str | None = None,
     *,
     seed: int = 0,
     options: Mapping[str, object] | None = None,
-    number: int = 0,
+    index: int = 0,
 ) -> Subject:
-    """The layer that a task's recipe starts from, before training."""
+    """Select an untrained layer of a task's recipe, with validation sequences as input.
+
+    Args:
+        name: Name of the task.
+        recipe: Name of the recipe. Default: the task's own.
+        seed: Seed of weights and sequences.
+        options: Options of the task, such as {"length": 500}.
+        index: Index of the layer, from 0.
+
+    Returns:
+        The subject, to pass to `cornn.theory.diagnose.diagnose`.
+    """
     config = training.from_recipe(name, recipe, options=options, seed=seed)
     task = training.load(config)
     model = training.build(config, task)
-    return _subject(f"{name}, recipe {config.recipe}, before training", model, task, seed, number)
+    return _subject(f"{name}, recipe {config.recipe}, before training", model, task, seed, index)
 
 
-def _subject(name: str, model: SequenceModel, task: Task, seed: int, number: int) -> Subject:
-    index = torch.arange(SEQUENCES)
-    batch = task.validation.batch(index, generator(seed, "check"))
+def _subject(name: str, model: SequenceModel, task: Task, seed: int, index: int) -> Subject:
+    batch = task.validation.batch(torch.arange(SEQUENCES), generator(seed, "check"))
     with torch.no_grad():
         features = model.encoder(batch.input)
-    return of_layer(name, model.layer, features, number)
+    return subject_from_layer(name, model.layer, features, index)

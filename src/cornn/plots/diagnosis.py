@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from cornn.plots.style import COLOURS, STYLES, address, canvas, letter, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
 from cornn.theory import Network, energy, gradients, hypotheses, measure, register, small_gain
-from cornn.theory.diagnose import Check
+from cornn.theory.diagnose import Diagnosis
 from cornn.theory.measure import Trajectory
 
-__all__ = ["by_lag", "checked", "page", "products"]
+__all__ = ["draw_diagnosis", "plot_gradients_by_lag", "plot_products", "render_page"]
 
 TEN = math.log(10)
 UPPER_RIGHT = {
@@ -25,7 +25,7 @@ UPPER_RIGHT = {
 
 
 @styled
-def checked(network: Network, trajectory: Trajectory) -> Any:
+def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
     """Energy along the sequence, gradients by lag, products of Jacobians: each with the bounds that stand."""
     figure, axes = canvas(1, 3, size=(13.0, 4.2))
     first, second, third = axes[0]
@@ -36,26 +36,26 @@ def checked(network: Network, trajectory: Trajectory) -> Any:
         bound = energy.energy_bound(network, len(own))[1:].amax(1)
         if bound.isfinite().all():
             first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate n dt")
-        y, z = energy.reach(network, len(own))
+        y, z = energy.state_bound(network, len(own))
         most = (network.gamma * y**2 + z**2)[1:].amax(1)
         first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: reach of y and z")
     first.set_yscale("log")
     first.set_xlabel("step")
     first.set_ylabel(r"energy $\gamma y^2 + z^2$")
     first.legend(loc="lower right")
-    letter(first, "a", "energy")
-    by_lag(second, {"this network": (network, trajectory)})
-    letter(second, "b", "gradients by lag")
-    products(third, network, trajectory)
-    letter(third, "c", "products of Jacobians")
+    set_panel_title(first, "a", "energy")
+    plot_gradients_by_lag(second, {"this network": (network, trajectory)})
+    set_panel_title(second, "b", "gradients by lag")
+    plot_products(third, network, trajectory)
+    set_panel_title(third, "c", "products of Jacobians")
     return figure
 
 
-def by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajectory]]) -> None:
+def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajectory]]) -> None:
     """|dE_n/dX_k| over |dE_n/dX_n| for all k, n the last step, on a logarithmic scale."""
     least = most = 0.0
     for number, (name, (network, trajectory)) in enumerate(cases.items()):
-        logs = measure.fading(network, trajectory).mean(1).flip(0)
+        logs = measure.gradient_decay(network, trajectory).mean(1).flip(0)
         least, most = min(least, logs.min().item()), max(most, logs.max().item())
         axes.plot(logs, color=COLOURS[number], linestyle=STYLES[number], label=name)
     smallest = math.log10(torch.finfo(torch.float32).tiny)
@@ -70,7 +70,7 @@ def by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajectory]]) -> None:
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.08))
 
 
-def products(axes: Any, network: Network, trajectory: Trajectory) -> None:
+def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
     """||dX_n/dX_k|| by lag beside every bound on it, and the paper's approximation, on a logarithmic scale.
 
     All bounds as such on the Euclidean norm: it is sqrt(2 m) times the norm for maximum norms at the most, and the root
@@ -101,7 +101,7 @@ def products(axes: Any, network: Network, trajectory: Trajectory) -> None:
     axes.legend(loc="best")
 
 
-def page(check: Check) -> str:
+def render_page(check: Diagnosis) -> str:
     """The check as one HTML page that needs no other file."""
     try:
         import jinja2
@@ -110,5 +110,5 @@ def page(check: Check) -> str:
     template = (Path(__file__).parent / "check.html.jinja").read_text(encoding="utf8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = lambda value: f"{value:.4g}"
-    figure = address(checked(check.subject.network, check.trajectory))
+    figure = data_uri(draw_diagnosis(check.subject.network, check.trajectory))
     return environment.from_string(template).render(check=check, register=register.REGISTER, figure=figure)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from cornn.fitting.evaluate import Outcome
-from cornn.plots.style import COLOURS, STYLES, canvas, letter, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
 
-__all__ = ["ahead", "confusion", "losses", "residuals"]
+__all__ = ["confusion", "forecast_errors", "losses", "residuals"]
 
 MOST_CLASSES = 20  # with a number in each field
 
@@ -67,15 +67,15 @@ def residuals(outcome: Outcome) -> Any:
         first.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
         first.set_xlabel(f"{_plain(name)}, true")
         first.set_ylabel("predicted")
-        letter(first, "a", "predictions")
+        set_panel_title(first, "a", "predictions")
         second.hist([own - other for own, other in zip(truth, found, strict=True)], bins=30, color=COLOURS[0])
         second.set_xlabel(f"{_plain(name)}, true less predicted")
-        letter(second, "b", "residuals")
+        set_panel_title(second, "b", "residuals")
     return figure
 
 
 @styled
-def ahead(outcome: Outcome) -> Any:
+def forecast_errors(outcome: Outcome) -> Any:
     """The forecasts' error by how far ahead they are."""
     figure, axes = canvas(size=(6.6, 3.0))
     panel = axes[0, 0]

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 
 from cornn._atomic import write_errors
 
-__all__ = ["COLOURS", "STYLES", "address", "canvas", "letter", "note", "save", "styled"]
+__all__ = ["COLOURS", "STYLES", "add_note", "canvas", "data_uri", "save", "set_panel_title", "styled"]
 
 # Okabe and Ito's: told apart by colour-blind readers, and in grey by the line styles beside them.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
@@ -63,17 +63,17 @@ def canvas(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **opti
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def letter(axes: Any, name: str, title: str) -> None:
-    """A panel's title, with a letter to speak of it by."""
+def set_panel_title(axes: Any, name: str, title: str) -> None:
+    """A panel's title, with a letter to refer to it by."""
     axes.set_title(f"({name})  {title}")
 
 
-def note(figure: Any, text: str) -> None:
+def add_note(figure: Any, text: str) -> None:
     """A line or more below the panels: what was chosen, what is to be seen."""
     figure.supxlabel(text, fontsize=8, color="#444444", x=0.01, ha="left")
 
 
-def address(figure: Any) -> str:
+def data_uri(figure: Any) -> str:
     """A figure as the address of an image that holds all of it."""
     import matplotlib
 

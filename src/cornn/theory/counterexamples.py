@@ -26,12 +26,12 @@ class Counterexample:
     setting: str
     claimed: float
     measured: float
-    needs_more: bool = False  # whether the statement needs `measured` to be above `claimed`, and not below
+    is_lower_bound: bool = False  # whether the statement needs `measured` to be above `claimed`, and not below
 
     @property
     def stands(self) -> bool:
         """Whether this is a counterexample indeed."""
-        return self.measured < self.claimed if self.needs_more else self.measured > self.claimed
+        return self.measured < self.claimed if self.is_lower_bound else self.measured > self.claimed
 
 
 def _growing(damping: str, dt: float = 0.01) -> Network:
@@ -180,7 +180,7 @@ def silent_state() -> Counterexample:
     W = torch.randn(4, 4, generator=generator(0, "silent"), dtype=torch.float64)
     trajectory = simulate(network(W, W, 0.05, 1.0, 1.0, damping="implicit"), _silence(20, 4))
     return Counterexample(
-        "u = b = 0 and a zero start: |y_20|", math.sqrt(20 * 0.05), trajectory.y.abs().max().item(), needs_more=True
+        "u = b = 0 and a zero start: |y_20|", math.sqrt(20 * 0.05), trajectory.y.abs().max().item(), is_lower_bound=True
     )
 
 
@@ -197,7 +197,9 @@ def safe_steps() -> Counterexample:
         "IMDB": (128, 6e-4, 5.4e-2),
     }
     most = max(claims.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
-    return Counterexample("L of eq:gd3, the largest of the paper's tasks (it has to be 1)", 1.0, most, needs_more=True)
+    return Counterexample(
+        "L of eq:gd3, the largest of the paper's tasks (it has to be 1)", 1.0, most, is_lower_bound=True
+    )
 
 
 def ode_gradient_grows() -> Counterexample:
@@ -244,7 +246,7 @@ def assumption_at_the_start() -> Counterexample:
     return Counterexample("psMNIST-128 before training: the two sides of eq:assm, r = 1/2", dt**0.5, assumption(one)[0])
 
 
-def chaos_inside_the_bound() -> bool:
+def chaos_respects_bound() -> bool:
     """Whether the separating inputs stay inside prop:2's bound, as they must."""
     one, input = chaotic_network()
     other = input.clone()

@@ -1,4 +1,4 @@
-"""A layer held against the theory: its hypotheses, its bounds, what was measured, and what that means."""
+"""Diagnose a layer: check the paper's hypotheses and every proven bound, measure gradients, and summarise."""
 
 import math
 from dataclasses import dataclass
@@ -10,70 +10,100 @@ from cornn import theory
 from cornn._random import generator
 from cornn.layers import CoRNN
 from cornn.theory import Network, bounds, hypotheses, linear, measure, register, small_gain
-from cornn.theory.bounds import Bound, Held
+from cornn.theory.bounds import Bound, Comparison
 from cornn.theory.measure import Trajectory
 from cornn.theory.register import Condition
 
-__all__ = ["SEQUENCES", "Check", "Fact", "Subject", "examine", "fresh", "of_layer"]
+__all__ = ["SEQUENCES", "Diagnosis", "Fact", "Subject", "diagnose", "subject_from_constants", "subject_from_layer"]
 
 SEQUENCES = 2
 MOST_STEPS = 1000
-"""Longer sequences are cut: products of Jacobians of more steps say little more, and take long."""
+"""Longer sequences are truncated: longer Jacobian products add little and take long."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked: a network and an input (time, batch, features) to try it on, cut where it is long."""
+    """A network and an input to diagnose it on.
+
+    Attributes:
+        name: Name to print.
+        network: The network.
+        input: Input, (time, batch, features), truncated to `MOST_STEPS` steps.
+        length: Number of steps before truncation.
+    """
 
     name: str
     network: Network
     input: Tensor
-    length: int  # steps of a sequence, before it was cut
+    length: int
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A number, or a range over the neurons, that is neither a hypothesis nor a bound."""
+    """A named number, or a range over the neurons, that is neither a hypothesis nor a bound."""
 
     name: str
     value: str
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
+    """The result of `diagnose`.
+
+    Attributes:
+        subject: The network and its input.
+        trajectory: The states along the input, up to the first overflow.
+        facts: Properties of the linearised dynamics, and measurements.
+        conditions: The paper's hypotheses, each with its value and limit.
+        comparisons: Every proven bound with its comparison; None where the bound does not apply.
+        summary: A paragraph in plain English.
+    """
+
     subject: Subject
     trajectory: Trajectory
     facts: tuple[Fact, ...]
     conditions: tuple[Condition, ...]
-    held: tuple[tuple[Bound, Held | None], ...]
-    meaning: str
+    comparisons: tuple[tuple[Bound, Comparison | None], ...]
+    summary: str
 
     @property
-    def sound(self) -> bool:
-        """Whether no bound is broken whose condition is met."""
-        return all(held is None or held.holds for _, held in self.held)
+    def is_sound(self) -> bool:
+        """Whether no applicable bound is violated."""
+        return all(comparison is None or comparison.holds for _, comparison in self.comparisons)
 
 
-def of_layer(name: str, layer: nn.Module, input: Tensor, number: int = 0) -> Subject:
-    """One layer of a `CoRNN`, on what those below it make of an input (time, batch, features); of two directions the
-    first."""
+def subject_from_layer(name: str, layer: nn.Module, input: Tensor, index: int = 0) -> Subject:
+    """Select one layer of a `CoRNN`, with the output of the layers below it as input.
+
+    Args:
+        name: Name to print.
+        layer: A `CoRNN`. If it is bidirectional, its forward direction is used.
+        input: Input of the whole stack, (time, batch, features).
+        index: Index of the layer, from 0.
+
+    Returns:
+        The subject, to pass to `diagnose`.
+
+    Raises:
+        ValueError: If `layer` is not a `CoRNN` or has no layer `index`.
+    """
     if not isinstance(layer, CoRNN):
-        raise ValueError(f"the theory is about coRNN, this is a {type(layer).__name__}")
-    if not 0 <= number < layer.num_layers:
-        raise ValueError(f"there is no layer {number + 1}, the model has {layer.num_layers}: count from 1")
-    if number and layer.bidirectional:
-        raise ValueError("of a layer that reads both ways only the first of several can be checked: take layer 1")
+        raise ValueError(f"the theory covers CoRNN only, got {type(layer).__name__}")
+    if not 0 <= index < layer.num_layers:
+        raise ValueError(f"there is no layer {index + 1}: the model has {layer.num_layers}, counted from 1")
+    if index and layer.bidirectional:
+        raise ValueError("only the first layer of a bidirectional model can be checked: choose layer 1")
     features = input[:MOST_STEPS]
-    for below in range(number):
+    for below in range(index):
         features = measure.simulate(theory.network_from_layer(layer, below), features).y[1:]
     if layer.num_layers > 1:
-        name += f", layer {number + 1} of {layer.num_layers}"
+        name += f", layer {index + 1} of {layer.num_layers}"
     if layer.bidirectional:
-        name += ", reading forwards"
-    return Subject(name, theory.network_from_layer(layer, number), features, len(input))
+        name += ", forward direction"
+    return Subject(name, theory.network_from_layer(layer, index), features, len(input))
 
 
-def fresh(
+def subject_from_constants(
     dt: float,
     gamma: float,
     epsilon: float,
@@ -85,7 +115,22 @@ def fresh(
     init: str = "paper",
     seed: int = 0,
 ) -> Subject:
-    """A layer with these constants before training, on inputs drawn from U(0, 1)."""
+    """Create an untrained layer with these constants, and random input from U(0, 1).
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness.
+        epsilon: Damping.
+        hidden_size: Number of neurons.
+        inputs: Number of input features.
+        length: Number of steps per sequence.
+        damping: "explicit" or "implicit".
+        init: Initialisation of the weights, as for `CoRNN`.
+        seed: Seed of weights and input.
+
+    Returns:
+        The subject, to pass to `diagnose`.
+    """
     if length < 1:
         raise ValueError(f"length must be 1 or more, got {length}")
     layer = CoRNN(inputs, hidden_size, dt=dt, gamma=gamma, epsilon=epsilon, damping=damping, init=init)
@@ -95,19 +140,32 @@ def fresh(
     return Subject(name, theory.network_from_layer(layer), input, length)
 
 
-def examine(subject: Subject) -> Check:
-    """Follow the network through its input and hold everything against it."""
+def diagnose(subject: Subject) -> Diagnosis:
+    """Simulate a network and compare it with the theory.
+
+    Args:
+        subject: A network with an input, from `subject_from_layer` or `subject_from_constants`.
+
+    Returns:
+        Facts, hypotheses, bounds with measured values, and a summary.
+
+    Example:
+        >>> from cornn.theory.diagnose import diagnose, subject_from_constants
+        >>> diagnosis = diagnose(subject_from_constants(0.05, 1.0, 4.0, hidden_size=8, length=50))
+        >>> diagnosis.is_sound
+        True
+    """
     network = subject.network
-    trajectory = measure.finite_part(measure.simulate(network, subject.input))
-    held = tuple((bound, bounds.hold(bound, network, trajectory)) for bound in bounds.BOUNDS)
+    trajectory = measure.finite_prefix(measure.simulate(network, subject.input))
+    comparisons = tuple((bound, bounds.compare(bound, network, trajectory)) for bound in bounds.BOUNDS)
     conditions = tuple(register.conditions(network, subject.length))
-    change = measure.fading(network, trajectory)[0].mean().item()
+    change = measure.gradient_decay(network, trajectory)[0].mean().item()
     rate = small_gain.slowest_rate(network)
     exponent = measure.lyapunov_exponents(network, trajectory, skip=len(trajectory) // 4).max().item()
     facts = _facts(network, rate, exponent, change)
     lengths = (len(trajectory), len(subject.input))
-    meaning = _meaning(network, lengths, conditions, held, rate, exponent, change)
-    return Check(subject, trajectory, facts, conditions, held, meaning)
+    summary = _summary(network, lengths, conditions, comparisons, rate, exponent, change)
+    return Diagnosis(subject, trajectory, facts, conditions, comparisons, summary)
 
 
 def _facts(network: Network, rate: float, exponent: float, change: float) -> tuple[Fact, ...]:
@@ -116,17 +174,20 @@ def _facts(network: Network, rate: float, exponent: float, change: float) -> tup
     left, right = hypotheses.assumption(network)
     constant = ", ".join(f"{hypotheses.smallest_constant(network, r):.3g}" for r in (0.5, 1.0))
     return (
-        Fact("frequency, radians a step", _span(network.dt * linear.natural_frequency(network.gamma))),
-        Fact("damping ratio (above 1: overdamped)", _span(linear.damping_ratio(network.gamma, network.epsilon))),
-        Fact("kept of the past a step, uncoupled", _span(linear.spectral_radius(*constants, damping=network.damping))),
+        Fact("natural frequency, radians per step", _span(network.dt * linear.natural_frequency(network.gamma))),
+        Fact(
+            "damping ratio (above 1: overdamped, below 1: underdamped)",
+            _span(linear.damping_ratio(network.gamma, network.epsilon)),
+        ),
+        Fact("spectral radius per step, uncoupled", _span(linear.spectral_radius(*constants, damping=network.damping))),
         Fact("half-life in steps, uncoupled", _span(linear.half_life(*constants, damping=network.damping))),
-        Fact("dt over its exact limit, uncoupled", _span(network.dt / limits)),
-        Fact("eq:assm as printed: left side over dt^(1/2)", f"{left / right:.3g}"),
-        Fact("largest r with eta <= dt^r (the paper asks for 1/2)", f"{hypotheses.largest_r(network):.3g}"),
+        Fact("dt / exact stability limit, uncoupled", _span(network.dt / limits)),
+        Fact("eq:assm as printed: left side / dt^(1/2)", f"{left / right:.3g}"),
+        Fact("largest r with eta <= dt^r (the paper requires 1/2)", f"{hypotheses.largest_r(network):.3g}"),
         Fact("smallest C of eq:nassm for r = 1/2 and r = 1", constant),
-        Fact("slowest rate of products, proven", f"{rate:.6g}"),
-        Fact("largest Lyapunov exponent a step", f"{exponent:.3g}"),
-        Fact("log10 of the gradient at the first step over the last", f"{change:.3g}"),
+        Fact("growth of Jacobian products per step, proven bound", f"{rate:.6g}"),
+        Fact("largest Lyapunov exponent per step", f"{exponent:.3g}"),
+        Fact("log10 of the gradient at the first step / at the last", f"{change:.3g}"),
     )
 
 
@@ -135,68 +196,69 @@ def _span(values: Tensor) -> str:
     return f"{low:.4g}" if math.isclose(low, high, rel_tol=1e-9) or low == high else f"{low:.4g} to {high:.4g}"
 
 
-def _meaning(
+def _summary(
     network: Network,
     lengths: tuple[int, int],
     conditions: tuple[Condition, ...],
-    held: tuple[tuple[Bound, Held | None], ...],
+    comparisons: tuple[tuple[Bound, Comparison | None], ...],
     rate: float,
     exponent: float,
     change: float,
 ) -> str:
+    steps, requested = lengths
+    sentences = [_stability(network)]
+    if steps < requested:
+        sentences.append(f"The states overflow after {steps} of {requested} steps; the rest covers those steps.")
+    sentences += [_proven_growth(rate), _measured_growth(change, steps), _chaos(exponent)]
+    missed = [condition.name for condition in conditions if not condition.holds]
+    sentences.append(
+        f"{len(conditions) - len(missed)} of the paper's {len(conditions)} hypotheses hold"
+        + (f"; these do not: {'; '.join(missed)}." if missed else ".")
+        + " Its gradient bounds (prop:3, prop:n3) are false as stated, so nothing follows from them either way."
+    )
+    broken = [bound.statement for bound, found in comparisons if found is not None and not found.holds]
+    if broken:
+        sentences.append(f"BROKEN: {'; '.join(broken)}. A proven bound cannot be violated: please report this.")
+    else:
+        sentences.append("The measurement satisfies every proven bound that applies.")
+    return " ".join(sentences)
+
+
+def _stability(network: Network) -> str:
     limit = linear.stability_limit(network.gamma, network.epsilon, damping=network.damping)
     share = (network.dt / limit).max().item()
-    lasting = (network.gamma == 0) | (network.epsilon == 0)
-    steps, asked = lengths
-    said = []
     if share >= 1:
-        said.append(f"An uncoupled neuron is unstable: dt is {share:.3g} times its exact limit. Lower dt.")
-    elif lasting.any():
-        said.append("An uncoupled neuron neither fades nor grows: it has no damping, or no stiffness.")
-    else:
-        said.append(f"Uncoupled neurons are stable: dt is {share:.1%} of its exact limit.")
-    if steps < asked:
-        said.append(f"Its states leave the range of numbers after {steps} of {asked} steps; what follows is of those.")
-    if 0 < rate < 1:
-        tenth = math.log(0.1) / math.log(rate)
-        said.append(
-            f"With these weights every gradient must vanish, whatever the input: by a factor of ten in "
-            f"{max(tenth, 1):,.0f} steps at the latest, once the first few are over."
+        return f"Uncoupled neurons are unstable: dt is {share:.3g} times the exact stability limit. Lower dt."
+    if ((network.gamma == 0) | (network.epsilon == 0)).any():
+        return "Some uncoupled neurons neither decay nor grow: they have no damping, or no stiffness."
+    return f"Uncoupled neurons are stable: dt is {share:.1%} of the exact stability limit."
+
+
+def _proven_growth(rate: float) -> str:
+    if rate == 0:
+        return "With these weights every gradient vanishes within a few steps, for any input."
+    if rate < 1:
+        tenfold = math.log(0.1) / math.log(rate)
+        return (
+            "With these weights every gradient must vanish, for any input: after the first few steps, by a factor of "
+            f"ten at least every {max(tenfold, 1):,.0f} steps."
         )
-    elif rate == 0:
-        said.append("With these weights no gradient outlives a few steps, whatever the input.")
-    else:
-        said.append(
-            f"The weights leave room for gradients that grow, by a factor of {rate:.4g} a step at the most, and do not "
-            "force them to vanish."
-        )
+    return f"The weights do not force gradients to vanish. They can grow by a factor of at most {rate:.4g} per step."
+
+
+def _measured_growth(change: float, steps: int) -> str:
     if change < -6:
-        verdict = "what happened at the start can hardly be learned from"
+        verdict = "they vanish, so the start of the sequence can hardly be learned from"
     elif change > 3:
-        verdict = "they grow: clip them, or lower dt or the coupling"
+        verdict = "they explode: clip them, or lower dt or the coupling"
     else:
         verdict = "neither vanishing nor exploding"
-    said.append(f"Measured over {steps:,} steps, gradients change by a factor of {_power(change)}: {verdict}.")
-    said.append(
-        f"The largest Lyapunov exponent is {exponent:.2g} a step: "
-        + (
-            "nearby states drift apart (chaos, if it lasts)."
-            if exponent > 1e-3
-            else "nearby states do not drift apart."
-        )
-    )
-    missed = [condition.name for condition in conditions if not condition.holds]
-    said.append(
-        f"Of the paper's hypotheses {len(conditions) - len(missed)} of {len(conditions)} hold"
-        + (f"; not: {'; '.join(missed)}." if missed else ".")
-        + " Its bounds on gradients (prop:3, prop:n3) are false as stated, so nothing follows from them either way."
-    )
-    broken = [bound.says for bound, found in held if found is not None and not found.holds]
-    if broken:
-        said.append(f"BROKEN: {'; '.join(broken)}. A bound that is proven cannot break: please report this.")
-    else:
-        said.append("Every bound that stands and applies was held by the measurement.")
-    return " ".join(said)
+    return f"Measured over {steps:,} steps, gradients change by a factor of {_power(change)}: {verdict}."
+
+
+def _chaos(exponent: float) -> str:
+    verdict = "nearby states diverge (chaos, if this persists)" if exponent > 1e-3 else "nearby states do not diverge"
+    return f"The largest Lyapunov exponent is {exponent:.2g} per step: {verdict}."
 
 
 def _power(logarithm: float) -> str:

@@ -25,8 +25,8 @@ __all__ = [
     "ode_energy_bound",
     "ode_separation_bound",
     "paper_step_limit",
-    "reach",
     "separation_bound",
+    "state_bound",
 ]
 
 
@@ -75,7 +75,7 @@ def separation_bound(network: Network, steps: int) -> Tensor:
     return 4 * energy_bound(network, steps)
 
 
-def reach(network: Network, steps: int) -> tuple[Tensor, Tensor]:
+def state_bound(network: Network, steps: int) -> tuple[Tensor, Tensor]:
     """The least bounds on |y_n| and |z_n| from a zero start that hold for all weights and inputs; (steps + 1, hidden).
 
     A neuron is a linear filter of its force, and |force| <= 1: what it can reach is the sum of the moduli of its

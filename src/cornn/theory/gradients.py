@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from cornn.theory.energy import energy_rate, reach
+from cornn.theory.energy import energy_rate, state_bound
 from cornn.theory.hypotheses import row_sums
 from cornn.theory.network import Network
 from cornn.theory.small_gain import log_growth_bound
@@ -58,7 +58,7 @@ def loss_gradient_bounds(
     target: the largest |target| of a neuron, the paper's Y bar.
     largest_input: the largest |u|, which the bound for V needs.
     """
-    ys, zs = reach(network, steps)
+    ys, zs = state_bound(network, steps)
     misfit = torch.linalg.vector_norm(ys[1:] + target, dim=1)
     # One entry moves one neuron, its z by push and its y by dt * push, times what the entry multiplies.
     first = (network.push * torch.sqrt(1 + network.dt**2)).max()

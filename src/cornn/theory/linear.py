@@ -22,10 +22,10 @@ __all__ = [
     "damping_ratio",
     "effective_rank",
     "half_life",
+    "impulse_response",
     "log_spaced",
     "natural_frequency",
     "period",
-    "responses",
     "shortest_half_life",
     "spectral_radius",
     "stability_limit",
@@ -159,7 +159,7 @@ def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: 
     return share / (dt**2 * (1 if damping == "explicit" else kept))
 
 
-def responses(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
+def impulse_response(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
     """What is left in y of a unit force, 0 to `steps` - 1 steps after its own, uncoupled: (..., steps)."""
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     push = dt * (1 if damping == "explicit" else _kept(dt, epsilon, damping))
@@ -174,16 +174,30 @@ def responses(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: s
 def effective_rank(
     dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit", noise: float = 0.01
 ) -> int:
-    """How many numbers about the last `steps` inputs uncoupled neurons hold together.
+    """Count the independent numbers that uncoupled neurons store about the last `steps` inputs.
 
-    Each neuron's y is a weighted sum of the inputs, with its `responses` for weights. Neurons that creep have sums that
-    resemble each other, however many there are; those of neurons that ring at different paces do not. It is the number
-    of singular values of all weights, those of a neuron scaled to norm 1, above `noise` times the largest.
+    The y of each neuron is a weighted sum of the inputs, with its `impulse_response` as weights. The sums of overdamped
+    neurons are nearly linearly dependent, however many there are; those of underdamped neurons with different periods
+    are not.
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness, (hidden).
+        epsilon: Damping.
+        steps: Number of past inputs.
+        damping: "explicit" or "implicit".
+        noise: Singular values below this share of the largest do not count.
+
+    Returns:
+        The number of singular values above the threshold of the matrix of impulse responses, each row scaled to norm 1.
+
+    Raises:
+        ValueError: If the neurons are unstable and their responses overflow.
     """
-    left = responses(dt, gamma, epsilon, steps, damping=damping)
+    left = impulse_response(dt, gamma, epsilon, steps, damping=damping)
     if not left.isfinite().all():
         raise ValueError(
-            f"neurons that are not stable hold nothing for {steps:,} steps: lower dt (see stability_limit)"
+            f"unstable neurons have no effective rank over {steps:,} steps: lower dt (see stability_limit)"
         )
     weights = torch.nn.functional.normalize(left, dim=-1)
     values = torch.linalg.svdvals(torch.atleast_2d(weights))

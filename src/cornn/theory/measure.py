@@ -16,9 +16,9 @@ from cornn.theory.network import SLOPES, Network
 
 __all__ = [
     "Trajectory",
-    "fading",
-    "finite_part",
+    "finite_prefix",
     "gradient_by_lag",
+    "gradient_decay",
     "jacobian",
     "loss_gradient",
     "lyapunov_exponents",
@@ -64,7 +64,7 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     return Trajectory(input, torch.stack(ys), torch.stack(zs), SLOPES[network.activation](torch.stack(arguments)))
 
 
-def finite_part(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
+def finite_prefix(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
     """The steps up to the first state beyond `limit`: unstable networks leave the range of floating point. One step is
     kept at least."""
     inside = ((trajectory.y.abs() < limit) & (trajectory.z.abs() < limit)).all(-1).all(-1)
@@ -74,7 +74,7 @@ def finite_part(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
     )
 
 
-def _blocks(network: Network, slope: Tensor) -> tuple[Tensor, Tensor]:
+def jacobian_blocks(network: Network, slope: Tensor) -> tuple[Tensor, Tensor]:
     """The paper's B and C (eq:grad7), each (..., hidden, hidden): how z_n depends on y_{n-1} and z_{n-1}."""
     push, scaled = network.push, (network.push * slope)[..., None]
     B = scaled * network.W - torch.diag(push * network.gamma)
@@ -83,7 +83,7 @@ def _blocks(network: Network, slope: Tensor) -> tuple[Tensor, Tensor]:
 
 def jacobian(network: Network, slope: Tensor) -> Tensor:
     """The exact Jacobian of a step for the state (y, z): (..., 2 hidden, 2 hidden) from slopes (..., hidden)."""
-    B, C = _blocks(network, slope)
+    B, C = jacobian_blocks(network, slope)
     eye, dt = torch.eye(network.hidden_size, dtype=torch.float64), network.dt[:, None]
     return torch.cat((torch.cat((eye + dt * B, dt * C), -1), torch.cat((B, C), -1)), -2)
 
@@ -115,7 +115,7 @@ def product_norms(
     size = torch.zeros(batch, dtype=torch.float64)
     lags, logs = [0], [torch.zeros(batch, dtype=torch.float64)]
     for lag in range(1, steps + 1):
-        B, C = _blocks(network, trajectory.slopes[steps - lag])
+        B, C = jacobian_blocks(network, trajectory.slopes[steps - lag])
         for_y = product[..., :m]
         for_z = for_y * network.dt + product[..., m:]
         product = torch.cat((for_y + for_z @ B, for_z @ C), -1)
@@ -189,7 +189,7 @@ def _carried_back(network: Network, trajectory: Trajectory, last: Tensor) -> tup
 
 
 @torch.no_grad()
-def fading(network: Network, trajectory: Trajectory) -> Tensor:
+def gradient_decay(network: Network, trajectory: Trajectory) -> Tensor:
     """log10 of |dE_n/dX_k| over |dE_n/dX_n|, n the last step, for a loss that depends on every neuron alike.
 
     Entry k - 1 is step k's; (time, batch).

@@ -25,21 +25,16 @@ class Condition:
     name: str
     value: float
     limit: float
-    numbers: bool = True  # whether value and limit say something, or only whether it holds
+    numeric: bool = True
 
     @property
     def holds(self) -> bool:
         return self.value <= self.limit
 
-    @property
-    def margin(self) -> float:
-        """By how much it is met; by how much it is missed, where this is negative."""
-        return self.limit - self.value
-
 
 def _setting(network: Network, steps: int) -> Condition:
     name = "the main text's case: gamma = epsilon = 1, implicit damping, tanh"
-    return Condition(name, float(not network.paper_case), 0.0, numbers=False)
+    return Condition(name, float(not network.paper_case), 0.0, numeric=False)
 
 
 def _unit_time(network: Network, steps: int) -> Condition:
@@ -86,7 +81,7 @@ class Statement:
     """One statement of the paper, what became of it, and its conditions and counterexamples as code."""
 
     label: str
-    says: str
+    claim: str
     verdict: Verdict
     remark: str
     conditions: tuple[Callable[[Network, int], Condition], ...] = ()

@@ -7,7 +7,7 @@ steps: the formulas serve at short lags only.
 import torch
 from torch import Tensor
 
-from cornn.theory.measure import Trajectory, _blocks, jacobian
+from cornn.theory.measure import Trajectory, jacobian, jacobian_blocks
 from cornn.theory.network import Network
 
 __all__ = ["leading_gradient", "leading_remainder"]
@@ -23,7 +23,7 @@ def leading_remainder(network: Network, trajectory: Trajectory) -> tuple[Tensor,
     for_velocity, for_position, sums = eye, torch.zeros_like(eye), torch.zeros_like(eye)
     whole, left = [], []
     for slope in trajectory.slopes:
-        B, C = _blocks(network, slope)
+        B, C = jacobian_blocks(network, slope)
         exact = jacobian(network, slope) @ exact
         for_velocity, for_position = C @ for_velocity, C @ for_position + B
         sums = sums + for_velocity
@@ -44,7 +44,7 @@ def leading_gradient(network: Network, trajectory: Trajectory) -> Tensor:
     found = []
     for slope, after in zip(trajectory.slopes.flip(0), [None, *trajectory.slopes.flip(0)[:-1]], strict=True):
         if after is not None:
-            _, C = _blocks(network, after)
+            _, C = jacobian_blocks(network, after)
             carried = ((last + carried).unsqueeze(-2) @ C).squeeze(-2)
         found.append(network.push * network.dt * slope * (last + carried))
     return torch.stack(found).flip(0)

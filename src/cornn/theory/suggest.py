@@ -52,7 +52,7 @@ class Suggestion:
     centre: bool  # whether to call `layer.centre_` with the mean of the data
 
     @property
-    def explained(self) -> str:
+    def explanation(self) -> str:
         """Why these values, and how far they are known to carry."""
         limit = stability_limit(self.gamma, self.epsilon, damping=self.damping).min().item()
         held = effective_rank(self.dt, self.gamma, self.epsilon, self.length, damping=self.damping)

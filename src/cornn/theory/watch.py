@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from cornn.theory.energy import energy, energy_bound
 from cornn.theory.hypotheses import assumption, eta, largest_r, row_sums, smallest_constant
-from cornn.theory.measure import fading, finite_part, simulate
+from cornn.theory.measure import finite_prefix, gradient_decay, simulate
 from cornn.theory.network import network_from_layer
 
 __all__ = ["watch"]
@@ -29,10 +29,10 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
     """
     network = network_from_layer(layer)
     left, right = assumption(network)
-    trajectory = finite_part(simulate(network, input[:, :sequences]))
+    trajectory = finite_prefix(simulate(network, input[:, :sequences]))
     own = energy(network, trajectory.y, trajectory.z)[1:]
     bound = energy_bound(network, len(trajectory))[1:, None]
-    ratio = fading(network, trajectory).mean(1)
+    ratio = gradient_decay(network, trajectory).mean(1)
     steps = len(ratio)
     return {
         "assumption": left,

@@ -12,7 +12,7 @@ from cornn.lab.report.figures import FIGURES, save
 from cornn.lab.report.figures import neurons as drawn
 from cornn.lab.report.figures.ablation import ablation
 from cornn.lab.report.figures.assumptions import assumptions, watched_rows
-from cornn.plots.style import address, canvas, styled
+from cornn.plots.style import canvas, data_uri, styled
 
 TIMES = np.arange(801) * drawn.DT
 
@@ -182,5 +182,5 @@ def test_what_is_no_record_is_not_drawn(tmp_path, content):
 def test_names_in_any_alphabet_stay_text():
     figure, axes = canvas(size=(3.0, 2.0))
     axes[0][0].set_title("\u65e5\u672c")
-    drawn = base64.b64decode(address(figure).split(",")[1]).decode()
+    drawn = base64.b64decode(data_uri(figure).split(",")[1]).decode()
     assert "\u65e5\u672c" in drawn

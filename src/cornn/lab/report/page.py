@@ -14,11 +14,11 @@ from cornn.lab.report import comparison, tables, targets
 from cornn.lab.report.figures import FIGURES
 from cornn.lab.report.figures.ablation import ablation
 from cornn.lab.report.figures.assumptions import assumptions
-from cornn.lab.report.figures.comparison import compared as tuned
+from cornn.lab.report.figures.comparison import comparison_curves as tuned
 from cornn.lab.report.figures.curves import curves
 from cornn.lab.report.tables import Reached
 from cornn.lab.tasks import TASKS
-from cornn.plots.style import address
+from cornn.plots.style import data_uri
 from cornn.theory.register import REGISTER
 
 __all__ = ["page"]
@@ -59,7 +59,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         commit=commit(),
         machine=machine(),
         sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
-        contests=[{"contest": one, "curves": address(tuned(one))} for one in comparison.read(results) if one.rows],
+        contests=[{"contest": one, "curves": data_uri(tuned(one))} for one in comparison.read(results) if one.rows],
         aims=targets.read(results),
         anchor=_anchor,
         watched=_watched(results),
@@ -67,7 +67,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         speed=_speed(results),
         register=REGISTER,
         names={name: model.title for name, model in MODELS.items()},
-        figures={name: address(FIGURES[name]()) for name in ("illustration", "lags", "statements")},
+        figures={name: data_uri(FIGURES[name]()) for name in ("illustration", "lags", "statements")},
     )
 
 
@@ -79,7 +79,7 @@ def _section(task: str, found: list[Reached]) -> dict[str, Any]:
         "rows": tables.rows(task, found),
         "variants": [one for one in found if one.settings],
         "ablation": _ablation(found),
-        "curves": address(curves(usual)) if usual else None,
+        "curves": data_uri(curves(usual)) if usual else None,
         "difference": DIFFERENCES.get(task) if usual and all(len(one.tests) > 2 for one in usual) else None,
         "records": [_record(one) for one in found],
     }
@@ -93,14 +93,14 @@ def _ablation(found: list[Reached]) -> str | None:
             used = one.records[0]["config"]["settings"]
             tests.setdefault((used["gamma"], used["epsilon"]), []).extend(one.tests)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
-    return address(ablation(tests)) if both else None
+    return data_uri(ablation(tests)) if both else None
 
 
 def _watched(results: Path) -> str | None:
     """The hypothesis on the weights in trainings that were watched."""
     paths = [path for task in TASKS for path in sorted((results / task).glob("*theory*.json"))]
     watched = [path for path in paths if "theory" in (read_json(path).get("curve") or {})]
-    return address(assumptions(watched)) if watched else None
+    return data_uri(assumptions(watched)) if watched else None
 
 
 def _anchor(one: Reached) -> str:

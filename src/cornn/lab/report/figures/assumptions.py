@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cornn.lab.runs import open_run
-from cornn.plots.style import COLOURS, STYLES, canvas, letter, note, styled
+from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
 __all__ = ["assumptions", "watched_rows"]
 
@@ -60,10 +60,10 @@ def assumptions(paths: Sequence[Path]) -> Any:
         here.set_xlabel("training step")
     left.set_ylabel("left side / dt^(1/2)")
     right.set_ylabel("larger of ‖W‖∞ and ‖W_z‖∞")
-    letter(left, "a", "eq:assm with r = 1/2")
-    letter(right, "b", "weights")
+    set_panel_title(left, "a", "eq:assm with r = 1/2")
+    set_panel_title(right, "b", "weights")
     right.legend(loc="best")
-    note(figure, "Lines: mean over runs; bands: one standard deviation to either side.")
+    add_note(figure, "Lines: mean over runs; bands: one standard deviation to either side.")
     return figure
 
 

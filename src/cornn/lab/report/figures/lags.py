@@ -8,8 +8,8 @@ from torch import Tensor
 from cornn import theory
 from cornn._random import generator
 from cornn.layers import CoRNN
-from cornn.plots.diagnosis import by_lag, products
-from cornn.plots.style import canvas, letter, note, styled
+from cornn.plots.diagnosis import plot_gradients_by_lag, plot_products
+from cornn.plots.style import add_note, canvas, set_panel_title, styled
 from cornn.theory import Network, measure
 from cornn.theory.measure import Trajectory
 
@@ -42,13 +42,13 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
 def lags() -> Any:
     figure, axes = canvas(1, 2, size=(9.5, 4.3))
     cases = fresh_layers(LENGTH)
-    by_lag(axes[0, 0], cases)
-    letter(axes[0, 0], "a", "gradients before training")
+    plot_gradients_by_lag(axes[0, 0], cases)
+    set_panel_title(axes[0, 0], "a", "gradients before training")
     network, trajectory = next(iter(cases.values()))
     # One sequence will do, and a product of Jacobians is most of the work here.
-    products(axes[0, 1], network, measure.simulate(network, trajectory.input[:, :1]))
-    letter(axes[0, 1], "b", "products of Jacobians at the paper's adding start")
-    note(
+    plot_products(axes[0, 1], network, measure.simulate(network, trajectory.input[:, :1]))
+    set_panel_title(axes[0, 1], "b", "products of Jacobians at the paper's adding start")
+    add_note(
         figure,
         "Fresh layers, random input in [0, 1]. In (b) the small-gain bound proves from the weights alone that the "
         "gradient vanishes, whatever the input;\nthe strict product leaves the panel at once.",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cornn import theory
-from cornn.plots.style import COLOURS, STYLES, canvas, letter, note, styled
+from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 from cornn.theory.linear import damping_ratio, half_life, step_matrix
 
 __all__ = ["NEURONS", "answer", "memory"]
@@ -39,7 +39,7 @@ def memory() -> Any:
         left.plot(answer(*constants, STEPS), color=COLOURS[number], linestyle=STYLES[number], label=label)
     left.set(xlabel="steps after the push", ylabel="y", ylim=(-1.05, 2.05), yticks=[-1, 0, 1])
     left.legend(loc="upper right")
-    letter(left, "a", "one neuron, dt = 0.05")
+    set_panel_title(left, "a", "one neuron, dt = 0.05")
     for number, length in enumerate(LENGTHS):
         right.plot(
             range(1, HIDDEN + 1),
@@ -50,6 +50,6 @@ def memory() -> Any:
         )
     right.set(xlabel="neuron", ylabel="half-life, steps", yscale="log")
     right.legend(loc="upper left")
-    letter(right, "b", f"theory.suggest(length, {HIDDEN})")
-    note(figure, "Neurons without coupling and input; y is shown as a share of its largest value.")
+    set_panel_title(right, "b", f"theory.suggest(length, {HIDDEN})")
+    add_note(figure, "Neurons without coupling and input; y is shown as a share of its largest value.")
     return figure

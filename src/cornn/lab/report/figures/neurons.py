@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from cornn.functional import unroll
-from cornn.plots.style import COLOURS, STYLES, canvas, letter, note, styled
+from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
 __all__ = ["NETWORKS", "NEURONS", "Oscillator", "cosine", "illustration", "recurrence", "solution", "steps"]
 
@@ -111,19 +111,19 @@ def illustration() -> Any:
         left.plot(times[::2], input(times[::2]), color=COLOURS[6])
         left.set_ylim(-1.3, 1.3)
         left.set_ylabel("input u")
-        letter(left, "ab"[row], name)
+        set_panel_title(left, "ab"[row], name)
         _states(right, times, {key: (one, input, 0) for key, one in NEURONS.items()})
         right.set_ylim(-3.3, 3.3)
-        letter(right, "cd"[row], f"one neuron, y(t), under ({'ab'[row]})")
+        set_panel_title(right, "cd"[row], f"one neuron, y(t), under ({'ab'[row]})")
         right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for column in (0, 1):
         _states(axes[2, column], times, {key: (one, cosine, column) for key, one in NETWORKS.items()})
         axes[2, column].set_xlabel("time t")
-        letter(axes[2, column], "ef"[column], f"two neurons, y{'₁₂'[column]}(t), under (a)")
+        set_panel_title(axes[2, column], "ef"[column], f"two neurons, y{'₁₂'[column]}(t), under (a)")
         axes[2, column].set_ylim(-3.3, 3.3)
     axes[2, 1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     pieces = ", ".join(f"{height:g} on [{first:g}, {last:g})" for first, last, height in PIECES)
-    note(
+    add_note(
         figure,
         "Lines: the ODE (scipy). Dots: the recurrence, explicit damping, dt = 0.01. Chosen here, since the paper does "
         f"not say: y(0) = 0, y'(0) = 1,\nt up to {HORIZON:g}, step input {pieces}. With the printed values CFDO has "

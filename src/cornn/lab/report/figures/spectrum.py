@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from cornn import theory
-from cornn.plots.style import COLOURS, STYLES, canvas, letter, note, styled
+from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
 __all__ = ["spectrum"]
 
@@ -22,7 +22,7 @@ def spectrum() -> Any:
     for number, (axes, (name, ringing)) in enumerate(zip(maps, KINDS.items(), strict=True)):
         found = theory.suggest(LENGTH, HIDDEN, underdamped=ringing)
         constants = found.dt, found.gamma, found.epsilon
-        left = theory.linear.responses(*constants, LENGTH)
+        left = theory.linear.impulse_response(*constants, LENGTH)
         shown = left / left.abs().amax(1, keepdim=True)
         # The last step has had the least time: it is on the right, as in the sequence.
         axes.imshow(
@@ -30,7 +30,7 @@ def spectrum() -> Any:
         )
         axes.grid(visible=False)
         axes.set(xlabel="step of the input", ylabel="neuron")
-        letter(axes, "ab"[number], f"neurons that {name}")
+        set_panel_title(axes, "ab"[number], f"neurons that {name}")
         sizes = torch.linalg.svdvals(torch.nn.functional.normalize(left, dim=1))
         held = theory.effective_rank(*constants, LENGTH)
         values.plot(
@@ -43,8 +43,8 @@ def spectrum() -> Any:
     values.axhline(0.01, color="#666666", linewidth=0.8, linestyle=":")
     values.set(xlabel="singular value", ylabel="share of the largest", yscale="log", xlim=(0, HIDDEN), ylim=(LEAST, 2))
     values.legend(loc="center")
-    letter(values, "c", "how many numbers they hold")
-    note(
+    set_panel_title(values, "c", "how many numbers they hold")
+    add_note(
         figure,
         f"The weight of each step's input in the last y of {HIDDEN} uncoupled neurons, as suggested for {LENGTH} "
         "steps, as a share of the neuron's largest.",

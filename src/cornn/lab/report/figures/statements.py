@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from cornn.plots.style import COLOURS, STYLES, canvas, letter, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
 from cornn.theory import claims, energy, linear, measure, network, representation
 from cornn.theory.counterexamples import chaotic_network
 
@@ -38,7 +38,7 @@ def _product(axes: Any) -> None:
     axes.set_xlabel("lag, steps")
     axes.set_ylabel("log₁₀ ‖∂Xₙ/∂Xₖ‖")
     axes.legend()
-    letter(axes, "a", "eq:norm2, prop:3: one neuron that meets eq:assm, r = 1/2")
+    set_panel_title(axes, "a", "eq:norm2, prop:3: one neuron that meets eq:assm, r = 1/2")
 
 
 def _chaos(axes: Any) -> None:
@@ -58,7 +58,7 @@ def _chaos(axes: Any) -> None:
     axes.set_xlabel("time")
     axes.set_ylabel("distance of the states")
     axes.legend(loc="lower right")
-    letter(axes, "b", "after prop:2: inputs 10⁻⁹ apart, 64 neurons")
+    set_panel_title(axes, "b", "after prop:2: inputs 10⁻⁹ apart, 64 neurons")
 
 
 def _remainder(axes: Any) -> None:
@@ -76,7 +76,7 @@ def _remainder(axes: Any) -> None:
     axes.set_xlabel("time between the steps")
     axes.set_ylabel("norm of what is left out")
     axes.legend(loc="upper left")
-    letter(axes, "c", "eq:vg2: claimed is a multiple of dt")
+    set_panel_title(axes, "c", "eq:vg2: claimed is a multiple of dt")
 
 
 def _limits(axes: Any) -> None:
@@ -96,4 +96,4 @@ def _limits(axes: Any) -> None:
     axes.set_xlabel(r"stiffness $\gamma$")
     axes.set_ylabel("largest stable dt")
     axes.legend(loc="upper right")
-    letter(axes, "d", "after eq:dt: “stable in the same range”")
+    set_panel_title(axes, "d", "after eq:dt: “stable in the same range”")
