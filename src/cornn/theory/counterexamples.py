@@ -29,8 +29,8 @@ class Counterexample:
     is_lower_bound: bool = False  # whether the statement needs `measured` to be above `claimed`, and not below
 
     @property
-    def stands(self) -> bool:
-        """Whether this is a counterexample indeed."""
+    def is_valid(self) -> bool:
+        """Whether the measured value contradicts the claim."""
         return self.measured < self.claimed if self.is_lower_bound else self.measured > self.claimed
 
 

@@ -1,13 +1,13 @@
-"""How large states, and differences of states, can become. Derivations: docs/theory.md.
+"""Bounds on states and on differences of states. Derivations: docs/theory.md.
 
-Everything here follows from one inequality for one neuron. Let it make a step from (y, z) to (y', z') under a force s,
-any real number. Then, with the energy E = gamma y**2 + z**2,
+Everything follows from one inequality for one neuron. A step under a force s (any real number) takes it from (y, z) to
+(y', z'). Then, with the energy E = gamma y**2 + z**2,
 
     E(y', z') <= E(y, z) + rate dt s**2,     rate = 1 / (2 epsilon - dt (gamma + epsilon**2))   explicit damping
                                              rate = 1 / (2 epsilon - dt gamma)                  implicit damping
 
-as long as the denominator is positive, and no smaller rate will do. The coupling enters only through s, and |s| <= 1
-for tanh: the bounds hold neuron by neuron, for all weights and inputs.
+if the denominator is positive, and no smaller rate is valid. The coupling enters only through s, and |s| <= 1 for tanh:
+the bounds hold per neuron, for all weights and inputs.
 """
 
 import math
@@ -31,60 +31,82 @@ __all__ = [
 
 
 def energy(network: Network, y: Tensor, z: Tensor) -> Tensor:
-    """gamma y**2 + z**2, neuron by neuron; y and z are (..., hidden)."""
+    """Return the energy gamma y**2 + z**2 per neuron; y, z and the result are (..., hidden)."""
     return network.gamma * y**2 + z**2
 
 
 def _stiff(network: Network) -> Tensor:
-    """What a larger dt takes off the denominator of the rate."""
+    """Return the factor of dt in the denominator of the rate."""
     return network.gamma + network.epsilon**2 if network.damping == "explicit" else network.gamma
 
 
 def _slack(network: Network) -> Tensor:
-    """The denominator of the rate."""
+    """Return the denominator of the rate."""
     return 2 * network.epsilon - network.dt * _stiff(network)
 
 
 def energy_rate(network: Network) -> Tensor:
-    """The rate of each neuron, infinite where dt is at or beyond `energy_step_limit`."""
+    """Return the rate per neuron, (hidden); infinite where dt is at or above `energy_step_limit`."""
     slack = _slack(network)
     return torch.where(slack > 0, 1 / slack, torch.inf)
 
 
 def energy_step_limit(network: Network) -> Tensor:
-    """The dt of each neuron below which a rate exists."""
+    """Return the limit of dt per neuron below which a finite rate exists, (hidden)."""
     none = torch.where(network.epsilon > 0, math.inf, 0.0)
     return torch.where(_stiff(network) > 0, 2 * network.epsilon / _stiff(network), none)
 
 
 def paper_step_limit(network: Network) -> Tensor:
-    """eq:ndt (explicit) and eq:dt (implicit): the dt up to which the rate is 1 at most. Not positive: never."""
+    """Return the paper's limit of dt per neuron, (hidden): eq:ndt (explicit damping) or eq:dt (implicit).
+
+    Up to this dt the rate is at most 1. A limit that is not positive means that no dt qualifies.
+    """
     more = 2 * network.epsilon - 1
     return torch.where(_stiff(network) > 0, more / _stiff(network), torch.where(more >= 0, math.inf, -math.inf))
 
 
 def energy_bound(network: Network, steps: int, start: Tensor | float = 0.0) -> Tensor:
-    """A bound on the energy of each neuron after 0 to `steps` steps, (steps + 1, hidden). `start` is that of step 0."""
+    """Return a bound on the energy per neuron after 0 to `steps` steps.
+
+    Args:
+        network: The network, with tanh.
+        steps: Number of steps.
+        start: Energy at step 0, a number or (hidden).
+
+    Returns:
+        The bound, (steps + 1, hidden).
+    """
     n = torch.arange(steps + 1, dtype=torch.float64)[:, None]
-    # 0 * inf is not a number; before the first step nothing has been added.
+    # 0 * inf is NaN; at step 0 nothing has been added yet.
     return start + torch.where(n > 0, n * network.dt * energy_rate(network), torch.zeros((), dtype=torch.float64))
 
 
 def separation_bound(network: Network, steps: int) -> Tensor:
-    """A bound on the energy of the difference of two runs from the same start: forces differ by 2 at most."""
+    """Return a bound on the energy of the difference of two runs from the same start, (steps + 1, hidden).
+
+    The forces of the two runs differ by at most 2, hence the factor 4.
+    """
     return 4 * energy_bound(network, steps)
 
 
 def state_bound(network: Network, steps: int) -> tuple[Tensor, Tensor]:
-    """The least bounds on |y_n| and |z_n| from a zero start that hold for all weights and inputs; (steps + 1, hidden).
+    """Return the smallest bounds on |y_n| and |z_n|, from a zero start, that hold for all weights and inputs.
 
-    A neuron is a linear filter of its force, and |force| <= 1: what it can reach is the sum of the moduli of its
-    impulse response. A force of the right signs comes as near to it as one likes.
+    A neuron is a linear filter of its force, and |force| <= 1, so the bound is the sum of the absolute values of the
+    impulse response. A force with matching signs comes arbitrarily close to it.
+
+    Args:
+        network: The network, with tanh.
+        steps: Number of steps.
+
+    Returns:
+        Bounds on |y| and |z|, each (steps + 1, hidden).
     """
     y, z = network.dt * network.push, network.push
     ys, zs = [torch.zeros_like(y)], [torch.zeros_like(z)]
     for _ in range(steps):
-        # An unstable neuron leaves the range of numbers, and its response is inf - inf then.
+        # The response of an unstable neuron overflows and becomes inf - inf.
         ys.append(ys[-1] + y.abs().nan_to_num(math.inf, math.inf))
         zs.append(zs[-1] + z.abs().nan_to_num(math.inf, math.inf))
         z = network.kept * z - network.push * network.gamma * y
@@ -93,12 +115,15 @@ def state_bound(network: Network, steps: int) -> tuple[Tensor, Tensor]:
 
 
 def ode_energy_bound(time: Tensor, gamma: Tensor | float, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Bounds on y**2 and z**2 of one neuron of the ODE after `time` from a zero start: time / (2 epsilon) as energy."""
+    """Return bounds on y**2 and z**2 of one neuron of the ODE after `time`, from a zero start.
+
+    The energy is at most time / (2 epsilon).
+    """
     whole = time / (2 * epsilon)
     return whole / gamma, whole
 
 
 def ode_separation_bound(time: Tensor, gamma: Tensor | float, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:
-    """The same for the squared differences of two solutions of the ODE under different inputs."""
+    """Return bounds on the squared differences in y and z of two solutions of the ODE with different inputs."""
     y, z = ode_energy_bound(time, gamma, epsilon)
     return 4 * y, 4 * z

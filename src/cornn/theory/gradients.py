@@ -1,8 +1,8 @@
-"""How fast gradients can grow: bounds that stand, for all inputs, from the weights alone. Derivations: docs/theory.md.
+"""Bounds on the growth of gradients, for all inputs, from the weights alone. Derivations: docs/theory.md.
 
-A Jacobian is that of the state X_n = (y_n, z_n) for X_k, a product of n - k step Jacobians, each of which depends on
-the inputs only through the slopes of tanh, between 0 and 1. Bounds are returned as natural logarithms, since they
-leave the range of floating point.
+The Jacobian of the state X_n = (y_n, z_n) with respect to X_k is a product of n - k one-step Jacobians. Each depends on
+the input only through the slopes of tanh, which lie between 0 and 1. Products that would overflow are
+bounded by their logarithms.
 """
 
 import math
@@ -19,10 +19,16 @@ __all__ = ["energy_growth", "loss_gradient_bounds", "ode_gradient_bound", "ode_g
 
 
 def step_norm(network: Network) -> float:
-    """The largest norm, for maximum norms, that a step Jacobian can have: (step_norm)**(n - k) is the strict product.
+    """Return the largest possible max norm of a one-step Jacobian; step_norm**(n - k) bounds a product.
 
-    A row of a step Jacobian depends on one slope only and the sum of its moduli is convex in it, so that the largest
-    is found with a slope of 0 or 1.
+    Each row of a one-step Jacobian depends on one slope only, and its absolute row sum is convex in that slope, so the
+    maximum is at slope 0 or 1.
+
+    Args:
+        network: The network.
+
+    Returns:
+        The norm induced by the maximum norm.
     """
     dt, push, kept, gamma = network.dt, network.push, network.kept, network.gamma
     eye = torch.eye(network.hidden_size, dtype=torch.float64)
@@ -36,10 +42,17 @@ def step_norm(network: Network) -> float:
 
 
 def energy_growth(network: Network) -> float:
-    """A step Jacobian's norm, for the norm sqrt(sum of gamma y**2 + z**2), is 1 + energy_growth at the most.
+    """Return a bound on the growth per step of perturbations in the energy norm, sqrt(sum of gamma y**2 + z**2).
 
-    (1 + energy_growth)**(n - k) bounds a product. For small dt it is dt times a constant that does not depend on dt,
-    so that the product stays below e**(constant * time). Infinite where no energy rate exists.
+    A one-step Jacobian has an energy norm of at most 1 + energy_growth, and a product one of at most
+    (1 + energy_growth)**(n - k). For small dt the growth is dt times a constant that does not depend on dt, so that the
+    product stays below e**(constant * time).
+
+    Args:
+        network: The network.
+
+    Returns:
+        The growth per step; infinite where no finite energy rate exists.
     """
     scale = torch.sqrt(energy_rate(network) * network.dt)[:, None]
     if not (scale.isfinite().all() and (network.gamma > 0).all()):
@@ -52,11 +65,16 @@ def energy_growth(network: Network) -> float:
 def loss_gradient_bounds(
     network: Network, steps: int, *, target: float = 0.0, largest_input: float = 1.0
 ) -> dict[str, float]:
-    """Bounds on |dE/dtheta| for an entry theta of V, W, W_z or b, of the paper's loss (eq:lf1),
-    E = sum_n |y_n - target_n|**2 / (2 steps).
+    """Return bounds on |dE/dtheta| for the paper's loss (eq:lf1), E = sum_n |y_n - target_n|**2 / (2 steps).
 
-    target: the largest |target| of a neuron, the paper's Y bar.
-    largest_input: the largest |u|, which the bound for V needs.
+    Args:
+        network: The network, with tanh and a zero start.
+        steps: Number of steps.
+        target: Largest |target| of a neuron, the paper's Y bar.
+        largest_input: Largest |u|, for the bound on V.
+
+    Returns:
+        "V", "W", "W_z" and "b" -> a bound on every entry of the gradient.
     """
     ys, zs = state_bound(network, steps)
     misfit = torch.linalg.vector_norm(ys[1:] + target, dim=1)
@@ -67,7 +85,7 @@ def loss_gradient_bounds(
     growth = torch.exp(log_growth_bound(network, steps)[:steps])
 
     def grown(factor: Tensor) -> Tensor:
-        """What is 0 stays 0, also where the growth leaves the range of numbers."""
+        """Sum factor times growth; zeros stay zero where the growth overflows."""
         return torch.where(factor > 0, growth[: len(factor)].flip(0) * factor, 0.0).sum()
 
     found = {}
@@ -78,7 +96,10 @@ def loss_gradient_bounds(
 
 
 def ode_gradient_constant(network: Network) -> float:
-    """The C of the corrected prop:n3_cont: G' <= C G + forcing, for G = sum y_theta**2 + z_theta**2 / gamma."""
+    """Return the constant C of the corrected prop:n3_cont.
+
+    It is the C in G' <= C G + forcing, with G = sum of y_theta**2 + z_theta**2 / gamma.
+    """
     weights = 1 / network.gamma
     W, W_z = network.W.abs(), network.W_z.abs()
     on_y = (weights[:, None] * W).sum(0)
@@ -87,7 +108,16 @@ def ode_gradient_constant(network: Network) -> float:
 
 
 def ode_gradient_bound(network: Network, time: Tensor, start: float = 0.0) -> Tensor:
-    """A bound on sum y_theta**2 + z_theta**2 / gamma of the ODE after `time`, for theta an entry of W."""
+    """Return a bound on G = sum of y_theta**2 + z_theta**2 / gamma of the ODE, for theta an entry of W.
+
+    Args:
+        network: The network.
+        time: Times, (...).
+        start: G at time 0.
+
+    Returns:
+        The bound, (...).
+    """
     C = ode_gradient_constant(network)
     grown = C * time
     # (e**x - 1 - x) / x**2, which cancels for small x.

@@ -1,13 +1,13 @@
-"""The linear picture of one oscillator: how it swings, when it is stable, how long it remembers.
+"""Linearised dynamics of one uncoupled oscillator: frequency, damping, stability, half-life, impulse response.
 
 Without coupling and input, a step multiplies (y, z) by the 2 x 2 matrix
 
     [ 1 - dt pull   dt kept ]        explicit damping: kept = 1 - dt epsilon,        pull = dt gamma
     [ -pull         kept    ]        implicit damping: kept = 1 / (1 + dt epsilon),  pull = dt gamma kept
 
-whose determinant is `kept`. Its larger eigenvalue is what a neuron keeps of its past in a step. All functions take
-numbers or tensors that broadcast, and return float64 tensors; `stiffness_from_half_life` and `stiffness_from_period`
-take one dt and one epsilon.
+whose determinant is `kept`. The modulus of its larger eigenvalue is the share of the past that a neuron keeps per step.
+All functions accept numbers or tensors that broadcast, and return float64 tensors. `shortest_half_life`,
+`stiffness_from_half_life` and `stiffness_from_period` need dt and epsilon as plain numbers.
 """
 
 import math
@@ -60,7 +60,17 @@ def _kept_and_pull(dt: Tensor, gamma: Tensor, epsilon: Tensor, damping: str) -> 
 
 
 def step_matrix(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """The matrix of a free step, (..., 2, 2), acting on (y, z)."""
+    """Return the matrix of one uncoupled step.
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        The matrix that acts on (y, z), (..., 2, 2).
+    """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
     entries = torch.stack(torch.broadcast_tensors(1 - dt * pull, dt * kept, -pull, kept), -1)
@@ -68,18 +78,32 @@ def step_matrix(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "expl
 
 
 def natural_frequency(gamma: Value) -> Tensor:
-    """Radians per unit of time of the undamped oscillator: the square root of gamma."""
+    """Return the frequency of the undamped oscillator, sqrt(gamma), in radians per unit of time."""
     return torch.sqrt(*_double(gamma))
 
 
 def damping_ratio(gamma: Value, epsilon: Value) -> Tensor:
-    """epsilon / (2 sqrt(gamma)): below 1 a neuron rings, above it creeps back. Of the ODE; dt plays no part."""
+    """Return the damping ratio epsilon / (2 sqrt(gamma)) of the ODE.
+
+    Below 1 a neuron is underdamped (it oscillates), above 1 overdamped (it returns without oscillating). The ratio does
+    not depend on dt.
+    """
     gamma, epsilon = _double(gamma, epsilon)
     return torch.where(epsilon > 0, epsilon / (2 * torch.sqrt(gamma)), 0.0)
 
 
 def spectral_radius(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """The modulus of the larger eigenvalue of a free step: what is kept of the past, a step."""
+    """Return the modulus of the larger eigenvalue of an uncoupled step: the share of the past kept per step.
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        The spectral radius, (...).
+    """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
     half_trace = (1 + kept - dt * pull) / 2
@@ -88,37 +112,83 @@ def spectral_radius(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "
 
 
 def stability_limit(gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """The dt below which a free neuron is stable, exactly; at and beyond it, it is not (gamma and epsilon above 0).
+    """Return the exact stability limit: an uncoupled neuron is stable if and only if dt is below it.
+
+    Assumes gamma > 0 and epsilon > 0.
 
     The characteristic polynomial x**2 - (1 + kept - dt pull) x + kept has both roots inside the unit circle if and
     only if it is positive at 1 and at -1 and |kept| < 1 (Jury). At 1 it is dt pull > 0. At -1 it is
     2 + 2 kept - dt pull, which changes sign at (sqrt(epsilon**2 + 4 gamma) -+ epsilon) / gamma.
+
+    Args:
+        gamma: Stiffness.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        The limit of dt, (...).
+
+    Example:
+        >>> from cornn.theory import linear
+        >>> round(linear.stability_limit(1.0, 1.0).item(), 4)
+        1.2361
     """
     _check(damping)
     gamma, epsilon = _double(gamma, epsilon)
     root = torch.sqrt(epsilon**2 + 4 * gamma)
-    # The first form of the explicit limit cancels for small gamma; this one is the same number.
+    # The explicit limit in the form above cancels for small gamma; this form has the same value.
     return 4 / (root + epsilon) if damping == "explicit" else torch.where(gamma > 0, (root + epsilon) / gamma, math.inf)
 
 
 def half_life(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """Steps after which an uncoupled neuron has lost half of what it held; infinite if it loses nothing."""
+    """Return the number of steps in which an uncoupled neuron loses half of its value.
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        Half-lives in steps, (...); infinite where nothing is lost.
+
+    Example:
+        >>> from cornn import theory
+        >>> round(theory.half_life(0.05, 0.5, 4.0).item(), 1)
+        107.7
+    """
     radius = spectral_radius(dt, gamma, epsilon, damping=damping)
-    # Without stiffness the radius is 1, but for a rounding.
+    # Without stiffness the radius is 1 up to rounding.
     holds = (radius >= 1) | (torch.as_tensor(gamma) == 0)
     return torch.where(holds, math.inf, math.log(0.5) / torch.log(radius))
 
 
 def shortest_half_life(dt: float, epsilon: float, *, damping: str = "explicit") -> float:
-    """Steps; at critical damping. A stiffer neuron rings, but forgets no faster."""
-    kept = abs(_kept(dt, epsilon, damping))  # the product of both eigenvalues, of which the larger is what lasts
+    """Return the shortest half-life in steps for this dt and epsilon: that of critical damping.
+
+    A stiffer neuron is underdamped and has the same half-life.
+    """
+    kept = abs(_kept(dt, epsilon, damping))  # the product of both eigenvalues; the larger one sets the half-life
     if kept == 0:
         return 0.0
     return math.inf if kept >= 1 else math.log(0.5) / math.log(kept**0.5)
 
 
 def stiffness_from_half_life(half_life: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
-    """The gamma with which an overdamped neuron has this half-life (in steps): `half_life` turned round, exactly."""
+    """Return the stiffness with which an overdamped neuron has a given half-life: the exact inverse of `half_life`.
+
+    Args:
+        half_life: Half-lives in steps, (...).
+        dt: Step size.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        gamma, (...).
+
+    Raises:
+        ValueError: If a half-life is below `shortest_half_life`.
+    """
     kept = _kept(dt, epsilon, damping)
     half_life = torch.as_tensor(half_life, dtype=torch.float64)
     shortest = shortest_half_life(dt, epsilon, damping=damping)
@@ -132,7 +202,17 @@ def stiffness_from_half_life(half_life: Value, dt: float, epsilon: float, *, dam
 
 
 def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """Steps after which a free neuron that rings is where it was, but for its loss; infinite if it does not."""
+    """Return the period of an uncoupled underdamped neuron.
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        Periods in steps, (...); infinite for overdamped neurons.
+    """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
     half_trace, radius = (1 + kept - dt * pull) / 2, torch.sqrt(torch.clamp(kept, min=0))
@@ -142,28 +222,51 @@ def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit"
 
 
 def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
-    """The gamma with which a neuron rings with this period (in steps): `period` turned round, exactly.
+    """Return the stiffness with which a neuron oscillates with a given period: the exact inverse of `period`.
 
-    What it rings with halves in `shortest_half_life` steps, whatever the period.
+    The oscillation has the half-life `shortest_half_life`, whatever its period.
+
+    Args:
+        period: Periods in steps, above 2, (...).
+        dt: Step size.
+        epsilon: Damping.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        gamma, (...).
+
+    Raises:
+        ValueError: If a period is 2 steps or less, or if no neuron oscillates with this dt and epsilon.
     """
     kept = _kept(dt, epsilon, damping)
     period = torch.as_tensor(period, dtype=torch.float64)
     if kept <= 0:
-        raise ValueError(f"with dt={dt:g}, epsilon={epsilon:g} nothing rings (lower dt * epsilon below 1)")
+        raise ValueError(f"no neuron oscillates with dt={dt:g}, epsilon={epsilon:g}: lower dt * epsilon below 1")
     if not (period > 2).all():
-        raise ValueError(f"a period of {period.min().item():.3g} steps is too short: it takes more than 2 to ring")
+        raise ValueError(f"a period of {period.min().item():.3g} steps is too short: periods must exceed 2 steps")
     angle = 2 * math.pi / period
-    # The trace of a free step is 2 sqrt(kept) cos(angle). What it lacks to 1 + kept is the pull's share, written such
-    # that it does not cancel for long periods.
+    # The trace of an uncoupled step is 2 sqrt(kept) cos(angle). Its difference to 1 + kept is dt pull, written so that
+    # it does not cancel for long periods.
     share = (1 - kept**0.5) ** 2 + 4 * kept**0.5 * torch.sin(angle / 2) ** 2
     return share / (dt**2 * (1 if damping == "explicit" else kept))
 
 
 def impulse_response(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
-    """What is left in y of a unit force, 0 to `steps` - 1 steps after its own, uncoupled: (..., steps)."""
+    """Return the impulse response of uncoupled neurons: y at 0 to `steps` - 1 steps after a unit force.
+
+    Args:
+        dt: Step size.
+        gamma: Stiffness.
+        epsilon: Damping.
+        steps: Number of steps.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        The responses, (..., steps).
+    """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     push = dt * (1 if damping == "explicit" else _kept(dt, epsilon, damping))
-    # States after 0 to n - 1 steps are the columns; n more steps of all of them are one product.
+    # Columns are the states after 0 to n - 1 steps; one product advances all of them by n steps.
     power = step_matrix(dt, gamma, epsilon, damping=damping)
     states = torch.stack(torch.broadcast_tensors(dt * push, push), -1).unsqueeze(-1).expand(*power.shape[:-1], 1)
     while states.shape[-1] < steps:
@@ -205,8 +308,19 @@ def effective_rank(
 
 
 def log_spaced(shortest: float, longest: float, count: int) -> Tensor:
-    """`count` values from `shortest` to `longest`, each the same factor longer than the one before."""
+    """Return `count` logarithmically spaced values from `shortest` to `longest`.
+
+    Args:
+        shortest: First value, above 0.
+        longest: Last value.
+        count: Number of values.
+
+    Returns:
+        The values, (count).
+    """
     if not 0 < shortest <= longest:
-        raise ValueError(f"the shortest must be above 0 and not above the longest, got {shortest:g} and {longest:g}")
+        raise ValueError(f"shortest must be positive and at most longest, got {shortest:g} and {longest:g}")
     values = torch.exp(torch.linspace(math.log(shortest), math.log(longest), count, dtype=torch.float64))
-    return values.clamp(shortest, longest)  # rounding must not leave the range: the shortest may be the least there is
+    return values.clamp(
+        shortest, longest
+    )  # rounding must not leave the range: shortest may be the smallest possible value
