@@ -188,7 +188,7 @@ def test_lags_beyond_the_trajectory_are_refused():
     one = a_network()
     found = measure.simulate(one, an_input(20))
     assert measure.singular_values(one, found, 0).shape == (2, 10)
-    with pytest.raises(ValueError, match="lag must be 0 to 20"):
+    with pytest.raises(ValueError, match="lag must be from 0 to 20"):
         measure.singular_values(one, found, 25)
     with pytest.raises(ValueError, match="skip below the 20 steps"):
         measure.lyapunov_exponents(one, found, skip=20)
@@ -219,5 +219,5 @@ def test_an_input_of_another_shape_is_refused():
 
 
 def test_the_papers_ode_is_of_tanh():
-    with pytest.raises(ValueError, match="the paper's ODE is of tanh, this network has relu"):
+    with pytest.raises(ValueError, match="the paper's ODE needs the activation tanh, this network has relu"):
         ode.flow(a_network(activation="relu"), lambda time: np.zeros(2))

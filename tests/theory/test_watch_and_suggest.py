@@ -92,8 +92,8 @@ def test_suggested_starts_neither_vanish_nor_explode_where_the_papers_vanish(len
 
 
 def test_suggestions_say_how_far_they_are_known_to_carry():
-    assert "was solved at this length" in suggest(5000, 64).explanation
-    assert "take these as a start, not as an answer" in suggest(50_000, 64).explanation
+    assert "solve the adding problem at this length" in suggest(5000, 64).explanation
+    assert "treat them as a starting point" in suggest(50_000, 64).explanation
     own = suggest(300, 8, shortest=5, longest=50)
     assert own.half_lives[-1].item() == pytest.approx(50, rel=1e-6)
     assert suggest(300, 1).gamma.shape == (1,)
@@ -109,16 +109,16 @@ def test_one_end_that_is_given_bounds_the_other():
 
 
 def test_suggest_refuses_nonsense():
-    with pytest.raises(ValueError, match="shortest must not be above longest, got 50 and 5"):
+    with pytest.raises(ValueError, match="shortest must be at most longest, got 50 and 5"):
         suggest(300, 8, shortest=50, longest=5)
-    with pytest.raises(ValueError, match="length must be a whole number from 2 on"):
+    with pytest.raises(ValueError, match="length must be an integer of at least 2"):
         suggest(1, 8)
     with pytest.raises(ValueError, match="dt must lie between 0 and 1"):
         suggest(100, 8, dt=1.5)
     for length, options in ((100.5, {}), (100, {"longest": math.inf}), (100, {"longest": 0}), (100, {"shortest": -5})):
         with pytest.raises(ValueError, match="must be"):
             suggest(length, 8, **options)
-    with pytest.raises(ValueError, match="longest must be 4 steps at least with these settings, got 3"):
+    with pytest.raises(ValueError, match="longest must be at least 4 steps with these settings, got 3"):
         suggest(100, 8, longest=3, underdamped=True)
 
 
@@ -182,7 +182,7 @@ def test_neurons_that_ring_are_suggested_with_their_periods(length, damping):
     assert found.periods[0].item() == pytest.approx(max(0.01 * length, 4.0))
     assert found.periods[-1].item() == pytest.approx(length)
     assert found.half_lives.tolist() == pytest.approx([1.25 * length] * 32)
-    assert "rings at its own pace" in found.explanation
+    assert "All neurons are underdamped" in found.explanation
     assert not found.layer(1).matrices().W.any()
     assert suggest(length, 4, underdamped=True, shortest=5, longest=8).periods[[0, -1]].tolist() == pytest.approx(
         [5, 8]

@@ -1,17 +1,18 @@
-"""The theory as an instrument: what a layer's weights promise, and what the layer does (docs/theory.md).
+"""The theory of coupled oscillators as checks on a layer (docs/theory.md).
 
-linear           one oscillator: frequency, damping, exact stability, half-life
-energy           how large states and their differences can become
+linear           one oscillator: frequency, damping, exact stability, half-life, impulse response
+energy           bounds on states and on their differences
 hypotheses       the paper's conditions on the weights
-gradients        how fast gradients can grow
-small_gain       how fast gradients must fade
-ode              the ODE behind the recurrence, and that of its gradients
-measure          what a layer does: Jacobians, their products, exponents, gradients by lag
-representation   the paper's formula for products of Jacobians, and what it leaves out
+gradients        bounds on the growth of gradients
+small_gain       bounds on the decay of gradients
+ode              the ODE that the recurrence discretises, and the ODE of its gradients
+measure          simulation: Jacobians, their products, Lyapunov exponents, gradients by lag
+representation   the paper's formula for products of Jacobians, and its remainder
 claims           the paper's other formulas, as printed
-counterexamples  where they fail
-register         every statement of the paper, with its verdict
-bounds           the bounds that stand, held against a measurement
+counterexamples  networks for which they fail
+register         every claim of the paper, with its verdict
+bounds           the proven bounds, and their comparison with a measurement
+diagnose         all of this for one layer, as `cornn check` prints it
 watch            a few numbers to log during training
 suggest          constants for a sequence length
 """

@@ -1,7 +1,7 @@
-"""What a network does on given inputs: states, exact Jacobians, their products, exponents, gradients by lag.
+"""Measure a network on given inputs: states, exact Jacobians and their products, Lyapunov exponents, gradients by lag.
 
-Time runs first: an input is (time, batch, features), states are (time + 1, batch, hidden) with the start at 0, and
-slopes, the derivatives of the activation at each step, are (time, batch, hidden).
+Time is the first axis: inputs are (time, batch, features), states are (time + 1, batch, hidden) with the initial state
+at index 0, and slopes, the derivatives of the activation at each step, are (time, batch, hidden).
 """
 
 import math
@@ -20,6 +20,7 @@ __all__ = [
     "gradient_by_lag",
     "gradient_decay",
     "jacobian",
+    "jacobian_blocks",
     "loss_gradient",
     "lyapunov_exponents",
     "product_norms",
@@ -31,12 +32,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The states of a network on an input, and the slopes of the activation; index 0 of y and z is the start."""
+    """The states of a network along an input.
 
-    input: Tensor  # (time, batch, features)
-    y: Tensor  # (time + 1, batch, hidden)
-    z: Tensor  # (time + 1, batch, hidden)
-    slopes: Tensor  # (time, batch, hidden)
+    Attributes:
+        input: The input, (time, batch, features).
+        y: Positions, (time + 1, batch, hidden); index 0 is the initial state.
+        z: Velocities, (time + 1, batch, hidden).
+        slopes: Derivatives of the activation, (time, batch, hidden).
+    """
+
+    input: Tensor
+    y: Tensor
+    z: Tensor
+    slopes: Tensor
 
     def __len__(self) -> int:
         return len(self.slopes)
@@ -44,7 +52,23 @@ class Trajectory:
 
 @torch.no_grad()
 def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Trajectory:
-    """The states that an input (time, batch, features) leads through, from zero or from `state`."""
+    """Simulate a network on an input, in double precision on the CPU.
+
+    Args:
+        network: The network.
+        input: Input, (time, batch, features).
+        state: Initial (y, z), each (batch, hidden). Default: zeros.
+
+    Returns:
+        The trajectory.
+
+    Example:
+        >>> import torch
+        >>> from cornn import theory
+        >>> network = theory.network(torch.eye(3), torch.eye(3), dt=0.1, gamma=1.0, epsilon=1.0)
+        >>> theory.measure.simulate(network, torch.rand(50, 4, 3)).y.shape
+        torch.Size([51, 4, 3])
+    """
     if input.dim() != 3 or input.shape[2] != network.V.shape[1]:
         raise ValueError(f"input must be (time, batch, {network.V.shape[1]}), got {tuple(input.shape)}")
     input = input.detach().to("cpu", torch.float64)
@@ -65,8 +89,15 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
 
 
 def finite_prefix(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
-    """The steps up to the first state beyond `limit`: unstable networks leave the range of floating point. One step is
-    kept at least."""
+    """Truncate a trajectory before its first state above `limit`, since unstable networks overflow.
+
+    Args:
+        trajectory: The trajectory.
+        limit: Largest |y| and |z| to keep.
+
+    Returns:
+        The trajectory up to there, at least one step.
+    """
     inside = ((trajectory.y.abs() < limit) & (trajectory.z.abs() < limit)).all(-1).all(-1)
     steps = len(trajectory) if inside.all() else max(1, inside.long().argmin().item() - 1)
     return Trajectory(
@@ -75,14 +106,30 @@ def finite_prefix(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
 
 
 def jacobian_blocks(network: Network, slope: Tensor) -> tuple[Tensor, Tensor]:
-    """The paper's B and C (eq:grad7), each (..., hidden, hidden): how z_n depends on y_{n-1} and z_{n-1}."""
+    """Return the paper's B and C (eq:grad7): the derivatives of z_n with respect to y_{n-1} and z_{n-1}.
+
+    Args:
+        network: The network.
+        slope: Slopes of the activation, (..., hidden).
+
+    Returns:
+        B and C, each (..., hidden, hidden).
+    """
     push, scaled = network.push, (network.push * slope)[..., None]
     B = scaled * network.W - torch.diag(push * network.gamma)
     return B, scaled * network.W_z + torch.diag(network.kept)
 
 
 def jacobian(network: Network, slope: Tensor) -> Tensor:
-    """The exact Jacobian of a step for the state (y, z): (..., 2 hidden, 2 hidden) from slopes (..., hidden)."""
+    """Return the exact Jacobian of one step with respect to the state (y, z).
+
+    Args:
+        network: The network.
+        slope: Slopes of the activation, (..., hidden).
+
+    Returns:
+        The Jacobian, (..., 2 hidden, 2 hidden).
+    """
     B, C = jacobian_blocks(network, slope)
     eye, dt = torch.eye(network.hidden_size, dtype=torch.float64), network.dt[:, None]
     return torch.cat((torch.cat((eye + dt * B, dt * C), -1), torch.cat((B, C), -1)), -2)
@@ -103,11 +150,18 @@ def _norm(network: Network, product: Tensor, norm: str) -> Tensor:
 def product_norms(
     network: Network, trajectory: Trajectory, *, norm: str = "max", every: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Lags 0, `every`, 2 `every`, ... and the natural logarithms of ||dX_n/dX_k|| at them, (lags, batch); n is the last
-    step.
+    """Measure the norms of the Jacobian products dX_n/dX_k, where n is the last step.
 
-    norm: "max" (the paper's), "euclid", or "energy" (that of sqrt(gamma) y and z). One product a sequence is kept, and
-        its size apart from it, so that nothing over- or underflows.
+    The scale of each product is stored separately, so that nothing overflows or underflows.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+        norm: "max" (the paper's), "euclid", or "energy" (the Euclidean norm of sqrt(gamma) y and z).
+        every: Distance between the lags.
+
+    Returns:
+        The lags n - k = 0, every, 2 every, ..., (lags), and the natural logarithms of the norms, (lags, batch).
     """
     steps, batch = trajectory.slopes.shape[:2]
     m = network.hidden_size
@@ -121,7 +175,7 @@ def product_norms(
         product = torch.cat((for_y + for_z @ B, for_z @ C), -1)
         largest = product.abs().amax((-1, -2))
         size = size + torch.log(largest)
-        product = product / torch.where(largest > 0, largest, 1.0)[:, None, None]  # a product may come to nothing
+        product = product / torch.where(largest > 0, largest, 1.0)[:, None, None]  # a product may become zero
         if lag % every == 0:
             lags.append(lag)
             logs.append(size + torch.log(_norm(network, product, norm)))
@@ -130,10 +184,19 @@ def product_norms(
 
 @torch.no_grad()
 def singular_values(network: Network, trajectory: Trajectory, lag: int) -> Tensor:
-    """Of dX_n/dX_{n - lag}, n the last step: (batch, 2 hidden), largest first."""
+    """Return the singular values of dX_n/dX_{n - lag}, where n is the last step.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+        lag: Number of steps, at most the length of the trajectory.
+
+    Returns:
+        The singular values in descending order, (batch, 2 hidden).
+    """
     steps, batch, m = trajectory.slopes.shape
     if not 0 <= lag <= steps:
-        raise ValueError(f"lag must be 0 to {steps}, the steps of the trajectory, got {lag}")
+        raise ValueError(f"lag must be from 0 to {steps}, the length of the trajectory, got {lag}")
     product = torch.eye(2 * m, dtype=torch.float64).expand(batch, 2 * m, 2 * m)
     for slope in trajectory.slopes[steps - lag :]:
         product = jacobian(network, slope) @ product
@@ -142,14 +205,21 @@ def singular_values(network: Network, trajectory: Trajectory, lag: int) -> Tenso
 
 @torch.no_grad()
 def lyapunov_exponents(network: Network, trajectory: Trajectory, count: int = 1, *, skip: int = 0) -> Tensor:
-    """The `count` largest finite-time Lyapunov exponents, a step: (batch, count), natural logarithms, by QR.
+    """Estimate the largest finite-time Lyapunov exponents by QR decomposition.
 
-    skip: steps at the beginning that turn the tangent vectors but are not counted.
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+        count: Number of exponents.
+        skip: Number of initial steps that align the tangent vectors and are not counted.
+
+    Returns:
+        The exponents per step, in natural logarithms, (batch, count).
     """
     steps, batch, m = trajectory.slopes.shape
     if not (1 <= count <= 2 * m and 0 <= skip < steps):
-        raise ValueError(f"count must be 1 to {2 * m} and skip below the {steps} steps, got {count} and {skip}")
-    # Tangent vectors that no symmetry of the network singles out.
+        raise ValueError(f"count must be from 1 to {2 * m} and skip below {steps} steps, got {count} and {skip}")
+    # Random tangent vectors, so that no symmetry of the network favours them.
     random = torch.Generator().manual_seed(0)
     start = torch.randn(batch, 2 * m, count, generator=random, dtype=torch.float64)
     vectors, _ = torch.linalg.qr(start)
@@ -166,16 +236,19 @@ def lyapunov_exponents(network: Network, trajectory: Trajectory, count: int = 1,
 
 
 def _backward(network: Network, slope: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One step back: from the gradient for (y_n, z_n) to those for the activation's argument and (y_{n-1}, z_{n-1})."""
+    """Return the gradients for the activation's argument, y_{n-1} and z_{n-1}, from those for y_n and z_n."""
     z = z + network.dt * y
     force = network.push * z
     argument = slope * force
     return argument, y - network.gamma * force + argument @ network.W, network.kept * z + argument @ network.W_z
 
 
-def _carried_back(network: Network, trajectory: Trajectory, last: Tensor) -> tuple[Tensor, Tensor]:
-    """For a gradient `last` for y_n: the natural logarithms of the norms of those for each step's argument and state,
-    both (time, batch). The size is kept apart from the gradient, so that nothing over- or underflows."""
+def _backward_norms(network: Network, trajectory: Trajectory, last: Tensor) -> tuple[Tensor, Tensor]:
+    """Propagate a gradient `last` for y_n back to the first step.
+
+    Returns the natural logarithms of the gradient norms for each step's activation argument and state, both (time,
+    batch). The scale is stored separately, so that nothing overflows or underflows.
+    """
     y, z, size = last, torch.zeros_like(last), torch.zeros(last.shape[:-1], dtype=last.dtype)
     arguments, states = [], []
     for slope in trajectory.slopes.flip(0):
@@ -190,23 +263,34 @@ def _carried_back(network: Network, trajectory: Trajectory, last: Tensor) -> tup
 
 @torch.no_grad()
 def gradient_decay(network: Network, trajectory: Trajectory) -> Tensor:
-    """log10 of |dE_n/dX_k| over |dE_n/dX_n|, n the last step, for a loss that depends on every neuron alike.
+    """Measure how gradients decay or grow with the lag, for a loss that weighs all neurons equally.
 
-    Entry k - 1 is step k's; (time, batch).
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+
+    Returns:
+        log10 of |dE_n/dX_k| / |dE_n/dX_n|, where n is the last step; entry k - 1 belongs to step k, (time, batch).
     """
-    _, sizes = _carried_back(network, trajectory, torch.ones_like(trajectory.y[-1]))
+    _, sizes = _backward_norms(network, trajectory, torch.ones_like(trajectory.y[-1]))
     return (sizes - sizes[-1]) / math.log(10)
 
 
 @torch.no_grad()
 def gradient_by_lag(network: Network, trajectory: Trajectory, target: Tensor | float = 0.0) -> dict[str, Tensor]:
-    """The sizes of dE_n^(k)/dtheta (eq:grad2), n the last step, for E_n = |y_n - target|**2 / 2.
+    """Measure the contribution of each step to the gradient, dE_n^(k)/dtheta (eq:grad2), where n is the last step.
 
-    Entry k - 1 along the first axis is step k's; (time, batch). "W", "W_z", "V" and "b" hold the Euclidean norm over
-    all entries of that weight, "state" that of dE_n/dX_k.
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+        target: Target of the loss E_n = |y_n - target|**2 / 2, a number or (batch, hidden).
+
+    Returns:
+        "W", "W_z", "V" and "b" -> the Euclidean norm over all entries of that weight, "state" -> the norm of dE_n/dX_k.
+        Each is (time, batch); entry k - 1 belongs to step k.
     """
-    own, state = (torch.exp(size) for size in _carried_back(network, trajectory, trajectory.y[-1] - target))
-    # Step k's part is the product of a column and a row, so that its norm is the product of theirs.
+    own, state = (torch.exp(size) for size in _backward_norms(network, trajectory, trajectory.y[-1] - target))
+    # The contribution of step k is an outer product, so its norm is the product of the two norms.
     factors = {"W": trajectory.y[:-1], "W_z": trajectory.z[:-1], "V": trajectory.input}
     return {name: own * torch.linalg.vector_norm(row, dim=-1) for name, row in factors.items()} | {
         "b": own,
@@ -216,8 +300,16 @@ def gradient_by_lag(network: Network, trajectory: Trajectory, target: Tensor | f
 
 @torch.no_grad()
 def loss_gradient(network: Network, trajectory: Trajectory, target: Tensor | float = 0.0) -> dict[str, Tensor]:
-    """The gradients for V, W, W_z and b of the paper's loss (eq:lf1), E = sum_n |y_n - target_n|**2 / (2 steps), one a
-    sequence: (batch, ...)."""
+    """Return the gradients of the paper's loss (eq:lf1), E = sum_n |y_n - target_n|**2 / (2 steps), per sequence.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+        target: Targets, a number or (time, batch, hidden).
+
+    Returns:
+        "V", "W", "W_z" and "b" -> the gradient, (batch, ...).
+    """
     steps = len(trajectory)
     misfit = (trajectory.y[1:] - target) / steps
     y = z = torch.zeros_like(trajectory.y[0])
@@ -231,6 +323,15 @@ def loss_gradient(network: Network, trajectory: Trajectory, target: Tensor | flo
 
 
 def separation(network: Network, input: Tensor, other: Tensor) -> Tensor:
-    """The energy of the difference of the states under two inputs, (time + 1, batch)."""
+    """Measure how far two inputs drive the states apart.
+
+    Args:
+        network: The network.
+        input: Input, (time, batch, features).
+        other: Another input of the same shape.
+
+    Returns:
+        The energy of the difference of the states, (time + 1, batch).
+    """
     one, two = simulate(network, input), simulate(network, other)
     return energy(network, one.y - two.y, one.z - two.z).sum(-1)

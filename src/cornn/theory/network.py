@@ -1,4 +1,4 @@
-"""What the theory looks at: the weights and constants of one layer and direction, in double precision."""
+"""The weights and constants of one layer and direction, in double precision: the input of all theory functions."""
 
 from dataclasses import dataclass
 
@@ -21,20 +21,35 @@ SLOPES = {
 
 @dataclass(frozen=True)
 class Network:
-    """The paper's weights and constants; dt, gamma and epsilon hold one value a neuron. All are float64."""
+    """The paper's weights and constants, as float64 tensors on the CPU.
 
-    V: Tensor  # (hidden, input)
-    W: Tensor  # (hidden, hidden), acts on y
-    W_z: Tensor  # (hidden, hidden), acts on z
-    b: Tensor  # (hidden)
-    dt: Tensor  # (hidden)
-    gamma: Tensor  # (hidden)
-    epsilon: Tensor  # (hidden)
+    Build one with `network` or `network_from_layer`.
+
+    Attributes:
+        V: Input weights, (hidden, input).
+        W: Recurrent weights that act on y, (hidden, hidden).
+        W_z: Recurrent weights that act on z, (hidden, hidden).
+        b: Bias, (hidden).
+        dt: Step size per neuron, (hidden).
+        gamma: Stiffness per neuron, (hidden).
+        epsilon: Damping per neuron, (hidden).
+        damping: "explicit" or "implicit".
+        activation: Name of the activation.
+    """
+
+    V: Tensor
+    W: Tensor
+    W_z: Tensor
+    b: Tensor
+    dt: Tensor
+    gamma: Tensor
+    epsilon: Tensor
     damping: str = "explicit"
     activation: str = "tanh"
 
     @property
     def hidden_size(self) -> int:
+        """Number of neurons."""
         return len(self.b)
 
     @property
@@ -50,7 +65,7 @@ class Network:
 
     @property
     def paper_case(self) -> bool:
-        """The setting of the paper's main text: gamma = epsilon = 1, implicit damping, one dt, tanh."""
+        """Whether this is the setting of the paper's main text: gamma = epsilon = 1, one dt, implicit damping, tanh."""
         ones = bool((self.gamma == 1).all() and (self.epsilon == 1).all() and (self.dt == self.dt[0]).all())
         return ones and self.damping == "implicit" and self.activation == "tanh"
 
@@ -67,7 +82,25 @@ def network(
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> Network:
-    """A network from its parts. Without V, every neuron has an input of its own (V = I); without b, b is 0."""
+    """Build a network from weights and constants.
+
+    Args:
+        W: Recurrent weights that act on y, (hidden, hidden).
+        W_z: Recurrent weights that act on z, (hidden, hidden).
+        dt: Step size, a number or (hidden).
+        gamma: Stiffness, a number or (hidden).
+        epsilon: Damping, a number or (hidden).
+        V: Input weights, (hidden, input). Default: the identity, one input per neuron.
+        b: Bias, (hidden). Default: zeros.
+        damping: "explicit" or "implicit".
+        activation: Name of the activation.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: If `damping` or `activation` is unknown, or a value is not finite.
+    """
     if damping not in DAMPINGS:
         raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
     if activation not in ACTIVATIONS:
@@ -86,16 +119,33 @@ def network(
     made = Network(double(V), double(W), double(W_z), double(b), *constants, damping, activation)
     for name in ("V", "W", "W_z", "b", "dt", "gamma", "epsilon"):
         if not getattr(made, name).isfinite().all():
-            raise ValueError(f"{name} holds values that are not finite: nothing can be said of such a network")
+            raise ValueError(f"{name} contains NaN or infinite values: the theory needs finite weights and constants")
     return made
 
 
 def network_from_layer(layer: nn.Module, number: int = 0, reverse: bool = False) -> Network:
-    """The network of one layer and direction of a `CoRNN`, or of a `CoRNNCell`, as it is now."""
+    """Copy the current weights and constants of a layer.
+
+    Args:
+        layer: A `CoRNN` or a `CoRNNCell`.
+        number: Index of the layer in a `CoRNN`, from 0.
+        reverse: Whether to take the backward direction of a bidirectional `CoRNN`.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: If `layer` is of another class.
+
+    Example:
+        >>> from cornn import CoRNN, theory
+        >>> theory.network_from_layer(CoRNN(2, 64)).hidden_size
+        64
+    """
     if isinstance(layer, CoRNN):
         layer = layer.cell(number, reverse)
     if not isinstance(layer, CoRNNCell):
-        raise ValueError(f"the theory is about CoRNN and CoRNNCell, this is a {type(layer).__name__}")
+        raise ValueError(f"the theory covers CoRNN and CoRNNCell, got {type(layer).__name__}")
     V, W, W_z, b = layer.matrices()
     dt, gamma, epsilon = layer.oscillators()
     return network(W, W_z, dt, gamma, epsilon, V=V, b=b, damping=layer.damping, activation=layer.activation)

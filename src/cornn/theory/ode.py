@@ -1,4 +1,4 @@
-"""The ODE behind the recurrence (eq:ode), and the ODE that its gradients obey (eq:ngd1)."""
+"""The ODE that the recurrence discretises (eq:ode), and the ODE of its gradients (eq:ngd1)."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,22 @@ Flow = Callable[[float, np.ndarray], np.ndarray]
 
 
 def flow(network: Network, input: Input, theta: tuple[str, int, int] | tuple[str, int] | None = None) -> Flow:
-    """The right side of y' = z, z' = tanh(W y + W_z z + V u + b) - gamma y - epsilon z, as ODE solvers take it.
+    """Return the right side of y' = z, z' = tanh(W y + W_z z + V u + b) - gamma y - epsilon z, for an ODE solver.
 
-    input: u at a time, (input).
-    theta: an entry to differentiate for: ("W", i, j), ("W_z", i, j), ("V", i, j) or ("b", i). The state is then (y, z,
-        y_theta, z_theta) in one row, (4 hidden), else (y, z), (2 hidden).
+    Args:
+        network: The network, with tanh.
+        input: Function from a time to the input u, (input).
+        theta: Entry to differentiate with respect to: ("W", i, j), ("W_z", i, j), ("V", i, j) or ("b", i).
+
+    Returns:
+        A function from time and state to the derivative of the state. The state is (y, z), (2 hidden), or with `theta`
+        (y, z, y_theta, z_theta), (4 hidden).
+
+    Raises:
+        ValueError: If the activation is not tanh.
     """
     if network.activation != "tanh":
-        raise ValueError(f"the paper's ODE is of tanh, this network has {network.activation}")
+        raise ValueError(f"the paper's ODE needs the activation tanh, this network has {network.activation}")
     V, W, W_z, b = (value.numpy() for value in (network.V, network.W, network.W_z, network.b))
     gamma, epsilon, m = network.gamma.numpy(), network.epsilon.numpy(), network.hidden_size
 

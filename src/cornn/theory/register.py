@@ -1,6 +1,6 @@
-"""The register: the paper's statements, each with its conditions as code and what became of it when it was tried.
+"""The paper's claims, each with a verdict, its conditions as code, and counterexamples.
 
-Labels are those of paper.tex. Proofs and remarks are in docs/theory.md; every counterexample is computed in a test.
+Labels are those of the paper's source. Proofs are in docs/theory.md; tests compute every counterexample.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,19 @@ from cornn.theory.network import Network
 
 __all__ = ["REGISTER", "Condition", "Statement", "conditions"]
 
-Verdict = Literal["proven", "holds where tried", "vacuous", "false"]
+Verdict = Literal["proven", "no counterexample", "vacuous", "false"]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A hypothesis and how a network meets it: it holds if value is not above limit."""
+    """A hypothesis evaluated for a network.
+
+    Attributes:
+        name: The hypothesis, in words.
+        value: Its left side.
+        limit: Its right side.
+        numeric: Whether `value` and `limit` are worth printing; otherwise only whether the hypothesis holds.
+    """
 
     name: str
     value: float
@@ -29,11 +36,12 @@ class Condition:
 
     @property
     def holds(self) -> bool:
+        """Whether `value` is at most `limit`."""
         return self.value <= self.limit
 
 
 def _setting(network: Network, steps: int) -> Condition:
-    name = "the main text's case: gamma = epsilon = 1, implicit damping, tanh"
+    name = "setting of the main text: gamma = epsilon = 1, implicit damping, tanh"
     return Condition(name, float(not network.paper_case), 0.0, numeric=False)
 
 
@@ -55,7 +63,7 @@ def _enough_damping(network: Network, steps: int) -> Condition:
 
 
 def _weights(network: Network, r: float, limit: str) -> Condition:
-    """The row of W and W_z that misses dt**r by most, or comes nearest to it."""
+    """Compare the row of W and W_z that exceeds dt**r the most, or comes closest to it."""
     rows, limits = left_sides(network), network.dt**r
     worst = (rows / limits).argmax()
     name = f"eta <= {limit}, " + ("eq:assm" if network.damping == "implicit" else "eq:nassm with C = 1")
@@ -78,7 +86,16 @@ def _damped_weights(network: Network, steps: int) -> Condition:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the paper, what became of it, and its conditions and counterexamples as code."""
+    """A claim of the paper with its verdict.
+
+    Attributes:
+        label: Label in the paper's source.
+        claim: The claim.
+        verdict: "proven", "no counterexample", "vacuous" or "false".
+        remark: The reason, or a sharper result.
+        conditions: Functions from a network and a number of steps to the hypotheses of the claim.
+        counterexamples: Functions that compute counterexamples.
+    """
 
     label: str
     claim: str
@@ -93,15 +110,15 @@ REGISTER = (
         "prop:1, eq:enb",
         "|y_n|^2 + |z_n|^2 <= m n dt for gamma = epsilon = 1, implicit damping",
         "proven",
-        "And neuron by neuron, beyond t = 1, for all weights. Only its last part, <= m, needs n dt <= 1.",
+        "It even holds per neuron, beyond t = 1, and for all weights. Only its last inequality, <= m, needs n dt <= 1.",
         (_setting, _step_limit),
     ),
     Statement(
         "prop:en1, eq:nenb",
         "gamma |y_n|^2 + |z_n|^2 <= m n dt, explicit damping, dt < (2 epsilon - 1) / (gamma + epsilon^2) (eq:ndt)",
         "proven",
-        "For one step eq:ndt is necessary too. With the rate in place of 1 it holds up to "
-        "dt < 2 epsilon / (gamma + epsilon^2), and any epsilon.",
+        "For a single step eq:ndt is also necessary. With the rate instead of 1, the bound holds up to "
+        "dt < 2 epsilon / (gamma + epsilon^2), for any epsilon > 0.",
         (_step_limit, _enough_damping),
     ),
     Statement(
@@ -115,7 +132,7 @@ REGISTER = (
         "eq:dt",
         "eq:nenb with implicit damping for dt < (2 epsilon - 1) / gamma",
         "proven",
-        "For one step it is necessary too.",
+        "For a single step this is also necessary.",
         (_step_limit,),
     ),
     Statement(
@@ -127,16 +144,16 @@ REGISTER = (
     ),
     Statement(
         "prop:2, eq:enb1",
-        "the states under two inputs differ by 4 m n dt at the most, as an energy",
+        "the energy of the difference of the states under two inputs is at most 4 m n dt",
         "proven",
-        "It holds for chaotic networks as well.",
+        "It also holds for chaotic networks.",
         (_step_limit,),
     ),
     Statement(
         "after prop:2",
-        "so states separate linearly in time at the most, and chaos is ruled out",
+        "therefore states separate at most linearly in time, which rules out chaos",
         "false",
-        "A bound on the size of the difference says nothing of its growth from 1e-9: the attractor is bounded, and "
+        "A bound on the size of the difference does not limit its growth from 1e-9: an attractor can be bounded and "
         "chaotic.",
         counterexamples=(against.separating_inputs, against.positive_exponent),
     ),
@@ -149,24 +166,24 @@ REGISTER = (
     ),
     Statement(
         "prop:n2, eq:nbd2",
-        "the ODE: the states under two inputs differ by 4 m t / gamma and 4 m t at the most, squared",
+        "the ODE: the squared differences of the states under two inputs are at most 4 m t / gamma and 4 m t",
         "proven",
-        "Again 4 t / (2 epsilon) for each neuron, as an energy, is sharper.",
+        "The bound 4 t / (2 epsilon) on the energy of the difference, for each neuron, is sharper.",
         (_enough_damping,),
     ),
     Statement(
         "after prop:n2",
-        "so the ODE is not chaotic",
+        "therefore the ODE is not chaotic",
         "false",
-        "As after prop:2. The exponent per unit of time stays as dt falls, so that it is the ODE's.",
+        "See prop:2. The Lyapunov exponent per unit of time does not change as dt falls, so it is that of the ODE.",
         counterexamples=(against.positive_exponent,),
     ),
-    Statement("eq:ngd1", "the ODE that gradients obey", "proven", "It is the derivative of the ODE.", ()),
+    Statement("eq:ngd1", "the ODE of the gradients", "proven", "It is the derivative of the ODE.", ()),
     Statement(
         "prop:n3_cont, eq:nbd3",
         "the ODE's gradients: |y_theta|^2 + |z_theta|^2 / gamma <= start e^(Ct) + m t^2 / (2 gamma^2)",
         "false",
-        "The forcing grows too. With e^(Ct) on both terms it is proven.",
+        "The second term lacks a factor e^(Ct): the forcing grows as well. With the factor it is proven.",
         (_damped_weights, _enough_damping),
         (against.ode_gradient_grows,),
     ),
@@ -174,8 +191,8 @@ REGISTER = (
         "eq:assm, fig:weight_assumptions",
         "eq:assm with r = 1/2 holds for all long-memory tasks during training",
         "false",
-        "It fails before training for every task of the paper but adding at T = 5000. Its formula is that of gamma = "
-        "epsilon = 1 with implicit damping, which no experiment used.",
+        "It fails before training for every task of the paper except adding at T = 5000. The formula is for gamma = "
+        "epsilon = 1 with implicit damping, which no experiment uses.",
         (_half,),
         (against.assumption_at_the_start,),
     ),
@@ -183,14 +200,14 @@ REGISTER = (
         "eq:norm1, eq:norm2",
         "||dX_n/dX_k|| <= (1 + 3 dt^r)^(n - k) under eq:assm",
         "proven",
-        "`step_norm` is the least bound of this kind, without a hypothesis.",
+        "`step_norm` is the smallest bound of this kind and needs no hypothesis.",
         (_setting, _half),
     ),
     Statement(
         "eq:norm2, last part",
         "(1 + 3 dt^r)^(n - k) is about 1 + 3 (n - k) dt^r",
         "false",
-        "At r = 1/2 the exponent 3 (n - k) dt^r is not small: it is 3 / sqrt(dt) at t = 1.",
+        "At r = 1/2 and t = 1, 3 (n - k) dt^r equals 3 / sqrt(dt), which is not small.",
         (_setting, _half),
         (against.growing_product,),
     ),
@@ -198,8 +215,8 @@ REGISTER = (
         "eq:norm20",
         "|dE_n^(k)/dtheta| <= (|y_n| + |target_n|) (1 + 3 (n - k) dt^r) delta dt |factor|, maximum norms",
         "false",
-        "The product's approximation fails at r = 1/2. The first factor has to be a sum over neurons and not a "
-        "maximum, which fails at r = 1 as well.",
+        "The approximation of the product fails at r = 1/2. The first factor must be a sum over neurons, not a "
+        "maximum: this fails at r = 1 as well.",
         (_setting, _half),
         (against.growing_lag_gradient, against.hub_lag_gradient),
     ),
@@ -207,7 +224,7 @@ REGISTER = (
         "eq:norm5",
         "|dE_n^(k)/dtheta| <= 3 delta dt (m + sqrt(m) |target|)",
         "false",
-        "It rests on eq:norm20.",
+        "Derived from eq:norm20.",
         (_setting, _half, _unit_time),
         (against.growing_step_gradient,),
     ),
@@ -215,7 +232,7 @@ REGISTER = (
         "eq:norm6",
         "|dE_n/dtheta| <= 3 delta t_n (m + sqrt(m) |target|)",
         "false",
-        "It rests on eq:norm20.",
+        "Derived from eq:norm20.",
         (_setting, _half, _unit_time),
         (against.growing_sum_gradient,),
     ),
@@ -223,7 +240,7 @@ REGISTER = (
         "prop:3, eq:gbd",
         "|dE/dtheta| <= 3/2 (m + Y sqrt(m)) under eq:assm, for t <= 1",
         "false",
-        "False at r = 1/2 with one neuron, at r = 1 with 2,500. `loss_gradient_bounds` stands.",
+        "False at r = 1/2 with one neuron, and at r = 1 with 2,500. `loss_gradient_bounds` is a valid bound.",
         (_setting, _half, _unit_time),
         (against.growing_loss_gradient, against.hub_loss_gradient),
     ),
@@ -231,7 +248,7 @@ REGISTER = (
         "prop:n3, eq:ngbd",
         "|dE/dtheta| <= 3 C (m + Y sqrt(m)) / (2 gamma) under eq:nassm, explicit damping",
         "false",
-        "As prop:3.",
+        "See prop:3.",
         (_step_limit, _half, _unit_time),
         (against.growing_explicit_loss_gradient,),
     ),
@@ -239,38 +256,38 @@ REGISTER = (
         "eq:gd3",
         "eq:assm holds for L steps of gradient descent",
         "vacuous",
-        "L is below one step at the values of every task of the paper, and it rests on prop:3.",
+        "L is below one step for every task of the paper. Also, it is derived from prop:3.",
         counterexamples=(against.safe_steps,),
     ),
     Statement(
         "eq:vg2",
         "a formula for dX_n/dX_k, up to O(dt)",
         "false",
-        "What is left out does not fall with dt when the lag is a given time.",
+        "At a fixed lag in time, the remainder does not vanish with dt.",
         (_setting, _whole),
         (against.representation_remainder,),
     ),
     Statement(
         "eq:vg2, short lags",
-        "ours: what eq:vg2 leaves out is of order (t_n - t_k)^2",
-        "holds where tried",
-        "So the formula serves at lags of few steps.",
+        "ours: the remainder of eq:vg2 is of order (t_n - t_k)^2",
+        "no counterexample",
+        "The formula is accurate at lags of a few steps.",
         (_setting, _whole),
     ),
     Statement(
         "eq:vg4, eq:vg8",
         "a formula for dE_n^(k)/dW, up to O(dt^3)",
         "false",
-        "It rests on eq:vg2; what is left out is of the size of the rest at long lags.",
+        "Derived from eq:vg2. At long lags the remainder is as large as the leading terms.",
         (_setting, _whole),
         (against.leading_gradient_remainder,),
     ),
     Statement(
         "prop:4, eq:gulb",
-        "with u = b = target = 0, dE_n^(k)/dW is of order dt^(3/2), whatever k",
+        "with u = b = target = 0, dE_n^(k)/dW is of order dt^(3/2) for every k",
         "vacuous",
-        "u = b = 0 and a zero start give y = 0 for ever, against the assumption that y is of order sqrt(t). No drive "
-        "gives that near t = 0 either: |y_n| <= dt^2 n (n + 1) / 2 in the first steps.",
+        "u = b = 0 and a zero start give y = 0 at all times, which contradicts the assumption that y is of order "
+        "sqrt(t). No drive makes y that large near t = 0: |y_n| <= dt^2 n (n + 1) / 2 in the first steps.",
         (_setting, _whole, _unit_time),
         (against.silent_state,),
     ),
@@ -278,22 +295,30 @@ REGISTER = (
         "prop:n4, eq:ngulb",
         "the same for explicit damping and any gamma, epsilon, of order dt^(3/2) / gamma",
         "vacuous",
-        "As prop:4.",
+        "See prop:4.",
         (_step_limit, _whole),
         (against.silent_state,),
     ),
     Statement(
         "after prop:n4",
-        "so vanishing gradients are ruled out",
+        "therefore gradients cannot vanish",
         "false",
-        "They vanish in one of the paper's own tasks, and `slowest_rate` below 1 proves it from the weights.",
+        "They vanish in one of the paper's own tasks, and `slowest_rate` < 1 proves it from the weights.",
         counterexamples=(against.vanishing_gradient,),
     ),
 )
 
 
 def conditions(network: Network, steps: int) -> list[Condition]:
-    """Every hypothesis of the register once, as this network meets it over so many steps."""
+    """Evaluate every hypothesis of the paper, once each.
+
+    Args:
+        network: The network.
+        steps: Number of steps per sequence.
+
+    Returns:
+        The hypotheses with their values and limits.
+    """
     found: dict[str, Condition] = {}
     for statement in REGISTER:
         for condition in statement.conditions:

@@ -1,7 +1,7 @@
-"""The paper's formula for a product of Jacobians (eq:vg2), and the gradient that it makes of it (eq:vg8), evaluated.
+"""Evaluate the paper's formulas for a product of Jacobians (eq:vg2) and for the gradient derived from it (eq:vg8).
 
-Their remainders are said to be of order dt and dt**3. Measured, they grow with the square of the time between the two
-steps: the formulas serve at short lags only.
+The paper states remainders of order dt and dt**3. Measured, they grow with the square of the time between the two
+steps, so the formulas are accurate at short lags only.
 """
 
 import torch
@@ -15,7 +15,15 @@ __all__ = ["leading_gradient", "leading_remainder"]
 
 @torch.no_grad()
 def leading_remainder(network: Network, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
-    """Norms, for maximum norms, of dX_n/dX_0 and of what eq:vg2 leaves out of it, for n = 1, 2, ...: (time, batch)."""
+    """Return the max norms of dX_n/dX_0 and of the remainder of eq:vg2, for n = 1, 2, ...
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+
+    Returns:
+        Norms of the exact Jacobian and of the remainder, each (time, batch).
+    """
     batch, m = trajectory.slopes.shape[1:]
     dt = network.dt[:, None]
     eye = torch.eye(m, dtype=torch.float64).expand(batch, m, m)
@@ -35,9 +43,16 @@ def leading_remainder(network: Network, trajectory: Trajectory) -> tuple[Tensor,
 
 @torch.no_grad()
 def leading_gradient(network: Network, trajectory: Trajectory) -> Tensor:
-    """The leading terms of eq:vg8 without their last factor y_{k-1}^j, for E_n = |y_n|**2 / 2: (time, batch, hidden).
+    """Return the leading terms of eq:vg8 without their last factor y_{k-1}^j, for E_n = |y_n|**2 / 2.
 
-    Its counterpart is the gradient for the activation's argument at step k, which is what dE_n^(k)/db is.
+    They approximate the gradient for the activation's argument at step k, which equals dE_n^(k)/db.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+
+    Returns:
+        The leading terms, (time, batch, hidden); entry k - 1 belongs to step k.
     """
     last = trajectory.y[-1]
     carried = torch.zeros_like(last)

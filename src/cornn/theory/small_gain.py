@@ -1,9 +1,9 @@
-"""How fast gradients grow or fade at the most: a small gain theorem for networks of oscillators (docs/theory.md).
+"""Bounds on the growth and decay of gradients by a small-gain theorem for networks of oscillators (docs/theory.md).
 
-A neuron is a linear filter of its force, and a perturbation's force is D (W dy + W_z dz) with slopes D between 0 and 1.
-Weigh all sequences by r**-n. If r exceeds every neuron's spectral radius, the filters have finite gains then, and if
-the gain of the whole loop is below 1, every perturbation is O(r**n): Jacobian products are K r**(n - k) at the most.
-With r < 1 this says that gradients must vanish, and how fast; with r > 1 how fast they can grow.
+A neuron is a linear filter of its force, and the force of a perturbation is D (W dy + W_z dz) with slopes D in [0, 1].
+Weight all sequences by r**-n. If r exceeds the spectral radius of every neuron, the filters have finite gains, and if
+the gain of the whole loop is below 1, every perturbation is O(r**n): Jacobian products are at most K r**(n - k). With
+r < 1 this proves that gradients vanish, and how fast; with r > 1 it limits how fast they grow.
 """
 
 import math
@@ -17,14 +17,22 @@ from cornn.theory.network import Network
 __all__ = ["filter_gains", "log_growth_bound", "loop_gain", "slowest_rate"]
 
 
-LARGEST_RATE = 1e70  # of which the fourth power is a number still
+LARGEST_RATE = 1e70  # its fourth power does not overflow
 
 
 def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
-    """The largest moduli, on the circle |x| = r, of each neuron's transfer functions from force to the y and z before.
+    """Return the gain of each neuron from its force to y and to z, for sequences weighted by r**-n.
 
-    They are push dt r / |p| and push |x - 1| / |p| with p(x) = x**2 - trace x + kept. Both |p|**2 and |x - 1|**2 are
-    polynomials of the cosine of the angle, so that the largest are found among few candidates.
+    It is the maximum of the transfer function on the circle |x| = r. The transfer functions are push dt r / |p| and
+    push |x - 1| / |p| with p(x) = x**2 - trace x + kept. Both |p|**2 and |x - 1|**2 are polynomials in the cosine of
+    the angle, so the maxima are among a few candidates.
+
+    Args:
+        network: The network.
+        r: Radius of the circle.
+
+    Returns:
+        Gains from the force to the previous y and z, each (hidden).
     """
     dt, push, kept = network.dt, network.push, network.kept
     trace = 1 + kept - dt * push * network.gamma
@@ -32,14 +40,14 @@ def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
     q0 = r**4 + trace**2 * r**2 + kept**2 - 2 * kept * r**2
     n0, n1 = r**2 + 1, -2 * r
     one = torch.ones_like(kept)
-    # |p|**2 is least at an end or at the vertex of its parabola, the quotient largest there or where it is flat.
+    # |p|**2 is smallest at an end or at the vertex of its parabola, the quotient largest there or where its slope is 0.
     vertex = torch.where(q2 != 0, -q1 / torch.where(q2 != 0, 2 * q2, one), one)
     a, half_b, c = -n1 * q2, -n0 * q2, n1 * q0 - n0 * q1
     root = torch.sqrt(torch.clamp(half_b**2 - a * c, min=0))
     safe = torch.where(a != 0, a, one)
     flat = [torch.where(a != 0, (-half_b + sign * root) / safe, one) for sign in (1, -1)]
     cosines = torch.stack([one, -one, *(torch.clamp(x, -1, 1) for x in (vertex, *flat))])
-    # Near a root of p its polynomial in the cosine cancels; the distances to the roots do not.
+    # Near a root of p its polynomial in the cosine cancels numerically; the distances to the roots do not.
     x = r * torch.complex(cosines, torch.sqrt(1 - cosines**2))
     half = torch.complex(trace / 2, torch.zeros_like(trace))
     split = torch.sqrt(half**2 - kept)
@@ -48,20 +56,43 @@ def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
 
 
 def loop_gain(network: Network, r: float) -> float:
-    """The gain of the whole loop for sequences weighed by r**-n; infinite unless r exceeds every spectral radius."""
+    """Return the gain of the whole loop for sequences weighted by r**-n.
+
+    Args:
+        network: The network.
+        r: Growth rate per step.
+
+    Returns:
+        The gain; infinite unless r exceeds every neuron's spectral radius.
+    """
     own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping)
     if not (own < r).all():
         return math.inf
     y, z = filter_gains(network, r)
-    if not (y.isfinite().all() and z.isfinite().all()):  # r is a spectral radius, but for a rounding
+    if not (y.isfinite().all() and z.isfinite().all()):  # r equals a spectral radius up to rounding
         return math.inf
     return (torch.linalg.matrix_norm(network.W * y, 2) + torch.linalg.matrix_norm(network.W_z * z, 2)).item()
 
 
 def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
-    """The smallest r whose loop gain is below 1: no Jacobian product decays slower, or grows faster, than r**lag.
+    """Return the smallest r whose loop gain is below 1.
 
-    Infinite where the weights are so large that r would leave the range of numbers.
+    No Jacobian product decays slower, or grows faster, than r**lag. A rate below 1 proves that gradients
+    vanish for every input.
+
+    Args:
+        network: The network.
+        tolerance: Relative tolerance of the bisection.
+
+    Returns:
+        The rate per step; infinite where the weights are so large that r would overflow.
+
+    Example:
+        >>> import torch
+        >>> from cornn import theory
+        >>> uncoupled = theory.network(torch.zeros(2, 2), torch.zeros(2, 2), dt=0.1, gamma=1.0, epsilon=1.0)
+        >>> round(theory.small_gain.slowest_rate(uncoupled), 4)
+        0.9487
     """
     own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping).max().item()
     low, high = own, max(2 * own, 2.0)
@@ -76,9 +107,17 @@ def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
 
 
 def log_growth_bound(network: Network, steps: int, rates: int = 12) -> Tensor:
-    """The logarithm of a bound on ||dX_n/dX_k|| (for Euclidean norms), for n - k from 0 to `steps`.
+    """Return the natural logarithm of a bound on the Euclidean norm of dX_n/dX_k.
 
-    The least over `rates` values of r: those near the slowest have large constants and win at long lags.
+    It is the minimum over several values of r: those near `slowest_rate` have large constants and win at long lags.
+
+    Args:
+        network: The network.
+        steps: Largest lag.
+        rates: Number of values of r.
+
+    Returns:
+        The bound for lags n - k from 0 to `steps`, (steps + 1).
     """
     least = slowest_rate(network)
     if not math.isfinite(least):
@@ -86,19 +125,21 @@ def log_growth_bound(network: Network, steps: int, rates: int = 12) -> Tensor:
     rs = least + torch.logspace(-6, 0.3, rates, dtype=torch.float64) * max(least, 0.1)
     gains = torch.tensor([loop_gain(network, r) for r in rs.tolist()], dtype=torch.float64)
     rs, gains = rs[gains < 1], gains[gains < 1]
-    free, impulse = _weighed_responses(network, rs, steps)
+    free, impulse = _weighted_responses(network, rs, steps)
     coupling = torch.linalg.matrix_norm(torch.cat((network.W, network.W_z), 1), 2)
-    # free[n] is the norm of n free steps over r**n; the force they cause comes one step later.
+    # free[n] is the norm of n uncoupled steps over r**n; the force they cause acts one step later.
     caused = coupling * torch.sqrt((free**2).sum(0)) / rs
     constants = free.amax(0) + torch.sqrt((impulse**2).sum(0)) * caused / (1 - gains)
     lags = torch.arange(steps + 1, dtype=torch.float64)[:, None]
     return torch.cat((torch.zeros(1, dtype=torch.float64), (torch.log(constants) + lags * torch.log(rs)).amin(1)[1:]))
 
 
-def _weighed_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-    """For n = 0 to `steps` and each r: the largest norms, over the neurons, of n free steps, and of the state n steps
-    after a unit force, both over r**n; (steps + 1, rates)."""
-    # Neurons with the same constants are the same here.
+def _weighted_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    """Return the largest norms over the neurons of n uncoupled steps, and of the state n steps after a unit force.
+
+    Both are divided by r**n, for n from 0 to `steps` and each r: (steps + 1, rates).
+    """
+    # Neurons with equal constants have equal responses.
     alike = torch.unique(torch.stack((network.dt, network.gamma, network.epsilon, network.kept, network.push)), dim=1)
     dt, gamma, _, kept, push = alike.unsqueeze(2)
     y = torch.stack((torch.ones_like(dt), torch.zeros_like(dt), dt * push)).expand(-1, -1, len(rs))
@@ -106,7 +147,7 @@ def _weighed_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tensor
     free, impulse = [], []
     for _ in range(steps + 1):
         squared = y**2 + z**2
-        # The Frobenius norm of the 2 x 2 power: not below its spectral norm.
+        # The Frobenius norm of the 2 x 2 power is an upper bound on its spectral norm.
         free.append(torch.sqrt(squared[0] + squared[1]).amax(0))
         impulse.append(torch.sqrt(squared[2]).amax(0))
         z = (kept * z - push * gamma * y) / rs

@@ -1,4 +1,4 @@
-"""A few numbers that say how a layer stands, cheap enough to be logged while it is trained."""
+"""A few numbers to log during training, cheap to compute."""
 
 import torch
 from torch import Tensor, nn
@@ -13,19 +13,32 @@ __all__ = ["watch"]
 
 @torch.no_grad()
 def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, float]:
-    """The hypotheses, the energy and the gradient by lag of a layer now, of several the first, on the first `sequences`
-    of an input.
+    """Measure hypotheses, energy and gradients of a layer, for logging during training.
 
-    input: (time, batch, features), the layer's own, whatever `batch_first` says. It is followed once forwards and once
-        backwards in double precision on the CPU.
+    Simulates the first sequences once forward and once backward, in double precision on the CPU.
 
-    assumption, assumption_limit: the two sides of eq:assm as printed, with r = 1/2
-    eta, r, constant: the left side with this layer's gamma, epsilon and damping, the largest r and the smallest C
-    W_norm, W_z_norm: ||W||_inf, ||W_z||_inf
-    energy, energy_share: the largest gamma y**2 + z**2 of a neuron, and the largest share of its bound (0 if there is
-        none)
-    gradient_quarter, gradient_half, gradient_first: log10 of |dE_n/dX_k| over |dE_n/dX_n| for k three quarters, one
-        half and none of the way from the first step to the last
+    Args:
+        layer: A `CoRNN` or `CoRNNCell`. Of several layers, the first is measured.
+        input: Input of the layer, (time, batch, features), also for layers with `batch_first`.
+        sequences: Number of sequences to use.
+
+    Returns:
+        A dictionary with these entries:
+
+        - `assumption`, `assumption_limit`: both sides of eq:assm as printed, with r = 1/2
+        - `eta`, `r`, `constant`: eta for this layer's gamma, epsilon and damping, the largest r, the smallest C
+        - `W_norm`, `W_z_norm`: ||W||_inf and ||W_z||_inf
+        - `energy`, `energy_share`: the largest energy gamma y**2 + z**2 of a neuron, and its largest share of the bound
+          (0 if there is no bound)
+        - `gradient_quarter`, `gradient_half`, `gradient_first`: log10 of |dE_n/dX_k| / |dE_n/dX_n|, for k a quarter of
+          the sequence before its end, in its middle, and at its first step
+
+    Example:
+        >>> import torch
+        >>> from cornn import CoRNN, theory
+        >>> numbers = theory.watch(CoRNN(2, 16), torch.rand(100, 4, 2))
+        >>> numbers["energy_share"] <= 1
+        True
     """
     network = network_from_layer(layer)
     left, right = assumption(network)
