@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cornn import __version__, engine
+from cornn._extras import install_command
 from cornn.cli import COMMANDS, report
 from cornn.cli.options import GROUPS, MAIN, resolve_alternatives
 from cornn.lab import training
@@ -137,7 +138,7 @@ def test_tensorboard_is_written_or_explained(cornn, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     code, _, err = cornn("train", "adding", *SHORT, "--tensorboard")
     assert code == 2
-    assert err == 'cornn: --tensorboard needs the package tensorboard: pip install "cornn[tensorboard]"\n'
+    assert err == f"cornn: --tensorboard needs tensorboard: {install_command('tensorboard')}\n"
     written = []
 
     class SummaryWriter:

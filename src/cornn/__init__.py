@@ -16,12 +16,13 @@ Example:
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cornn._version import __version__
+
 if TYPE_CHECKING:
     from cornn import estimators, functional, theory
     from cornn.layers import CoRNN, CoRNNCell
     from cornn.models import SequenceModel
 
-__version__ = "0.1.0"
 __all__ = ["CoRNN", "CoRNNCell", "SequenceModel", "__version__", "estimators", "functional", "theory"]
 
 # Imported on first access, so that `cornn --help` does not wait for torch.

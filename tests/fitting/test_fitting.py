@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
 from cornn.fitting.readers import Layout, read
 
@@ -329,7 +330,7 @@ def test_what_is_not_installed_is_explained(cornn, tables, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
     assert code == 2
-    assert 'pip install "cornn[report]", or leave it out with --no-report' in err
+    assert f"{install_command('report')}, or leave it out with --no-report" in err
 
 
 def test_why_there_is_no_test_part_is_said(cornn, tmp_path):

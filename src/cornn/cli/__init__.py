@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cornn import __version__
+from cornn._extras import missing_extra
+from cornn._version import __version__
 
 __all__ = ["COMMANDS", "run"]
 
@@ -68,7 +69,10 @@ def _parse(name: str, arguments: Sequence[str]):
 
         command = getattr(importlib.import_module(f"cornn.cli.{entry.module}"), entry.attribute)
     except ModuleNotFoundError as error:
-        raise ImportError(f'`cornn {name}` needs the package {error.name}: pip install "cornn[lab]"') from error
+        package = (error.name or "").partition(".")[0]
+        if package not in ("tyro", "rich"):
+            raise
+        raise missing_extra("cli", f"the command line needs {package}") from error
     return parse(command, f"cornn {name}", arguments) if isinstance(command, type) else command(arguments)
 
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from cornn._extras import missing_extra
 from cornn.cli.console import line, screen
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
@@ -72,7 +73,7 @@ def _tensorboard(folder: Path, stack: ExitStack) -> Watch:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ImportError('--tensorboard needs the package tensorboard: pip install "cornn[tensorboard]"') from None
+        raise missing_extra("tensorboard", "--tensorboard needs tensorboard") from None
     writers: dict[int, SummaryWriter] = {}
 
     def watch(progress: Progress) -> None:

@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from cornn._extras import install_command
 from cornn._json import read_json
 from cornn.cli.console import line, screen
 from cornn.cli.progress import OutputOptions, run_with_progress
@@ -81,7 +82,7 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
     if (folder / "heuristics.svg").exists():
         return
     if not importlib.util.find_spec("matplotlib"):
-        said = 'heuristics: no figure without matplotlib, which pip install "cornn[report]" brings'
+        said = f"heuristics: no figure without matplotlib: {install_command('report')}"
         line(console, said, style="dim")
         return
     from cornn.lab.report.figures import FIGURES, save

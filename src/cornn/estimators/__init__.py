@@ -1,9 +1,11 @@
 """Fit, predict and score on your own sequences, by scikit-learn's conventions."""
 
+from cornn._extras import missing_extra
+
 try:
     import sklearn  # noqa: F401
 except ImportError as error:
-    raise ImportError('the estimators need scikit-learn: pip install "cornn[estimators]"') from error
+    raise missing_extra("estimators", "the estimators need scikit-learn") from error
 
 from cornn.estimators.classifier import CoRNNClassifier
 from cornn.estimators.forecaster import CoRNNForecaster

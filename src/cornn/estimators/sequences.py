@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._extras import missing_extra
+
 __all__ = [
     "Columns",
     "Series",
@@ -243,8 +245,10 @@ def _times(frame: Any, name: str) -> NDArray:
         return times
     with contextlib.suppress(TypeError, ValueError):
         return times.astype(np.float64)
-    import pandas
-
+    try:
+        import pandas
+    except ImportError:
+        raise missing_extra("estimators", "dates need pandas", "or use numbers for times") from None
     try:
         found = pandas.to_datetime(pandas.Series(times), utc=True, format="ISO8601")
     except (TypeError, ValueError) as error:

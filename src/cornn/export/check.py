@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn._stacking import Stack
 from cornn._tf32 import no_tf32
@@ -18,7 +19,7 @@ from cornn.models import SequenceModel
 try:
     import onnxruntime
 except ImportError as error:
-    raise ImportError('the ONNX export needs onnxruntime to check itself: pip install "cornn[onnx]"') from error
+    raise missing_extra("onnx", "the ONNX export needs onnxruntime to check itself") from error
 
 __all__ = ["TOLERANCE", "by_pytorch", "check", "deviation", "session"]
 

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cornn import __version__
+from cornn._extras import missing_extra
 
 try:
     from onnx import TensorProto, checker, helper, numpy_helper
 except ImportError as error:
-    raise ImportError('the ONNX export needs onnx and onnxruntime: pip install "cornn[onnx]"') from error
+    raise missing_extra("onnx", "the ONNX export needs onnx and onnxruntime") from error
 
 __all__ = ["DOUBLE", "FLOAT", "INT32", "INT64", "OPSET", "Graph", "Port", "Shape", "Step"]
 

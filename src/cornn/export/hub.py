@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from cornn._constants import Values
+from cornn._extras import missing_extra
 from cornn.layers import CoRNN, CoRNNCell
 from cornn.models import SequenceModel
 
 try:
     from huggingface_hub import PyTorchModelHubMixin
 except ImportError as error:
-    raise ImportError('the hub needs the package huggingface_hub: pip install "cornn[hub]"') from error
+    raise missing_extra("hub", "the hub needs huggingface_hub") from error
 
 __all__ = ["HubModel"]
 

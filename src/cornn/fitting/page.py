@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cornn._extras import missing_extra
 from cornn.fitting.evaluate import Outcome
 from cornn.fitting.fit import Finished
 from cornn.plots import fitted
@@ -24,8 +25,8 @@ def check_packages() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError:
-        raise ImportError(
-            'the report needs Jinja2 and matplotlib: pip install "cornn[report]", or leave it out with --no-report'
+        raise missing_extra(
+            "report", "the report needs Jinja2 and matplotlib", "or leave it out with --no-report"
         ) from None
 
 

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from cornn._atomic import TEMPORARY, stage_write
+from cornn._extras import missing_extra
 from cornn._json import read_json
 
 __all__ = [
@@ -113,7 +114,10 @@ class Run:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for this process; what another left half-written is cleared away."""
-        from filelock import FileLock, Timeout
+        try:
+            from filelock import FileLock, Timeout
+        except ImportError:
+            raise missing_extra("lab", "run folders need filelock") from None
 
         lock = FileLock(self.path / ".lock")
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from cornn._extras import missing_extra
 from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
 from cornn.theory import Network, energy, gradients, hypotheses, measure, register, small_gain
 from cornn.theory.diagnose import Diagnosis
@@ -106,7 +107,7 @@ def render_page(check: Diagnosis) -> str:
     try:
         import jinja2
     except ImportError:
-        raise ImportError('the page needs Jinja2 and matplotlib: pip install "cornn[report]"') from None
+        raise missing_extra("report", "the page needs Jinja2 and matplotlib") from None
     template = (Path(__file__).parent / "check.html.jinja").read_text(encoding="utf8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = lambda value: f"{value:.4g}"

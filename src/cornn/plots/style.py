@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from cornn._atomic import write_errors
+from cornn._extras import missing_extra
 
 __all__ = ["COLOURS", "STYLES", "add_note", "canvas", "data_uri", "save", "set_panel_title", "styled"]
 
@@ -48,7 +49,7 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
         try:
             import matplotlib
         except ImportError:
-            raise ImportError('figures need matplotlib: pip install "cornn[report]"') from None
+            raise missing_extra("report", "figures need matplotlib") from None
         with matplotlib.rc_context(SETTINGS):
             return draw(*arguments, **options)
 

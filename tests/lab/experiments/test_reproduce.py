@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import tiny
 
+from cornn._extras import install_command
 from cornn.lab import records, training
 from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.reproduce import TARGETS, Planned
@@ -207,5 +208,5 @@ def test_the_heuristics_say_what_their_figure_needs(cornn, tmp_path, monkeypatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, out, _ = cornn("reproduce", "heuristics")
     assert code == 0
-    assert 'no figure without matplotlib, which pip install "cornn[report]" brings' in " ".join(out.split())
+    assert f"no figure without matplotlib: {install_command('report')}" in " ".join(out.split())
     assert not (tmp_path / "runs").exists()

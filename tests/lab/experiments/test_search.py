@@ -14,6 +14,7 @@ import optuna
 import pytest
 import tiny
 
+from cornn._extras import install_command
 from cornn.lab import training
 from cornn.lab.data import har
 from cornn.lab.experiments import search
@@ -275,7 +276,7 @@ def test_the_docs_have_the_ranges():
 def test_without_optuna_the_remedy_is_named(cornn, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, _, err = cornn("search", *SHORT)
-    assert (code, err) == (2, 'cornn: a search needs the package optuna: pip install "cornn[search]"\n')
+    assert (code, err) == (2, f"cornn: a search needs optuna: {install_command('search')}\n")
 
 
 def test_a_signal_says_how_to_go_on(cornn, monkeypatch):

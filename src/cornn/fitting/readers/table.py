@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._extras import missing_extra
+
 __all__ = ["MISSING", "Table", "number", "read_csv", "read_parquet", "shortened"]
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -166,9 +168,7 @@ def read_parquet(path: Path) -> Table:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ImportError(
-            'Parquet files need the package pyarrow: pip install "cornn[parquet]", or save the table as CSV'
-        ) from None
+        raise missing_extra("parquet", "Parquet files need pyarrow", "or save the table as CSV") from None
     try:
         found = pyarrow.parquet.read_table(path)
         # A table of pandas keeps its index as a column of this name.

@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
+from cornn._extras import missing_extra
 from cornn.lab.bench.sweep import Point
 
 __all__ = ["check_plotting", "draw"]
@@ -26,7 +27,7 @@ SPARE = ("#7F3C00", "*")
 def check_plotting() -> None:
     """Raises, before anything is measured, where nothing could be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError('a plot needs the package matplotlib: pip install "cornn[report]"')
+        raise missing_extra("report", "a plot needs matplotlib")
 
 
 def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str, stem: Path) -> list[Path]:

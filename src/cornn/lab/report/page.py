@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cornn import __version__
+from cornn._extras import missing_extra
 from cornn._json import read_json
 from cornn._machine import commit, machine
 from cornn.baselines import MODELS
@@ -47,7 +48,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
     try:
         import jinja2
     except ImportError:
-        raise ImportError('the report needs Jinja2: pip install "cornn[report]"') from None
+        raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
     if not any(results.glob("*/*.json")):
         raise FileNotFoundError(f"no records under {results}: name the folder, or make some with cornn reproduce")
     environment = jinja2.Environment(

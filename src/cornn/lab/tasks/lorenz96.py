@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn.lab.data import folder, user_cache
 from cornn.lab.data.cache import cached
@@ -82,7 +83,7 @@ def trajectories(start: np.ndarray, force: float, points: int) -> np.ndarray:
     try:
         from scipy.integrate import solve_ivp
     except ImportError:
-        raise ImportError('the Lorenz-96 task needs scipy: pip install "cornn[lab]"') from None
+        raise missing_extra("lab", "the Lorenz-96 task needs scipy") from None
     solution = solve_ivp(
         lambda time, state: flow(state.reshape(start.shape), force).ravel(),
         (0.0, SPACING * (points - 1)),

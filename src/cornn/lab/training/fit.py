@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from cornn import __version__
+from cornn._extras import missing_extra
 from cornn._machine import machine
 from cornn._random import generator
 from cornn._tf32 import no_tf32
@@ -149,7 +150,7 @@ def connect(config: Train) -> Any:
         try:
             from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
         except ImportError:
-            raise ImportError('training needs Lightning Fabric: pip install "cornn[lab]"') from None
+            raise missing_extra("lab", "training needs Lightning Fabric") from None
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here: use --device cpu, or auto")
     if config.device not in ("auto", "cpu", "cuda"):

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from cornn._extras import install_command
+
 __all__ = ["KERNELS", "compiled", "folder", "missing"]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -30,7 +32,7 @@ def missing() -> str | None:
         except ImportError:
             found = None
         if found is None:
-            return f'{module.replace(".", "-")} is not installed: pip install "cornn[cuda]"'
+            return f"{module.replace('.', '-')} is not installed: {install_command('cuda')}"
     return None
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cornn._extras import missing_extra
 from cornn._json import read_json
 from cornn.lab.experiments.compare.contests import Contest
 from cornn.lab.runs import write_json
@@ -95,7 +96,10 @@ def open_jobs(contests: Sequence[Contest], folder: Path) -> Iterator[Job]:
 @contextmanager
 def claimed(job: Job, folder: Path) -> Iterator[bool]:
     """Whether this process has the job, and it is not done; another cannot have it meanwhile."""
-    from filelock import FileLock, Timeout
+    try:
+        from filelock import FileLock, Timeout
+    except ImportError:
+        raise missing_extra("lab", "a comparison needs filelock") from None
 
     path = job.path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)

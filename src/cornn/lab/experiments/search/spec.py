@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cornn._extras import missing_extra
 from cornn.lab import training
 from cornn.lab.recipes import RANGES, Recipe
 from cornn.lab.training import Train
@@ -48,7 +49,7 @@ def space(task: str, model: str, recipe: Recipe) -> dict[str, tuple[float, float
 def check(plan: Search) -> None:
     """Refuse what cannot be, before anything is opened or written."""
     if importlib.util.find_spec("optuna") is None:
-        raise ImportError('a search needs the package optuna: pip install "cornn[search]"')
+        raise missing_extra("search", "a search needs optuna")
     training.check(plan.base)
     hidden(plan.storage)
     if plan.trials < 1:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cornn._extras import missing_extra
 from cornn.functional import unroll
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
@@ -70,7 +71,7 @@ def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndar
     try:
         from scipy.integrate import solve_ivp
     except ImportError:
-        raise ImportError('the illustration needs scipy: pip install "cornn[report]"') from None
+        raise missing_extra("report", "the illustration needs scipy") from None
     W, W_z, m = np.array(one.W), np.array(one.W_z), len(one.W)
 
     def change(time: float, state: np.ndarray) -> np.ndarray:

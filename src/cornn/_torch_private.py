@@ -1,0 +1,84 @@
+"""PyTorch's private interfaces, all in one place.
+
+The fast path, `is_eager`, is taken only with the versions of PyTorch that the tests run with. With any other version
+the registered operator runs instead, by public interfaces. The other functions answer for any version: if the
+interface that they ask is gone, they give the careful answer.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+__all__ = [
+    "TESTED",
+    "current_transform_level",
+    "find_apply",
+    "is_eager",
+    "is_tested",
+    "is_transformed",
+    "is_wrapped",
+]
+
+TESTED = ((2, 11), (2, 13))
+"""The oldest and the newest minor version of PyTorch that the tests run with."""
+
+
+def is_tested(version: str = torch.__version__) -> bool:
+    """Return whether the tests run with this version of PyTorch; nightly builds count as the version they precede."""
+    major, minor = version.split(".")[:2]
+    return TESTED[0] <= (int(major), int(minor)) <= TESTED[1]
+
+
+_TESTED_HERE = is_tested()
+_FUNCTORCH = getattr(torch._C, "_functorch", None)
+_PLAIN = (Tensor, nn.Parameter)
+
+
+def _find(name: str, otherwise: object) -> Callable[..., Any]:
+    """Return a function of functorch, or where there is none of this name, one that returns `otherwise`."""
+    return getattr(_FUNCTORCH, name, lambda *_: otherwise)
+
+
+is_wrapped = _find("is_functorch_wrapped_tensor", True)
+current_transform_level = _find("maybe_current_level", None)
+_interpreter_stack = _find("get_interpreter_stack", None)
+_innermost_interpreter = _find("peek_interpreter_stack", None)
+_is_legacy_batched = _find("is_legacy_batchedtensor", False)
+
+
+def is_eager(tensors: Sequence[Tensor | None]) -> bool:
+    """Return whether the tensors are plain ones outside torch.compile, functorch, tracing and forward-mode AD.
+
+    Only then may the dispatcher be bypassed. The answer is False for a version of PyTorch that is not tested.
+    """
+    if (
+        not _TESTED_HERE
+        or torch.compiler.is_compiling()
+        or _innermost_interpreter() is not None
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state() is not None
+        or forward_ad._current_level >= 0
+    ):
+        return False
+    return all(x is None or (type(x) in _PLAIN and not _is_legacy_batched(x)) for x in tensors)
+
+
+def is_transformed(tensors: Sequence[Tensor | None]) -> bool:
+    """Return whether torch.func.grad or forward-mode AD is active, which PyTorch does not pass to custom operators."""
+    if torch.compiler.is_compiling():
+        return False
+    if any(level.key().name in ("Grad", "Jvp") for level in _interpreter_stack() or ()):
+        return True
+    if getattr(forward_ad, "_current_level", 0) < 0:
+        return False
+    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+
+
+def find_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """Return the `apply` of a function without its search for transforms, which `is_eager` has ruled out."""
+    if not _TESTED_HERE:
+        return function.apply
+    return super(torch.autograd.Function, function).apply  # pyright: ignore[reportAttributeAccessIssue]
