@@ -24,10 +24,10 @@ from cornn.models import count_parameters
 
 __all__ = ["GOAL", "LENGTH", "RATES", "STEPS", "Curve", "Evaluation", "configure", "race", "summarise", "train"]
 
-LENGTH = 750
+LENGTH = 500
 HIDDEN_SIZE = 48
 BATCH_SIZE = 64
-STEPS = 250
+STEPS = 400
 EVALUATE_EVERY = 10
 VALIDATION_SEQUENCES = 256
 GOAL = 0.01  # mean squared error; always answering 1 has 1/6
