@@ -1,4 +1,4 @@
-"""The tables of higher figures at the paper's size: aims, what was reached, and how the recipes were chosen."""
+"""The tables of the improved recipes: targets, results, and the search for the recipes."""
 
 import json
 import statistics
@@ -11,74 +11,74 @@ from typing import Any, NamedTuple
 from cornn.lab import records
 from cornn.lab.recipes import RECIPES
 from cornn.lab.report import tables, targets
-from cornn.lab.report.tables import Reached
+from cornn.lab.report.tables import RunGroup
 from cornn.lab.report.targets import WINDOWS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
-def _shown(one: Reached | None) -> str:
-    """Mean and seeds of the runs, or that there is none."""
+def _summary(one: RunGroup | None) -> str:
+    """Mean and number of seeds."""
     if one is None:
         return "not run"
     return f"{one.summary} ({len(one.tests)} seed{'s' if len(one.tests) > 1 else ''})"
 
 
-def aims(results: Path = RESULTS) -> str:
-    """Each aim beside what our recipe and what the paper's values reach."""
+def targets_met(results: Path = RESULTS) -> str:
+    """Every target, with the results of our recipe and of the default one."""
     lines = [
-        "| task | neurons | aim | our recipe | first recipe | reached |",
+        "| task | neurons | target | improved recipe | default recipe | met |",
         "| --- | ---: | ---: | ---: | ---: | --- |",
     ]
     for one in targets.read(results):
-        figures = " | ".join((_shown(one.ours[0] if one.ours else None), _shown(one.first), one.verdict))
-        lines.append(f"| {one.aim.title} | {one.aim.units} | {one.aim.words} | {figures} |")
+        figures = " | ".join((_summary(one.ours[0] if one.ours else None), _summary(one.first), one.verdict))
+        lines.append(f"| {one.target.title} | {one.target.units} | {one.target.requirement} | {figures} |")
     return "\n".join(lines)
 
 
 def longer(results: Path = RESULTS) -> str:
-    """What recipes of ours reached in other numbers of epochs than they have."""
+    """The improved recipes with other numbers of epochs."""
     lines = [
-        "| task | neurons | epochs | validation, mean | test, mean ± deviation | seeds |",
+        "| task | neurons | epochs | validation, mean | test, mean ± std | seeds |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for standing in targets.read(results):
-        runs = {one.records[0]["config"]["settings"]["epochs"]: one for one in standing.ours}
+    for status in targets.read(results):
+        runs = {one.records[0]["config"]["settings"]["epochs"]: one for one in status.ours}
         for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
             figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"
-            lines.append(f"| {standing.aim.title} | {standing.aim.units} | {figures} |")
+            lines.append(f"| {status.target.title} | {status.target.units} | {figures} |")
     return "\n".join(lines)
 
 
 class Search(NamedTuple):
-    """Runs that a recipe was chosen by, as a table of what each changed."""
+    """The runs by which a recipe was chosen, as a table of their changes."""
 
     task: str
-    base: str  # the recipe that they are held against
-    shared: Mapping[str, Any] = MappingProxyType({})  # settings and options that most have, which are not named
-    holding: bool | None = False  # the runs with `half_lives` alone, or those without, or None for both
-    by_film: bool = False  # the runs of IMDB with that validation, or those without
+    base: str  # the recipe that they are compared with
+    shared: Mapping[str, Any] = MappingProxyType({})  # settings and options of most runs, which are not listed
+    holding: bool | None = False  # only runs with `half_lives`, only runs without, or None for both
+    by_film: bool = False  # only runs of IMDB with that validation, or only those without
 
 
 UNNAMED = ("epochs", "steps", "keep")
-"""Settings that have a column of their own, or are no matter to validation."""
+"""Settings that have their own column, or do not affect validation."""
 
 
 def _changes(config: dict[str, Any], asked: Search) -> str:
     changed = records.changed_settings(config | {"recipe": asked.base}) | records.changed_options(config)
     changed = {name: value for name, value in changed.items() if name not in UNNAMED}
     own = {name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]}
-    # What most have and this one has not.
+    # What most runs have and this one does not.
     own |= {name: (config["settings"] | config["task"])[name] for name in asked.shared if name not in changed}
     if RECIPES[asked.task][asked.base].periods and not config["settings"]["periods"]:
         named = {"learning_rate", "clip", *config["task"]}
         own = {name: value for name, value in own.items() if name in named}
-        return f"the paper's constants and start, {tables.in_words(own)}".removesuffix(", ")
-    return tables.in_words(own) or "-"
+        return f"the paper's constants and initialisation, {tables.describe(own)}".removesuffix(", ")
+    return tables.describe(own) or "-"
 
 
 def search(asked: Search) -> str:
-    """Variants of a task's recipe by their validation."""
+    """Variants of a recipe, sorted by validation."""
     variants: dict[tuple[int, int, str], list[float]] = {}
     for record in records.read(RESULTS / "search", asked.task):
         config, settings = record["config"], record["config"]["settings"]
@@ -88,7 +88,7 @@ def search(asked: Search) -> str:
             continue
         key = settings["hidden_size"], settings["epochs"], _changes(config, asked)
         variants.setdefault(key, []).append(record["result"]["validation"])
-    lines = ["| neurons | epochs | changed | validation, mean | each seed |", "| ---: | ---: | --- | ---: | ---: |"]
+    lines = ["| neurons | epochs | changes | validation, mean | per seed |", "| ---: | ---: | --- | ---: | ---: |"]
     order = sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1])))
     for (units, epochs, words), found in order:
         each = ", ".join(f"{value:.2f}" for value in sorted(found))
@@ -97,17 +97,17 @@ def search(asked: Search) -> str:
 
 
 KINDS = {
-    "paper-128": "the paper's constants and start",
-    "memory": "neurons that hold: half-lives of .1 to 10 sequences",
-    "ringing": "neurons that ring: periods of .01 to 1 sequence",
+    "paper-128": "the paper's constants and initialisation",
+    "memory": "overdamped: half-lives of .1 to 10 sequence lengths",
+    "ringing": "underdamped: periods of .01 to 1 sequence length",
 }
 
 
 def untrained() -> str:
-    """What networks tell before training, by a linear readout."""
+    """Accuracy of a linear readout before training."""
     rows = json.loads((RESULTS / "untrained.json").read_text(encoding="utf8"))["rows"]
     lines = [
-        "| 128 neurons, not trained | numbers held, uncoupled | linear readout of the last y |",
+        "| 128 untrained neurons | effective rank, uncoupled | accuracy of a linear readout of the last y |",
         "| --- | ---: | ---: |",
     ]
     for recipe, words in KINDS.items():
@@ -123,7 +123,7 @@ def untrained() -> str:
 FILMS = {"read_at": "end", "lower": True, "by_film": True, "drop_words": 0.4}
 COSINE = {"schedule": "cosine", "clip": 1.0}
 TABLES = {
-    "aims": aims,
+    "targets": targets_met,
     "longer": longer,
     "untrained": untrained,
     "har2-search": partial(search, Search("har2", "paper", WINDOWS)),

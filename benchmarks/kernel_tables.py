@@ -1,4 +1,4 @@
-"""The tables of single kernels: what a step is made of, what tensor cores bring, what one sample of a stream costs."""
+"""The tables of single kernels: the parts of a training step, tensor cores, the cost of one sample of a stream."""
 
 import json
 import statistics
@@ -11,7 +11,7 @@ def loops() -> str:
     """The instructions of a step, counted in the machine code."""
     content = json.loads((RESULTS / "profile-cuda.json").read_text(encoding="utf8"))["loops"]
     lines = [
-        "| kernel | neurons | instructions a step and warp | multiply-adds | others |",
+        "| kernel | neurons | instructions per step and warp | multiply-adds | others |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for row in content["kernels"]:
@@ -26,7 +26,7 @@ def loops() -> str:
 _STEP = {
     "recurrence, forward": ("forward",),
     "recurrence, backward": ("backward",),
-    "products: gradients of the weights, and the head": ("void cutlass", "sm80_xmma", "void cublas", "void sgemm"),
+    "matrix products: weight gradients, head": ("void cutlass", "sm80_xmma", "void cublas", "void sgemm"),
     "optimiser": ("adam",),
 }
 
@@ -37,23 +37,23 @@ def step() -> str:
     speed = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
     bare = next(row for row in speed["times"] if (row["steps"], row["batch"], row["hidden"]) == (784, 120, 128))
     left = content["kernels"]
-    lines = ["| part of a step | kernels | µs |", "| --- | ---: | ---: |"]
+    lines = ["| part of a training step | kernels | µs |", "| --- | ---: | ---: |"]
     for part, names in _STEP.items():
         own = [row for row in left if row["kernel"].startswith(names)]
         left = [row for row in left if row not in own]
         lines.append(f"| {part} | {sum(row['count'] for row in own):.0f} | {sum(row['us'] for row in own):.0f} |")
     rest = content["step_us"] - sum(row["us"] for row in content["kernels"])
     lines.append(
-        f"| the rest: batch, start, loss | {sum(row['count'] for row in left):.0f} | {sum(r['us'] for r in left):.0f} |"
+        f"| batch, initial state, loss | {sum(row['count'] for row in left):.0f} | {sum(r['us'] for r in left):.0f} |"
     )
-    lines.append(f"| between kernels | | {rest:.0f} |")
-    lines.append(f"| the whole step | | {content['step_us']:.0f} |")
+    lines.append(f"| gaps between kernels | | {rest:.0f} |")
+    lines.append(f"| total | | {content['step_us']:.0f} |")
     epoch, steps = min(content["epochs"]), content["steps_an_epoch"]
     ratio = epoch / (steps * bare["both_graph"] / 1e3)
     lines += [
         "",
-        f"An epoch of {steps} steps, with its evaluation, takes {epoch:.3f} s, {ratio:.2f} times the bare forward and "
-        f"backward pass of as many batches ({bare['both_graph']:.3f} ms each).",
+        f"An epoch of {steps} steps with its evaluation takes {epoch:.3f} s, {ratio:.2f} times the captured "
+        f"forward and backward passes alone ({bare['both_graph']:.3f} ms each).",
     ]
     return "\n".join(lines)
 
@@ -66,8 +66,8 @@ def tensor_cores() -> str:
         found = max(row["float64"] for row in content["errors"] if row["precision"] == precision)
         worst[precision] = f"{found:.0e}"
     lines = [
-        "| steps, batch, neurons | precision | forward, µs a step | backward, µs a step | both, ms | exact ÷ "
-        "| worst error |",
+        "| steps, batch, neurons | precision | forward, µs per step | backward, µs per step | both, ms "
+        "| speed-up | largest error |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     exact = {}

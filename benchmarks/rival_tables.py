@@ -1,4 +1,4 @@
-"""The tables of the rivals: their speed on a GPU beside coRNN's, and their sizes beside the published ones."""
+"""The tables of the rivals: speed on a GPU, sizes, and the comparison with equal tuning budgets."""
 
 import json
 from pathlib import Path
@@ -18,11 +18,11 @@ RECORD = RESULTS / "speed-rivals.json"
 
 
 def speed_rivals() -> str:
-    """The kernels alone, then forward and backward with the weights' gradients, and what the parameters cost apart."""
+    """The kernels alone, the whole pass, and the cost of computing the recurrent matrix from the parameters."""
     if not RECORD.exists():
         return "There is no record yet."
     lines = [
-        "| model | forward, µs a step | backward, µs a step | kernels ÷ coRNN's | both, ms | ÷ coRNN's | apart, ms |",
+        "| model | forward, µs per step | backward, µs per step | kernels ÷ coRNN | both, ms | ÷ coRNN | matrix, ms |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in json.loads(RECORD.read_text(encoding="utf8"))["rows"]:
@@ -37,7 +37,7 @@ def speed_rivals() -> str:
     return "\n".join(lines)
 
 
-# Task -> inputs and outputs. Of IMDB the words, which all models share, are not counted.
+# Task -> inputs and outputs. The word embedding of IMDB, which all models share, is not counted.
 SIZES = {
     "smnist": (1, 10),
     "psmnist": (1, 10),
@@ -50,9 +50,9 @@ OTHERS = {"cornn": lambda *sizes: CoRNN(*sizes, dt=0.1, gamma=1.0, epsilon=1.0),
 
 
 def rival_sizes() -> str:
-    """Every model of the paper's tables as it is here, with its readout, beside what the paper prints."""
+    """The number of parameters of every model in the paper's tables, ours and as printed."""
     lines = [
-        "| task | model | units | parameters here | printed |",
+        "| task | model | units | parameters | as printed |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
     keys = {model.title: name for name, model in MODELS.items()}
@@ -68,18 +68,18 @@ def rival_sizes() -> str:
 
 
 def compare(results: Path = RESULTS) -> str:
-    """A table for each contest that has records, and what has not been run."""
+    """One table per contest, and the contests without records."""
     found = {one.name: one for one in comparison.read(results)}
     parts = []
     for contest in found.values():
         solved = contest.record["solved"] is not None
-        head = ["model", "parameters", "trials", "test, mean ± deviation", *(["solved"] if solved else [])]
-        head += ["seconds: trials; a final run", "published", "chosen"]
+        head = ["model", "parameters", "trials", "test, mean ± std", *(["solved"] if solved else [])]
+        head += ["seconds: all trials; one final run", "published", "chosen settings"]
         lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
         lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]
         for row in contest.rows:
             size = row.entry["parameters"]
-            cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.reached]
+            cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.test_summary]
             cells += [row.solved] if solved else []
             cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
             cells += [row.published, row.chosen]
@@ -94,4 +94,26 @@ def compare(results: Path = RESULTS) -> str:
     return "\n\n".join(parts)
 
 
-TABLES = {"speed-rivals": speed_rivals, "rival-sizes": rival_sizes, "compare": compare}
+def compare_summary(results: Path = RESULTS) -> str:
+    """One row per model, one column per contest: the test result, and how many seeds solved the task."""
+    contests = comparison.read(results)
+    names = dict.fromkeys(row.name for contest in contests for row in contest.rows)
+    heads = [f"{contest.name}, {contest.record['metric']}" for contest in contests]
+    lines = ["| model | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
+    for name in names:
+        rows = [next((row for row in contest.rows if row.name == name), None) for contest in contests]
+        cells = ["" if row is None else row.test_summary + _solved(row) for row in rows]
+        lines.append(f"| {comparison.title(name)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _solved(row: comparison.ModelResult) -> str:
+    return "" if row.solved is None else f"; {row.solved.split(',')[0]}"
+
+
+TABLES = {
+    "compare-summary": compare_summary,
+    "speed-rivals": speed_rivals,
+    "rival-sizes": rival_sizes,
+    "compare": compare,
+}

@@ -1,4 +1,4 @@
-"""The tables of runs: what they reached, beside what the paper says."""
+"""The tables of runs: our results and the paper's."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def runs() -> str:
-    """Every benchmark that has records: ours over the seeds, and the paper's best and mean."""
+    """Every benchmark that has records: our mean over seeds, and the paper's best and mean."""
     lines = [
-        "| task | model | test, mean ± deviation | best | seeds | paper: best; mean ± deviation | parameters | time |",
+        "| task | model | test, mean ± std | best | seeds | paper: best; mean ± std | parameters | time |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for task in TASKS:
-        for row in [] if task == "adding" else tables.rows(task, tables.reached(RESULTS, task)):
+        for row in [] if task == "adding" else tables.rows(task, tables.group_runs(RESULTS, task)):
             ours, theirs = row.ours, row.published
             if ours is None:
                 continue
@@ -30,13 +30,13 @@ def runs() -> str:
 
 
 def variants() -> str:
-    """Runs that differ from the paper's in the damping or in what is trained, beside those that do not."""
+    """Runs that differ from the paper's in the damping or in the trained constants."""
     lines = [
-        "| task | model | changed | test, mean ± deviation | seeds | unchanged |",
+        "| task | model | change | test, mean ± std | seeds | without the change |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for task in TASKS:
-        found = [one for one in tables.reached(RESULTS, task) if one.records]
+        found = [one for one in tables.group_runs(RESULTS, task) if one.records]
         for one in found:
             if not one.settings or not one.settings.keys() <= {"damping", "trainable"}:
                 continue

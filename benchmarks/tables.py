@@ -1,4 +1,4 @@
-"""Write the tables of the README and the docs anew from results/. `--check` only says whether they are up to date.
+"""Rewrite the tables of the README and the docs from results/. With `--check`, only report whether they are current.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; nothing between them is written by hand.
 """
@@ -26,13 +26,15 @@ RESULTS = ROOT / "results"
 
 
 def speed_cpu() -> str:
-    """Forward and backward with all gradients, beside a plain loop and nn.LSTM."""
+    """Forward and backward with all gradients: a plain loop, nn.LSTM and coRNN."""
     content = json.loads((RESULTS / "speed-cpu.json").read_text(encoding="utf8"))
     rows = content["rows"]
     keys = list(dict.fromkeys((row["batch"], row["hidden"], row["steps"], row["threads"]) for row in rows))
     names = [name for name in dict.fromkeys(row["contender"] for row in rows) if name.startswith("coRNN")]
     lines = [
-        "| batch, neurons, steps | threads | plain loop | nn.LSTM | " + " | ".join(sorted(names)) + " | times faster |",
+        "| batch, neurons, steps | threads | plain loop | nn.LSTM | "
+        + " | ".join(sorted(names))
+        + " | plain loop ÷ best; nn.LSTM ÷ best |",
         "| --- | ---: | ---: | ---: | " + "---: | " * len(names) + "---: |",
     ]
     for key in keys:
@@ -49,7 +51,7 @@ def speed_cpu() -> str:
 
 
 def _by_contender(record: str, field: str, scale: float, digits: int, threads: bool) -> str:
-    """One figure of every contender of a record of `cornn bench`, a row for each case and number of threads."""
+    """One value per contender of a record of `cornn bench`, one row per case and number of threads."""
     if not (RESULTS / record).exists():
         return "There is no record yet."
     rows = json.loads((RESULTS / record).read_text(encoding="utf8"))["rows"]
@@ -80,14 +82,15 @@ def speed_cpu_both() -> str:
 
 
 CPU_GOALS = {"psmnist-128": (2.1, 3.6), "psmnist-256": (1.45, 3.0), "har2-64": (4.8, 3.1), "one-128": (30, None)}
-THREADS_GOAL = 1.7  # two threads against one, from 50 sequences on
+THREADS_GOAL = 1.7  # two threads over one, from 50 sequences on
 
 
 def speed_cpu_goals() -> str:
-    """The C backend with one thread beside a plain loop and nn.LSTM, and with two threads beside one."""
+    """Speed-up of the C backend over a plain loop and nn.LSTM, and of two threads over one."""
     rows = json.loads((RESULTS / "speed-cpu.json").read_text(encoding="utf8"))["rows"]
     lines = [
-        "| case | plain loop ÷: goal, measured | nn.LSTM ÷: goal, measured | two threads ÷ one: goal, measured |",
+        "| case | over a plain loop: target, measured | over nn.LSTM: target, measured "
+        "| two threads over one: target, measured |",
         "| --- | ---: | ---: | ---: |",
     ]
 
@@ -114,18 +117,18 @@ def speed_cpu_forward() -> str:
 
 
 def speed_cpu_memory() -> str:
-    """Megabytes at the peak of forward and backward, which do not depend on the threads."""
+    """Peak memory of forward and backward in megabytes, independent of the number of threads."""
     return _by_contender("speed-cpu.json", "memory", 1e-6, 1, threads=False)
 
 
 def bench_cuda() -> str:
-    """Milliseconds of forward and backward, as PyTorch launches it and replayed as a graph."""
+    """Milliseconds of forward and backward, launched and captured."""
     records = ("bench-cuda.json", "bench-cuda-batches.json")
     return "\n\n".join(_by_contender(record, "seconds", 1e3, 2, threads=False) for record in records)
 
 
 def speed_against() -> str:
-    """How the cost grows, for each record that there is: a table, and the picture that belongs to it."""
+    """How the cost grows: a table per record, and its figure."""
     parts = []
     for path in sorted(RESULTS.glob("speed-against-*.json")):
         content = json.loads(path.read_text(encoding="utf8"))
@@ -141,42 +144,57 @@ def speed_against() -> str:
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         picture = f"figures/{path.stem}.svg"
         if (ROOT / "docs" / picture).exists():
-            lines += ["", f"![{title}, microseconds a step]({picture})"]
+            lines += ["", f"![{title}, microseconds per step]({picture})"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) or "There is no record yet."
 
 
+def _captured_lstm() -> dict[tuple[int, int, int], float]:
+    """Return (steps, batch, neurons) -> milliseconds of cuDNN's LSTM, captured as a CUDA graph."""
+    found = {}
+    for record in ("bench-cuda.json", "bench-cuda-batches.json"):
+        for row in json.loads((RESULTS / record).read_text(encoding="utf8"))["rows"]:
+            if row["contender"] == "nn.LSTM (replayed)":
+                found[row["steps"], row["batch"], row["hidden"]] = row["seconds"] * 1e3
+    return found
+
+
 def speed_cuda() -> str:
-    """The kernels beside cuDNN's LSTM."""
+    """The kernels, and the whole pass of coRNN and of cuDNN's LSTM, launched and captured."""
     content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    captured = _captured_lstm()
     lines = [
-        "| steps, batch, neurons | forward, µs a step | backward, µs a step | launched, ms | graph, ms | LSTM, ms |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| steps, batch, neurons | forward kernel, µs per step | backward kernel, µs per step "
+        "| launched, ms: coRNN, LSTM | captured, ms: coRNN, LSTM |",
+        "| --- | ---: | ---: | ---: | ---: |",
     ]
     for row in content["times"]:
+        size = row["steps"], row["batch"], row["hidden"]
+        lstm = f"{captured[size]:.2f}" if size in captured else "-"
         lines.append(
-            f"| {row['steps']}, {row['batch']}, {row['hidden']} | {row['forward']:.2f} | {row['backward']:.2f} "
-            f"| {row['both']:.2f} | {row['both_graph']:.2f} | {row['lstm_both']:.2f} |"
+            f"| {size[0]}, {size[1]}, {size[2]} | {row['forward']:.2f} | {row['backward']:.2f} "
+            f"| {row['both']:.2f}, {row['lstm_both']:.2f} | {row['both_graph']:.2f}, {lstm} |"
         )
     return "\n".join(lines)
 
 
-MULTIPROCESSORS, LANES, CLOCK = 132, 128, 1980  # of an H200: multiply-adds a clock each, clocks a microsecond
+MULTIPROCESSORS, LANES, CLOCK = 132, 128, 1980  # of an H200: multiply-adds per clock, clocks per microsecond
 
 
 def _floor(hidden: int, batch: int) -> float:
-    """Microseconds a step of nothing but multiply-adds, with the sequences spread as the kernels spread them."""
+    """Microseconds per step of the multiply-adds alone, with the sequences distributed as in the kernels."""
     blocks, sequences = (1, 1) if hidden <= 128 else (4, 4) if hidden <= 256 else (8, 8)
     rounds = math.ceil(math.ceil(batch / sequences) / (MULTIPROCESSORS // blocks))
     return rounds * sequences / blocks * 2 * hidden**2 / LANES / CLOCK
 
 
 def kernels() -> str:
-    """Every size that has a goal: the floor, what was asked for, what was measured."""
+    """Every size that has a target: the lower bound, the target, the measurement."""
     content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    captured = _captured_lstm()
     lines = [
-        "| steps, batch, neurons | floor, µs a step | forward: goal, measured | backward: goal, measured "
-        "| both, ms: goal, measured | and of dt, gamma, epsilon, ms | LSTM ÷ |",
+        "| steps, batch, neurons | bound, µs per step | forward: target, measured | backward: target, measured "
+        "| both, ms: target, measured | with gradients of dt, gamma, epsilon, ms | LSTM ÷ coRNN |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in content["times"]:
@@ -187,20 +205,21 @@ def kernels() -> str:
             f"{goal:g}, {value:.3g}{'' if value <= goal else ' (missed)'}"
             for goal, value in zip(row["goals"], measured, strict=True)
         ]
+        size = row["steps"], row["batch"], row["hidden"]
+        ratio = f"{captured[size] / row['both_graph']:.1f}" if size in captured else "-"
         lines.append(
-            f"| {row['steps']}, {row['batch']}, {row['hidden']} | {_floor(row['hidden'], row['batch']):.3f} | "
+            f"| {size[0]}, {size[1]}, {size[2]} | {_floor(row['hidden'], row['batch']):.3f} | "
             + " | ".join(cells)
-            + f" | {row['both_all_graph']:.3g} | {row['lstm_both'] / row['both_graph']:.1f} |"
+            + f" | {row['both_all_graph']:.3g} | {ratio} |"
         )
     return "\n".join(lines)
 
 
 def profile() -> str:
-    """Where the cycles of the kernels go."""
+    """How the kernels use their cycles."""
     content = json.loads((RESULTS / "profile-cuda.json").read_text(encoding="utf8"))
     lines = [
-        "| kernel | neurons | multiply-adds | issue slots | shared memory | held back at dispatch "
-        "| waiting for shared memory |",
+        "| kernel | neurons | multiply-adds | issue slots | shared memory | dispatch stall | shared-memory stall |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     shares = ("fma", "issue_slots", "l1", "dispatch_stall", "short_scoreboard")

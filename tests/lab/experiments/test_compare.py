@@ -79,7 +79,7 @@ def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plai
     assert f"Not run yet: {', '.join(CONTESTS)}." in table
     for shown in (page.page(results, []), table):
         assert row.title in shown
-        assert row.reached in shown
+        assert row.test_summary in shown
 
 
 SMALL = {
@@ -108,7 +108,7 @@ def test_a_contest_on_images_is_run_by_all_who_take_part(tmp_path, monkeypatch, 
 def test_what_was_published_stands_beside_it():
     def published(contest, entrant):
         record = {"contest": contest, "task": CONTESTS[contest].about["task"]}
-        return comparison.Standing(entrant, {}, record).published
+        return comparison.ModelResult(entrant, {}, record).published
 
     assert published("psmnist", "cornn") == "97.3 (256 units)"
     assert published("psmnist-short", "unitary") == "91.4 (512 units)"

@@ -12,7 +12,7 @@ from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.reproduce import TARGETS, Planned
 from cornn.lab.recipes import RECIPES, TASK_OPTIONS
 from cornn.lab.report import targets
-from cornn.lab.report.tables import Reached
+from cornn.lab.report.tables import RunGroup
 from cornn.lab.tasks import Adding, PermutedMNIST, SequentialMNIST
 from cornn.lab.training import usual
 
@@ -68,20 +68,20 @@ def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     tables = importlib.import_module("better_tables")
     mean, own = sum(tests) / 2, ("own", {"permutation": "own", "validation": 8})
-    aims = [targets.Aim("psmnist", 4, figure, *own) for figure in (101.0, mean)]
-    monkeypatch.setattr(targets, "AIMS", (*aims, targets.Aim("psmnist", 4, 101.0, "", {"validation": 8})))
-    *_, missed, reached, other = tables.aims(results).splitlines()
+    goals = [targets.Target("psmnist", 4, figure, *own) for figure in (101.0, mean)]
+    monkeypatch.setattr(targets, "TARGETS", (*goals, targets.Target("psmnist", 4, 101.0, "", {"validation": 8})))
+    *_, missed, reached, other = tables.targets_met(results).splitlines()
     assert f"| {mean:.2f} ± " in missed
     assert missed.endswith("(2 seeds) | not run | no |")
     assert reached.endswith("| yes |")
     assert other.endswith("| not run | not run | not run |")
 
 
-def test_a_figure_that_is_rounded_up_to_the_aim_does_not_reach_it():
+def test_a_mean_that_rounds_up_to_the_target_does_not_meet_it():
     tests = {97.99: "no", 97.996: "no: 97.996", 97.9997: "no: 97.9997", 98.0: "yes"}
     for test, verdict in tests.items():
-        runs = Reached("psmnist", "cornn", 256, {}, {}, ({"result": {"test": test, "better": "higher"}},), 0)
-        assert targets.Standing(targets.Aim("psmnist", 256, 98.0), (runs,), None).verdict == verdict
+        runs = RunGroup("psmnist", "cornn", 256, {}, {}, ({"result": {"test": test, "better": "higher"}},), 0)
+        assert targets.TargetStatus(targets.Target("psmnist", 256, 98.0), (runs,), None).verdict == verdict
 
 
 def test_the_better_recipe_of_smnist_is_run_with_changed_images():

@@ -60,7 +60,7 @@ def report(runs):
 
 
 def test_what_was_reached_stands_beside_what_was_published(runs, report):
-    found = tables.reached(runs / "results", "adding")
+    found = tables.group_runs(runs / "results", "adding")
     usual_runs, changed = sorted(found, key=lambda one: len(one.settings))
     assert (len(usual_runs.tests), changed.failed) == (2, 0)
     assert changed.settings["damping"] == "implicit"
@@ -84,7 +84,7 @@ def test_what_was_reached_stands_beside_what_was_published(runs, report):
 def test_a_recipe_of_another_origin_is_named(tmp_path, task, recipe, named):
     content = {"config": as_dictionary(usual(task, recipe)), "result": {"failed": "it was not run"}, "curve": {}}
     records.write(content, tmp_path)
-    (found,) = tables.reached(tmp_path, content["config"]["task_name"])
+    (found,) = tables.group_runs(tmp_path, content["config"]["task_name"])
     assert found.settings == named
 
 
@@ -147,4 +147,4 @@ def test_the_command(cornn, tmp_path, runs):
 
 
 def test_differences_are_told_where_there_are_the_runs_they_rest_on(report):
-    assert "What differs" not in report
+    assert "Differences." not in report

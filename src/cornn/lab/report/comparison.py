@@ -1,4 +1,4 @@
-"""What the records of `cornn compare` say: coRNN and its rivals at the same budget of tuning."""
+"""The records of `cornn compare`: coRNN and its rivals with equal tuning budgets."""
 
 import statistics
 from dataclasses import dataclass
@@ -10,26 +10,27 @@ from cornn._machine import ran_on
 from cornn.baselines import MODELS
 from cornn.lab.recipes import ELSEWHERE, PUBLISHED
 
-__all__ = ["Compared", "Standing", "read", "title"]
+__all__ = ["ContestResult", "ModelResult", "read", "title"]
 
 FIRST = ("adding-500", "adding-2000", "adding-5000")
-"""Contests that come before the others, in this order."""
+"""Contests that are listed first, in this order."""
 
 STARTS = {"cornn-memory": "coRNN, long memory", "cornn-ringing": "coRNN, ringing"}
-"""Entrants that are coRNN with a start of ours."""
+"""Entrants that are coRNN with one of our initialisations."""
 
 
 def title(entrant: str) -> str:
+    """Return the display name of an entrant."""
     return STARTS.get(entrant) or MODELS[entrant].title
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What an entrant reached in a contest."""
+class ModelResult:
+    """The trials and final runs of one model in a contest."""
 
     name: str
-    entry: dict[str, Any]  # of the record
-    contest: dict[str, Any]  # the record
+    entry: dict[str, Any]  # its part of the record
+    contest: dict[str, Any]  # the whole record
 
     @property
     def title(self) -> str:
@@ -46,12 +47,12 @@ class Standing:
 
     @property
     def failed(self) -> int:
-        """Final runs that did not come to an end."""
+        """Number of final runs that diverged."""
         return len(self.entry["finals"]) - len(self.ended)
 
     @property
-    def reached(self) -> str:
-        """Mean and deviation on the test part."""
+    def test_summary(self) -> str:
+        """Mean ± standard deviation on the test split."""
         if not self.tests:
             return f"{self.failed} diverged"
         deviation = f" ± {self._number(statistics.stdev(self.tests))}" if len(self.tests) > 1 else ""
@@ -64,7 +65,7 @@ class Standing:
 
     @property
     def solved(self) -> str | None:
-        """How many final runs solved the task, and after how many steps; None where there is no such line."""
+        """How many final runs solved the task, and after how many steps; None if the task has no threshold."""
         line, count = self.contest.get("solved"), len(self.entry["finals"])
         if line is None:
             return None
@@ -73,12 +74,13 @@ class Standing:
 
     @property
     def trials(self) -> str:
+        """Number of trials, and how many of them diverged."""
         failed = sum(one["validation"] is None for one in self.entry["trials"])
         return f"{len(self.entry['trials'])}" + (f" ({failed} diverged)" if failed else "")
 
     @property
     def chosen(self) -> str:
-        """The settings that were found."""
+        """The chosen settings."""
         values = next(one["values"] for one in self.entry["trials"] if one["trial"] == self.entry["chosen"])
         return ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in values.items())
 
@@ -92,8 +94,7 @@ class Standing:
 
     @property
     def published(self) -> str:
-        """The best accuracy that was published of this model, whatever its size and its training; empty if none is
-        known."""
+        """The best published accuracy of this model, of any size and training; empty if none is known."""
         task, model = self.contest["task"]["name"], title(self.name)
         known = [(one.figure, f"{one.units} units") for one in PUBLISHED.get(task, ()) if one.model == model]
         known += [(one.figure, one.source) for one in ELSEWHERE.get(task, ()) if one.model == model]
@@ -101,19 +102,19 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A contest, and those of it whose trials and final runs are recorded."""
+class ContestResult:
+    """A contest and the models that have final runs."""
 
     name: str
     record: dict[str, Any]
-    rows: tuple[Standing, ...]
-    begun: tuple[str, ...]  # those without a final run
+    rows: tuple[ModelResult, ...]
+    begun: tuple[str, ...]  # models without a final run yet
 
     @property
     def budget(self) -> str:
-        """What every model was given, in words."""
+        """The budget of every model, as text."""
         record, unit = self.record, self.record["unit"]
-        most = f"{record['final']:,} {unit}" + (" at the most" if unit == "steps" else "")
+        most = ("at most " if unit == "steps" else "") + f"{record['final']:,} {unit}"
         where = {ran_on(one) for one in record["machines"]}
         workers = sorted({one["workers"] for one in record["machines"]})
         span = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
@@ -125,8 +126,8 @@ class Compared:
         )
 
 
-def read(results: Path) -> list[Compared]:
-    """What results/compare has."""
+def read(results: Path) -> list[ContestResult]:
+    """Read the records in results/compare."""
     paths = sorted((results / "compare").glob("*.json"), key=lambda path: _place(path.stem))
     return [_compared(read_json(path)) for path in paths]
 
@@ -135,10 +136,10 @@ def _place(name: str) -> tuple[int, str]:
     return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
-def _compared(record: dict[str, Any]) -> Compared:
-    standings = [Standing(name, entry, record) for name, entry in record["models"].items()]
-    rows = tuple(one for one in standings if one.entry["finals"])
-    return Compared(record["contest"], record, rows, tuple(one.title for one in standings if not one.entry["finals"]))
+def _compared(record: dict[str, Any]) -> ContestResult:
+    models = [ModelResult(name, entry, record) for name, entry in record["models"].items()]
+    rows = tuple(one for one in models if one.entry["finals"])
+    return ContestResult(record["contest"], record, rows, tuple(one.title for one in models if not one.entry["finals"]))
 
 
 def _word(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The paper's tables with our records beside its figures."""
+"""The paper's tables, with the results of our records."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,19 @@ from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
 
-__all__ = ["Reached", "Row", "in_words", "reached", "rows"]
+__all__ = ["Row", "RunGroup", "describe", "group_runs", "rows"]
 
 
 @dataclass(frozen=True)
-class Reached:
-    """Runs that differ in nothing but their seed."""
+class RunGroup:
+    """Runs that differ only in their seed."""
 
     task: str
     model: str
     units: int
     options: dict
-    settings: dict  # what is not as in the recipe
-    records: tuple[dict, ...]  # those that came to an end
+    settings: dict  # those that differ from the recipe
+    records: tuple[dict, ...]  # of the runs that finished
     failed: int
 
     @property
@@ -39,7 +39,7 @@ class Reached:
 
     @property
     def validation(self) -> float:
-        """The mean on the validation part."""
+        """Mean validation result."""
         return statistics.fmean(record["result"]["validation"] for record in self.records)
 
     @property
@@ -56,19 +56,19 @@ class Reached:
 
     @property
     def time(self) -> str:
-        """Of a run, and where."""
+        """Duration of a run, and the device."""
         result = self.records[0]["result"]
         together = f" for {result['side_by_side']} at once" if result["side_by_side"] > 1 else ""
         return f"{result['seconds']:.0f} s{together}, {ran_on(result)}"
 
     @property
     def case(self) -> str:
-        """What is not as usual, in words."""
-        return in_words(self.options | self.settings)
+        """Options and settings that differ from the default."""
+        return describe(self.options | self.settings)
 
     @property
     def summary(self) -> str:
-        """Mean and deviation, in words."""
+        """Mean ± standard deviation, as text."""
         spread = "" if self.deviation is None else f" ± {self.number(self.deviation)}"
         return self.number(self.mean) + spread
 
@@ -76,14 +76,14 @@ class Reached:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
 
 
-def in_words(changed: Mapping[str, object]) -> str:
-    """Settings with their values."""
+def describe(changed: Mapping[str, object]) -> str:
+    """Write settings with their values."""
     values = {name: ", ".join(map(str, x)) if isinstance(x, list) else x for name, x in changed.items()}
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def reached(results: Path, task: str) -> list[Reached]:
-    """What the records of a task say, runs of equal settings together."""
+def group_runs(results: Path, task: str) -> list[RunGroup]:
+    """Read the records of a task and group those that differ only in the seed."""
     groups: dict[str, list[dict]] = {}
     for record in records.read(results, task):
         groups.setdefault(records.name(record).rsplit("-seed", 1)[0], []).append(record)
@@ -92,7 +92,7 @@ def reached(results: Path, task: str) -> list[Reached]:
         config = group[0]["config"]
         ended = tuple(record for record in group if "test" in record["result"])
         found.append(
-            Reached(
+            RunGroup(
                 task,
                 config.get("model", "cornn"),
                 config["settings"]["hidden_size"],
@@ -106,28 +106,28 @@ def reached(results: Path, task: str) -> list[Reached]:
 
 
 def _other_recipe(task: str, recipe: str) -> dict[str, str]:
-    """A recipe of another origin than the task's first, which has to be named; paper-128 is of the same as paper."""
+    """Name the recipe if it has another origin than the task's first one; paper-128 and paper have the same."""
     origin, first = (name.split("-")[0] for name in (recipe, next(iter(RECIPES[task]))))
     return {} if origin == first else {"recipe": recipe}
 
 
 def _watched(config: dict) -> dict[str, str]:
-    """Trained like the others, with the theory's hypotheses looked at on the way: no seed more of the same."""
+    """Mark runs that also recorded the theory's assumptions: they are not additional seeds of the same group."""
     return {"theory": "recorded"} if config.get("theory") else {}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A model of one of the paper's tables, what the paper says, and what was reached here; either may be None."""
+    """A model with the published result and ours; either may be None."""
 
     model: str
     units: int
     published: Published | None
-    ours: Reached | None
+    ours: RunGroup | None
 
 
-def rows(task: str, found: Sequence[Reached]) -> list[Row]:
-    """A task's table from what was reached: the paper's models, then what only we have run."""
+def rows(task: str, found: Sequence[RunGroup]) -> list[Row]:
+    """Return the table of a task: the paper's models first, then models that only we have run."""
     left = [one for one in found if one.records and not one.settings]
     table = []
     for published in PUBLISHED.get(task, ()):
@@ -137,7 +137,7 @@ def rows(task: str, found: Sequence[Reached]) -> list[Row]:
     return table + [Row(MODELS[one.model].title, one.units, None, one) for one in left]
 
 
-def _is(one: Reached, published: Published) -> bool:
+def _is(one: RunGroup, published: Published) -> bool:
     case = f"F = {one.options.get('force', 8.0):g}" if one.task == "lorenz96" else ""
     model = MODELS[one.model].title
     return (model, one.units) == (published.model, published.units) and published.case in ("", case)

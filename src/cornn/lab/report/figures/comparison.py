@@ -3,14 +3,14 @@
 import statistics
 from typing import Any
 
-from cornn.lab.report.comparison import Compared
+from cornn.lab.report.comparison import ContestResult
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
 __all__ = ["comparison_curves"]
 
 
 @styled
-def comparison_curves(contest: Compared) -> Any:
+def comparison_curves(contest: ContestResult) -> Any:
     """Validation of the final runs against training, a colour and style for each model: their median where all of
     them were evaluated, and what each did in the background."""
     figure, axes = canvas(size=(8.4, 3.8))

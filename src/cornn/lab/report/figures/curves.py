@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cornn.baselines import MODELS
-from cornn.lab.report.tables import Reached
+from cornn.lab.report.tables import RunGroup
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
 __all__ = ["curves"]
@@ -16,7 +16,7 @@ MOST_LINES = 5
 
 
 @styled
-def curves(found: Sequence[Reached]) -> Any:
+def curves(found: Sequence[RunGroup]) -> Any:
     """Validation against training: a line for each run and a colour for each group of runs, or of a large group its
     median and where nine tenths of its runs lie."""
     figure, axes = canvas(size=(7.2, 3.2))
