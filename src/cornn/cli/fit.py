@@ -129,7 +129,7 @@ class FitCommand:
         except KeyboardInterrupt:
             print("cornn: stopped; nothing was written.", file=sys.stderr)
             raise SystemExit(130) from None
-        self._conclude(console, finished, reached, found and found.meaning, out)
+        self._conclude(console, finished, reached, found and found.summary, out)
 
     def _layout(self) -> "Layout":
         from cornn.fitting.readers import Layout
