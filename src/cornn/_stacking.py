@@ -83,7 +83,7 @@ def _arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> T
 
 
 def _inspectable(values: Tensor) -> bool:
-    """Whether the values can be inspected: not under a compiler or vmap, and not on a GPU, which would have to finish."""
+    """Whether the values can be inspected: on a CPU, outside torch.compile and vmap."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_functorch_wrapped_tensor(values)
 
 

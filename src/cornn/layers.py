@@ -283,6 +283,7 @@ class CoRNNCell(nn.Module):
         )
 
     def extra_repr(self) -> str:
+        """Return constants and options for `repr`."""
         constants = ", ".join(f"{name}={_format(value)}" for name, value in self.oscillators()._asdict().items())
         options = [f"damping={self.damping!r}"] if self.damping != "explicit" else []
         options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []

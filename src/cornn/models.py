@@ -18,6 +18,7 @@ class Head(nn.Linear):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Map (..., in_features) to (..., out_features)."""
         product = input @ self.weight.t().contiguous()
         return product if self.bias is None else product + self.bias
 
