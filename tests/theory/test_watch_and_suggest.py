@@ -163,7 +163,7 @@ def test_the_feedback_forgets_the_sum_of_a_long_input_and_carries_gradients_past
 
 
 def test_measure_needs_a_cornn():
-    with pytest.raises(ValueError, match="this is a LSTM"):
+    with pytest.raises(ValueError, match="got LSTM"):
         network_from_layer(torch.nn.LSTM(2, 3))
     with pytest.raises(ValueError, match="unknown damping 'none'"):
         measure.simulate(_unknown(), an_input(3))

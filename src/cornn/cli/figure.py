@@ -14,26 +14,25 @@ __all__ = ["FigureCommand"]
 
 @dataclass(frozen=True)
 class FigureCommand:
-    """Draw one of the figures, as SVG and as PNG.
+    """Draw a figure as SVG and PNG.
 
-    illustration: one and two neurons, the ODE beside the recurrence. lorenz96: trajectories for F = 0.9 and 8.
-    assumptions: the hypothesis on the weights during training, from run folders. lags: gradients by lag, with the
-    bounds on them. statements: where statements of the paper fail. memory: what dt, gamma and epsilon do. spectrum:
-    what neurons that hold and neurons that ring know of a sequence.
+    illustration: one and two neurons, ODE and recurrence. lorenz96: trajectories for F = 0.9 and 8. assumptions: the
+    paper's hypothesis on the weights during training. lags: gradients by lag and their bounds. statements: false claims
+    of the paper. memory: the effect of dt, gamma and epsilon. spectrum: overdamped and underdamped neurons.
     """
 
     name: tyro.conf.Positional[str]
-    """illustration, lorenz96, assumptions, lags, statements, memory or spectrum."""
+    """Name of the figure: illustration, lorenz96, assumptions, lags, statements, memory or spectrum."""
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")] = ()
-    """For assumptions: run folders whose training was watched, or records of them."""
+    """For assumptions: run folders, or records, of runs trained with --theory."""
     out: Path | None = None
-    """Where to write, without an ending. Default: figures/NAME."""
+    """Output path without extension. Default: figures/NAME."""
 
     def run(self) -> None:
         if self.name not in FIGURES:
             raise ValueError(f"unknown figure {self.name!r}: choose one of {', '.join(FIGURES)}")
         if self.runs and self.name != "assumptions":
-            raise ValueError(f"the figure {self.name} takes no run folders: only assumptions does")
+            raise ValueError(f"the figure {self.name} takes no run folders: remove them (only assumptions takes any)")
         figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
         for path in save(figure, self.out or Path("figures") / self.name):
             line(screen(), str(path))

@@ -1,4 +1,4 @@
-"""The figure and the page of `cornn check`: one network compared with the theory."""
+"""The figure and the HTML page of `cornn check`."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from cornn._extras import missing_extra
-from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
+from cornn.plots.style import COLOURS, STYLES, add_legend_below, canvas, data_uri, set_panel_title, styled
 from cornn.theory import Network, energy, gradients, hypotheses, measure, register, small_gain
 from cornn.theory.diagnose import Diagnosis
 from cornn.theory.measure import Trajectory
@@ -16,7 +16,7 @@ from cornn.theory.measure import Trajectory
 __all__ = ["draw_diagnosis", "plot_gradients_by_lag", "plot_products", "render_page"]
 
 TEN = math.log(10)
-UPPER_RIGHT = {
+RIGHT_LABEL = {
     "xycoords": ("axes fraction", "data"),
     "textcoords": "offset points",
     "ha": "right",
@@ -27,23 +27,31 @@ UPPER_RIGHT = {
 
 @styled
 def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
-    """Energy along the sequence, gradients by lag, products of Jacobians: each with the bounds that stand."""
-    figure, axes = canvas(1, 3, size=(13.0, 4.2))
+    """Draw the energy along the sequence, gradients by lag, and products of Jacobians, with the proven bounds.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+
+    Returns:
+        A matplotlib figure with three panels.
+    """
+    figure, axes = canvas(1, 3, size=(13.0, 4.6))
     first, second, third = axes[0]
     own = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
     steps = torch.arange(1, len(own) + 1)
-    first.plot(steps, own, color=COLOURS[0], label="largest of a neuron")
-    if network.activation == "tanh":  # of the others there is none
+    first.plot(steps, own, color=COLOURS[0], label="measured, largest over neurons")
+    if network.activation == "tanh":  # other activations have no such bound
         bound = energy.energy_bound(network, len(own))[1:].amax(1)
         if bound.isfinite().all():
-            first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate n dt")
+            first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate · n · dt")
         y, z = energy.state_bound(network, len(own))
         most = (network.gamma * y**2 + z**2)[1:].amax(1)
-        first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: reach of y and z")
+        first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
     first.set_yscale("log")
     first.set_xlabel("step")
     first.set_ylabel(r"energy $\gamma y^2 + z^2$")
-    first.legend(loc="lower right")
+    add_legend_below(first)
     set_panel_title(first, "a", "energy")
     plot_gradients_by_lag(second, {"this network": (network, trajectory)})
     set_panel_title(second, "b", "gradients by lag")
@@ -53,7 +61,12 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
 
 
 def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajectory]]) -> None:
-    """|dE_n/dX_k| over |dE_n/dX_n| for all k, n the last step, on a logarithmic scale."""
+    """Plot |dE_n/dX_k| / |dE_n/dX_n| against the lag n - k, where n is the last step, on a logarithmic scale.
+
+    Args:
+        axes: The axes to draw on.
+        cases: Label -> network and trajectory.
+    """
     least = most = 0.0
     for number, (name, (network, trajectory)) in enumerate(cases.items()):
         logs = measure.gradient_decay(network, trajectory).mean(1).flip(0)
@@ -63,19 +76,24 @@ def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajecto
     if least < smallest / 2:
         least = min(least, smallest - 1)
         axes.axhline(smallest, color=COLOURS[6], linewidth=0.8, linestyle=":")
-        axes.annotate("smallest float32", (1, smallest), (-2, 2), **UPPER_RIGHT)
+        axes.annotate("smallest normal float32", (1, smallest), (-2, 2), **RIGHT_LABEL)
     axes.set_ylim(min(max(least - 2, -48), -2), most + 2)
-    axes.set_xlabel("lag n - k, steps")
-    axes.set_ylabel("log₁₀ of |∂Eₙ/∂Xₖ| / |∂Eₙ/∂Xₙ|")
+    axes.set_xlabel("lag n - k in steps")
+    axes.set_ylabel("log₁₀ (|∂Eₙ/∂Xₖ| / |∂Eₙ/∂Xₙ|)")
     if len(cases) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.08))
+        add_legend_below(axes)
 
 
 def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
-    """||dX_n/dX_k|| by lag beside every bound on it, and the paper's approximation, on a logarithmic scale.
+    """Plot ||dX_n/dX_k|| by lag with its bounds and the paper's approximation, on a logarithmic scale.
 
-    All bounds as such on the Euclidean norm: it is sqrt(2 m) times the norm for maximum norms at the most, and the root
-    of the ratio of the largest to the smallest weight in the energy times its norm.
+    All bounds are converted to the Euclidean norm. It is at most sqrt(2 m) times the max norm, and at most the square
+    root of the ratio of the largest to the smallest energy weight times the energy norm.
+
+    Args:
+        axes: The axes to draw on.
+        network: The network.
+        trajectory: A trajectory of this network.
     """
     steps = len(trajectory)
     seen, logs = measure.product_norms(network, trajectory, norm="euclid", every=max(1, steps // 100))
@@ -89,27 +107,37 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
         "measured": (seen, logs.amax(1) / TEN),
         "bound: small gain": (every, small_gain.log_growth_bound(network, steps) / TEN),
         "bound: energy": (every, (every * math.log1p(gradients.energy_growth(network)) + uneven) / TEN),
-        "bound: strict product": (every, (every * math.log(gradients.step_norm(network)) + wide) / TEN),
-        "paper: 1 + 3 lag dt^r": (every, torch.log10(1 + 3 * every * dt**r)),
+        "bound: product of norms": (every, (every * math.log(gradients.step_norm(network)) + wide) / TEN),
+        "1 + 3·lag·dt^r (claimed; not a bound)": (every, torch.log10(1 + 3 * every * dt**r)),
     }
     for number, (name, (x, y)) in enumerate(lines.items()):
         if y.isfinite().all():
             axes.plot(x, y, color=COLOURS[number], linestyle=STYLES[number], label=name)
     low, high = (logs.amax(1) / TEN).aminmax()
     axes.set_ylim(min(low.item(), -1) * 1.15, max(high.item() * 1.5, 12))
-    axes.set_xlabel("lag n - k, steps")
+    axes.set_xlabel("lag n - k in steps")
     axes.set_ylabel("log₁₀ ‖∂Xₙ/∂Xₖ‖")
-    axes.legend(loc="best")
+    add_legend_below(axes, columns=2)
 
 
-def render_page(check: Diagnosis) -> str:
-    """The check as one HTML page that needs no other file."""
+def render_page(diagnosis: Diagnosis) -> str:
+    """Render a diagnosis as one self-contained HTML page.
+
+    Args:
+        diagnosis: The result of `cornn.theory.diagnose.diagnose`.
+
+    Returns:
+        The HTML.
+
+    Raises:
+        ImportError: If Jinja2 or matplotlib is missing.
+    """
     try:
         import jinja2
     except ImportError:
-        raise missing_extra("report", "the page needs Jinja2 and matplotlib") from None
+        raise missing_extra("report", "the HTML page needs Jinja2 and matplotlib") from None
     template = (Path(__file__).parent / "check.html.jinja").read_text(encoding="utf8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = lambda value: f"{value:.4g}"
-    figure = data_uri(draw_diagnosis(check.subject.network, check.trajectory))
-    return environment.from_string(template).render(check=check, register=register.REGISTER, figure=figure)
+    figure = data_uri(draw_diagnosis(diagnosis.subject.network, diagnosis.trajectory))
+    return environment.from_string(template).render(check=diagnosis, register=register.REGISTER, figure=figure)

@@ -1,4 +1,4 @@
-"""The figures of a fit's report."""
+"""Figures for the report of a fit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,17 @@ from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
 
 __all__ = ["confusion", "forecast_errors", "losses", "residuals"]
 
-MOST_CLASSES = 20  # with a number in each field
+MOST_CLASSES = 20  # above this, cells show no numbers
 
 
 def _plain(name: str) -> str:
-    """A user's name in a label, where dollars would set formulas."""
+    """Escape dollar signs, which would start a formula."""
     return name.replace("$", r"\$")
 
 
 @styled
 def losses(history: Sequence[dict[str, float]]) -> Any:
-    """Of training and of what ended it."""
+    """Plot training and validation loss by epoch."""
     figure, axes = canvas(size=(6.6, 3.0))
     panel = axes[0, 0]
     for number, name in enumerate(("training", "validation")):
@@ -34,7 +34,7 @@ def losses(history: Sequence[dict[str, float]]) -> Any:
 
 @styled
 def confusion(outcome: Outcome) -> Any:
-    """A row for each true class, shaded by its share."""
+    """Draw a confusion matrix: one row per true class, shaded by share."""
     count = len(outcome.classes)
     size = min(9.0, 2.5 + 0.45 * count)
     figure, axes = canvas(size=(size, size))
@@ -57,7 +57,7 @@ def confusion(outcome: Outcome) -> Any:
 
 @styled
 def residuals(outcome: Outcome) -> Any:
-    """Predictions against the truth, and what is left between them."""
+    """Plot predictions against true values, and a histogram of the residuals."""
     shown = outcome.pairs[:4]
     figure, axes = canvas(len(shown), 2, size=(9.0, 3.2 * len(shown)))
     for row, (name, truth, found) in enumerate(shown):
@@ -69,14 +69,14 @@ def residuals(outcome: Outcome) -> Any:
         first.set_ylabel("predicted")
         set_panel_title(first, "a", "predictions")
         second.hist([own - other for own, other in zip(truth, found, strict=True)], bins=30, color=COLOURS[0])
-        second.set_xlabel(f"{_plain(name)}, true less predicted")
+        second.set_xlabel(f"{_plain(name)}, true minus predicted")
         set_panel_title(second, "b", "residuals")
     return figure
 
 
 @styled
 def forecast_errors(outcome: Outcome) -> Any:
-    """The forecasts' error by how far ahead they are."""
+    """Plot the error of forecasts by the number of steps ahead."""
     figure, axes = canvas(size=(6.6, 3.0))
     panel = axes[0, 0]
     steps = range(1, len(outcome.ahead) + 1)
@@ -91,6 +91,6 @@ def forecast_errors(outcome: Outcome) -> Any:
         )
     panel.set_ylim(bottom=0)
     panel.set_xlabel("steps ahead")
-    panel.set_ylabel("error in deviations")
+    panel.set_ylabel("error in standard deviations")
     panel.legend(loc="lower right")
     return figure

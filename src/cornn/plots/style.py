@@ -1,4 +1,4 @@
-"""How figures look, and how they are saved: SVG and PNG, the same bytes for the same data."""
+"""Figure style, and saving as SVG and PNG. The same data gives the same bytes."""
 
 import base64
 import io
@@ -11,9 +11,19 @@ from typing import Any, ParamSpec
 from cornn._atomic import write_errors
 from cornn._extras import missing_extra
 
-__all__ = ["COLOURS", "STYLES", "add_note", "canvas", "data_uri", "save", "set_panel_title", "styled"]
+__all__ = [
+    "COLOURS",
+    "STYLES",
+    "add_legend_below",
+    "add_note",
+    "canvas",
+    "data_uri",
+    "save",
+    "set_panel_title",
+    "styled",
+]
 
-# Okabe and Ito's: told apart by colour-blind readers, and in grey by the line styles beside them.
+# Okabe and Ito's palette, safe for colour-blind readers. The line styles distinguish curves in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
@@ -32,7 +42,7 @@ SETTINGS: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 8,
     "lines.linewidth": 1.5,
-    "svg.fonttype": "none",  # text stays text: small files that a reader can search
+    "svg.fonttype": "none",  # text stays text: small, searchable files
     "font.family": "sans-serif",
     "svg.hashsalt": "cornn",
 }
@@ -42,7 +52,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
-    """A function that draws a figure, with these settings in force while it does."""
+    """Decorate a drawing function: apply `SETTINGS` while it runs."""
 
     @wraps(draw)
     def drawn(*arguments: Arguments.args, **options: Arguments.kwargs) -> Any:
@@ -57,7 +67,17 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
 
 
 def canvas(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """A figure and its axes, (rows, columns), without any window system; `size` is in inches."""
+    """Create a figure without a window system.
+
+    Args:
+        rows: Rows of panels.
+        columns: Columns of panels.
+        size: Width and height in inches.
+        **options: Further arguments of `Figure.subplots`.
+
+    Returns:
+        The figure and its axes, (rows, columns).
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -65,29 +85,34 @@ def canvas(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **opti
 
 
 def set_panel_title(axes: Any, name: str, title: str) -> None:
-    """A panel's title, with a letter to refer to it by."""
+    """Title a panel, with a letter to refer to it by."""
     axes.set_title(f"({name})  {title}")
 
 
+def add_legend_below(axes: Any, columns: int = 1) -> None:
+    """Add a legend below a panel, where it cannot cover a curve."""
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.15), ncols=columns, borderaxespad=0)
+
+
 def add_note(figure: Any, text: str) -> None:
-    """A line or more below the panels: what was chosen, what is to be seen."""
+    """Add a caption below the panels."""
     figure.supxlabel(text, fontsize=8, color="#444444", x=0.01, ha="left")
 
 
 def data_uri(figure: Any) -> str:
-    """A figure as the address of an image that holds all of it."""
+    """Encode a figure as an SVG data URI, for HTML pages without other files."""
     import matplotlib
 
     drawn = io.BytesIO()
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        # Text stays text: the reader's fonts may have what matplotlib's lack.
+        # Text stays text: the reader's fonts may have glyphs that matplotlib's lack.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     return "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()
 
 
 def save(figure: Any, path: Path) -> list[Path]:
-    """Write `path` with the endings .svg and .png."""
+    """Write a figure as `path`.svg and `path`.png, and return both paths."""
     import matplotlib
 
     with write_errors(path):

@@ -78,9 +78,9 @@ def test_assumptions_are_averaged_over_runs_and_told_apart_by_task(tmp_path):
 
 def test_assumptions_say_what_they_need(tmp_path):
     path = watched(tmp_path / "run.json", "a", 0, steps=0)
-    with pytest.raises(ValueError, match="holds no numbers of the theory"):
+    with pytest.raises(ValueError, match="contains no theory metrics"):
         assumptions([path])
-    with pytest.raises(ValueError, match="name run folders"):
+    with pytest.raises(ValueError, match="give run folders"):
         assumptions([])
 
 
@@ -132,7 +132,7 @@ def test_the_command_writes_both_files_and_names_them(monkeypatch, capsys, tmp_p
     [
         (("portrait",), "cornn: unknown figure 'portrait': choose one of illustration, lorenz96"),
         (("lags", "here"), "cornn: the figure lags takes no run folders"),
-        (("assumptions",), "cornn: name run folders"),
+        (("assumptions",), "cornn: give run folders"),
         (("assumptions", "nowhere"), "cornn: "),
     ],
 )

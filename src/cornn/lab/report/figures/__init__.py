@@ -20,4 +20,4 @@ FIGURES = {
     "memory": memory,
     "spectrum": spectrum,
 }
-"""Name -> a function that draws it; `assumptions` takes run folders."""
+"""Name -> drawing function; `assumptions` takes run folders."""

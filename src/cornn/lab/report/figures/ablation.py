@@ -1,4 +1,4 @@
-"""The accuracy over a grid of two constants."""
+"""Accuracy over a grid of gamma and epsilon."""
 
 import statistics
 from collections.abc import Mapping
@@ -11,7 +11,11 @@ __all__ = ["ablation"]
 
 @styled
 def ablation(tests: Mapping[tuple[float, float], list[float]]) -> Any:
-    """tests: (gamma, epsilon) -> the test accuracies of the runs with these, in percent."""
+    """Draw a heat map of the mean test accuracy.
+
+    Args:
+        tests: (gamma, epsilon) -> test accuracies of the runs in percent.
+    """
     gammas, epsilons = (sorted({point[i] for point in tests}) for i in (0, 1))
     means = {point: statistics.fmean(found) for point, found in tests.items()}
     cells = [[means.get((gamma, epsilon), float("nan")) for epsilon in epsilons] for gamma in gammas]

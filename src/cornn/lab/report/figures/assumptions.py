@@ -1,4 +1,4 @@
-"""The paper's hypothesis on the weights while training goes on, from run folders or records."""
+"""The paper's hypothesis on the weights during training, from run folders or records."""
 
 import json
 import math
@@ -15,7 +15,11 @@ __all__ = ["assumptions", "watched_rows"]
 
 
 def watched_rows(path: Path) -> tuple[str, list[dict]]:
-    """What a run folder, or a record of one, is called, and its rows that hold `theory.watch`'s numbers."""
+    """Read the rows with `theory.watch` numbers from a run folder or a record.
+
+    Returns:
+        A label for the run, and the rows.
+    """
     if path.is_dir():
         run = open_run(path)
         config, rows = run.config, run.metrics()
@@ -24,26 +28,24 @@ def watched_rows(path: Path) -> tuple[str, list[dict]]:
             content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
             config, rows = content["config"], content.get("rows") or _as_rows(content.get("curve") or {})
         except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path} is not a record of a run: name run folders, or records of them") from None
+            raise ValueError(f"{path} is not a record of a run: give run folders, or their records") from None
     rows = [row for row in rows if "theory" in row]
     if not rows:
-        raise ValueError(
-            f"{path} holds no numbers of the theory: its training was not watched (cornn train --theory does)"
-        )
+        raise ValueError(f"{path} contains no theory metrics: train with cornn train --theory to record them")
     length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
     return f"{config['task_name']}{length}, {config['recipe']}, m = {config['settings']['hidden_size']}", rows
 
 
 @styled
 def assumptions(paths: Sequence[Path]) -> Any:
-    """eq:assm's left side over its right with r = 1/2, and the norms of the weights; mean and deviation over runs."""
+    """Plot left side / right side of eq:assm with r = 1/2, and the weight norms: mean and deviation over runs."""
     groups: dict[str, list[list[dict]]] = {}
     for path in paths:
         name, rows = watched_rows(path)
         groups.setdefault(name, []).append(rows)
     if not groups:
-        raise ValueError("name run folders, or records of them, whose training was watched")
-    figure, axes = canvas(1, 2, size=(9.5, 4.0))
+        raise ValueError("give run folders, or their records, that were trained with --theory")
+    figure, axes = canvas(1, 2, size=(9.5, 4.2))
     left, right = axes[0]
     for number, (name, runs) in enumerate(groups.items()):
         label = f"{name} ({len(runs)} run{'s' if len(runs) > 1 else ''})"
@@ -52,23 +54,23 @@ def assumptions(paths: Sequence[Path]) -> Any:
         _band(right, runs, lambda row: max(row["W_norm"], row["W_z_norm"]), label, look)
     left.axhline(1, color=COLOURS[6], linewidth=1)
     words = {"ha": "right", "va": "top", "fontsize": 8, "color": COLOURS[6]}
-    left.text(0.99, 0.96, "holds below this line", transform=left.get_yaxis_transform(), **words)
+    left.text(0.99, 0.96, "hypothesis holds below this line", transform=left.get_yaxis_transform(), **words)
     for here in (left, right):
         here.set_yscale("log")
         here.yaxis.set_major_formatter(_plain)
         here.yaxis.set_minor_formatter(_sparse)
         here.set_xlabel("training step")
-    left.set_ylabel("left side / dt^(1/2)")
+    left.set_ylabel("left side of eq:assm / dt^(1/2)")
     right.set_ylabel("larger of ‖W‖∞ and ‖W_z‖∞")
-    set_panel_title(left, "a", "eq:assm with r = 1/2")
-    set_panel_title(right, "b", "weights")
-    right.legend(loc="best")
-    add_note(figure, "Lines: mean over runs; bands: one standard deviation to either side.")
+    set_panel_title(left, "a", "hypothesis eq:assm with r = 1/2")
+    set_panel_title(right, "b", "weight norms")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside upper left", ncols=3)
+    add_note(figure, "Lines: mean over runs. Bands: ± one standard deviation.")
     return figure
 
 
 def _as_rows(curve: Mapping[str, list]) -> list[dict]:
-    """A record's curve, which is a list for each column, row by row."""
+    """Convert the curve of a record, one list per column, to rows."""
     return [dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)]
 
 
@@ -77,7 +79,7 @@ def _plain(value: float, place: int) -> str:
 
 
 def _sparse(value: float, place: int) -> str:
-    """Between the powers of ten only 2 and 5 have room for a number."""
+    """Label only 2 and 5 between powers of ten."""
     return f"{value:g}" if round(value / 10 ** math.floor(math.log10(value))) in (2, 5) else ""
 
 

@@ -1,4 +1,4 @@
-"""Learning curves of models that were tuned alike."""
+"""Learning curves of models tuned with the same budget."""
 
 import statistics
 from typing import Any
@@ -11,8 +11,7 @@ __all__ = ["comparison_curves"]
 
 @styled
 def comparison_curves(contest: ContestResult) -> Any:
-    """Validation of the final runs against training, a colour and style for each model: their median where all of
-    them were evaluated, and what each did in the background."""
+    """Plot the validation metric of the final runs: the median per model, and the single runs in the background."""
     figure, axes = canvas(size=(8.4, 3.8))
     panel = axes[0, 0]
     for number, one in enumerate(contest.rows):

@@ -12,13 +12,15 @@ from cornn.plots.style import COLOURS, STYLES, canvas, styled
 __all__ = ["curves"]
 
 MOST_LINES = 5
-"""Runs of a group that are drawn one by one."""
+"""Largest group whose runs are drawn one by one."""
 
 
 @styled
 def curves(found: Sequence[RunGroup]) -> Any:
-    """Validation against training: a line for each run and a colour for each group of runs, or of a large group its
-    median and where nine tenths of its runs lie."""
+    """Plot the validation metric by training step or epoch, one colour per group of runs.
+
+    Small groups show one line per run, large ones their median and the range of 90 % of the runs.
+    """
     figure, axes = canvas(size=(7.2, 3.2))
     panel = axes[0, 0]
     for number, one in enumerate(found):

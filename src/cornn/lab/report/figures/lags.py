@@ -1,4 +1,4 @@
-"""How gradients depend on the lag, and what is proven of it."""
+"""Gradients by lag before training, and the proven bounds."""
 
 from typing import Any
 
@@ -21,7 +21,11 @@ PAPER = {"adding": (0.016, 94.5, 9.5), "sMNIST-128": (0.053, 1.7, 4.0), "psMNIST
 
 
 def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
-    """Layers before training, on the adding problem's kind of input: the paper's constants and start, and ours."""
+    """Create untrained layers with the paper's constants and with ours, on input like that of the adding problem.
+
+    Returns:
+        Label -> network and trajectory.
+    """
     input: Tensor = torch.rand(length, 2, 2, generator=generator(0, "lags", "input"))
     input[..., 1] = 0
     layers = {
@@ -40,17 +44,18 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
 
 @styled
 def lags() -> Any:
-    figure, axes = canvas(1, 2, size=(9.5, 4.3))
+    """Draw gradients by lag for several constants, and the bounds for one of them."""
+    figure, axes = canvas(1, 2, size=(10.5, 5.0))
     cases = fresh_layers(LENGTH)
     plot_gradients_by_lag(axes[0, 0], cases)
     set_panel_title(axes[0, 0], "a", "gradients before training")
     network, trajectory = next(iter(cases.values()))
-    # One sequence will do, and a product of Jacobians is most of the work here.
+    # One sequence is enough: products of Jacobians take most of the time.
     plot_products(axes[0, 1], network, measure.simulate(network, trajectory.input[:, :1]))
-    set_panel_title(axes[0, 1], "b", "products of Jacobians at the paper's adding start")
+    set_panel_title(axes[0, 1], "b", "products of Jacobians, the paper's constants for adding")
     add_note(
         figure,
-        "Fresh layers, random input in [0, 1]. In (b) the small-gain bound proves from the weights alone that the "
-        "gradient vanishes, whatever the input;\nthe strict product leaves the panel at once.",
+        "Untrained layers, random input in [0, 1]. In (b) the small-gain bound proves from the weights alone that "
+        "gradients vanish for any input;\nthe product of norms leaves the panel at once.",
     )
     return figure

@@ -14,6 +14,7 @@ POINTS = 2000
 
 @styled
 def lorenz96() -> Any:
+    """Draw one trajectory per force."""
     figure, axes = canvas(1, 2, size=(8.0, 4.0))
     for column, (force, behaviour) in enumerate(((0.9, "towards a periodic orbit"), (8.0, "chaos"))):
         offsets = np.random.default_rng(4).uniform(-0.5, 0.5, 5)

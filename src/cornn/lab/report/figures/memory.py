@@ -1,4 +1,4 @@
-"""What dt, gamma and epsilon do: how one neuron answers a push, and the half-lives that are suggested."""
+"""The effect of dt, gamma and epsilon: impulse responses of one neuron, and the suggested half-lives."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from cornn import theory
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 from cornn.theory.linear import damping_ratio, half_life, step_matrix
 
-__all__ = ["NEURONS", "answer", "memory"]
+__all__ = ["NEURONS", "memory", "response"]
 
-NEURONS = {"rings": (0.05, 20.0, 1.0), "returns": (0.05, 4.0, 4.0), "holds": (0.05, 0.5, 4.0)}
-"""What it does -> dt, gamma, epsilon: a damping ratio below 1, at 1 and above it."""
+NEURONS = {"underdamped": (0.05, 20.0, 1.0), "critical": (0.05, 4.0, 4.0), "overdamped": (0.05, 0.5, 4.0)}
+"""Kind -> dt, gamma, epsilon: a damping ratio below 1, equal to 1 and above 1."""
 STEPS = 300
 LENGTHS, HIDDEN = (100, 500, 2000), 64
 
 
-def answer(dt: float, gamma: float, epsilon: float, steps: int) -> Tensor:
-    """y of a free neuron after a push, its largest value 1: (steps + 1)."""
+def response(dt: float, gamma: float, epsilon: float, steps: int) -> Tensor:
+    """Return y of an uncoupled neuron after an impulse, scaled to a maximum of 1: (steps + 1)."""
     matrix = step_matrix(dt, gamma, epsilon)
     state = torch.tensor([0.0, 1.0], dtype=torch.float64)
     y = [state[0]]
@@ -30,16 +30,16 @@ def answer(dt: float, gamma: float, epsilon: float, steps: int) -> Tensor:
 
 @styled
 def memory() -> Any:
-    """Two panels: a push and what is left of it, and the half-lives of `theory.suggest`."""
+    """Draw impulse responses, and the half-lives of `theory.suggest`."""
     figure, ((left, right),) = canvas(1, 2, size=(8.0, 3.2))
     for number, (name, constants) in enumerate(NEURONS.items()):
         _, gamma, epsilon = constants
         ratio, half = damping_ratio(gamma, epsilon).item(), half_life(*constants).item()
-        label = f"{name}: $\\gamma$ {gamma:g}, $\\epsilon$ {epsilon:g}, ratio {ratio:.2g}, half-life {half:.0f}"
-        left.plot(answer(*constants, STEPS), color=COLOURS[number], linestyle=STYLES[number], label=label)
-    left.set(xlabel="steps after the push", ylabel="y", ylim=(-1.05, 2.05), yticks=[-1, 0, 1])
+        label = f"{name}: $\\gamma$ = {gamma:g}, $\\epsilon$ = {epsilon:g}, ratio {ratio:.2g}, half-life {half:.0f}"
+        left.plot(response(*constants, STEPS), color=COLOURS[number], linestyle=STYLES[number], label=label)
+    left.set(xlabel="steps after the impulse", ylabel="y", ylim=(-1.05, 2.05), yticks=[-1, 0, 1])
     left.legend(loc="upper right")
-    set_panel_title(left, "a", "one neuron, dt = 0.05")
+    set_panel_title(left, "a", "impulse response of one neuron, dt = 0.05")
     for number, length in enumerate(LENGTHS):
         right.plot(
             range(1, HIDDEN + 1),
@@ -48,8 +48,8 @@ def memory() -> Any:
             linestyle=STYLES[number],
             label=f"{length:,} steps",
         )
-    right.set(xlabel="neuron", ylabel="half-life, steps", yscale="log")
+    right.set(xlabel="neuron", ylabel="half-life in steps", yscale="log")
     right.legend(loc="upper left")
-    set_panel_title(right, "b", f"theory.suggest(length, {HIDDEN})")
-    add_note(figure, "Neurons without coupling and input; y is shown as a share of its largest value.")
+    set_panel_title(right, "b", f"half-lives of theory.suggest(length, {HIDDEN})")
+    add_note(figure, "Uncoupled neurons without input. y is scaled to a maximum of 1; ratio is the damping ratio.")
     return figure

@@ -1,6 +1,6 @@
-"""The paper's illustration of one and of two neurons: six panels, the ODE's solution beside the recurrence.
+"""The paper's illustration of one and two neurons: the solution of the ODE and the recurrence.
 
-Initial data, horizon and step input are not published: those here are chosen, and printed below the panels.
+The paper does not publish initial state, horizon and step input; the values here are ours, printed in the caption.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ PIECES = ((2.0, 5.0, 1.0), (7.0, 9.0, -1.0), (11.0, 13.0, 0.5))  # from, to, hei
 
 @dataclass(frozen=True)
 class Oscillator:
-    """One or more neurons with the constants of the paper's appendix on heuristics."""
+    """One or more neurons, with the constants of the paper's appendix on heuristics."""
 
     W: tuple[tuple[float, ...], ...] = ((0.0,),)
     W_z: tuple[tuple[float, ...], ...] = ((0.0,),)
@@ -37,7 +37,7 @@ CONTROLLED = Oscillator(((-2.0,),), ((0.75,),), V=2.0, b=0.25, epsilon=0.25)
 PAIR = replace(CONTROLLED, activation="tanh")
 
 FORCES = {"identity": lambda x: x, "tanh": np.tanh, "duffing": lambda x: x - x**3 / 3}
-"""Activation -> the same for numpy, which a solver of ODEs calls often."""
+"""Activation -> its numpy version, for the ODE solver."""
 
 NEURONS = {
     "SHO": Oscillator(),
@@ -47,14 +47,14 @@ NEURONS = {
     "coRNN": replace(CONTROLLED, activation="tanh"),
     "DUFF": replace(CONTROLLED, activation="duffing"),
 }
-"""The legend of the paper's top and middle rows -> one neuron."""
+"""Legend entry of the paper's top and middle rows -> one neuron."""
 
 NETWORKS = {
     "UC": replace(PAIR, W=((-2.0, 0.0), (0.0, -2.0)), W_z=((0.75, 0.0), (0.0, 0.75))),
     "ORD": replace(PAIR, W=((-2.0, 0.0), (3.0, -2.0)), W_z=((0.75, 0.0), (-1.0, 0.75))),
     "FC": replace(PAIR, W=((-2.0, 1.0), (3.0, -2.0)), W_z=((0.75, 0.3), (-1.0, 0.75))),
 }
-"""The legend of the bottom row -> two neurons."""
+"""Legend entry of the bottom row -> two neurons."""
 
 
 def cosine(time: Any) -> np.ndarray:
@@ -67,7 +67,7 @@ def steps(time: Any) -> np.ndarray:
 
 
 def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
-    """y of the ODE at `times`, (times, neurons); not a number once it has left +-1e6."""
+    """Solve the ODE: y at `times`, (times, neurons), NaN after leaving +-1e6."""
     try:
         from scipy.integrate import solve_ivp
     except ImportError:
@@ -84,7 +84,7 @@ def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndar
 
     gone.terminal = True
     start = np.repeat(START, m)
-    # A solver that takes long steps could miss a piece of the step input.
+    # A solver with long steps could skip a piece of the step input.
     options = {"method": "DOP853", "t_eval": times, "rtol": 1e-8, "atol": 1e-8, "max_step": 0.5, "events": gone}
     found = solve_ivp(change, (0, times[-1]), start, **options)
     ys = np.full((len(times), m), np.nan)
@@ -93,7 +93,7 @@ def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndar
 
 
 def recurrence(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
-    """y of the recurrence with explicit damping at `times`, multiples of DT from 0 on; (times, neurons)."""
+    """Run the recurrence with explicit damping: y at `times`, which are multiples of DT from 0, (times, neurons)."""
     W, W_z = torch.tensor(one.W, dtype=torch.float64), torch.tensor(one.W_z, dtype=torch.float64)
     m = len(W)
     drive = torch.from_numpy(one.V * input(times[1:]) + one.b)[:, None].expand(-1, m)
@@ -104,10 +104,10 @@ def recurrence(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.nd
 
 @styled
 def illustration() -> Any:
-    """The six panels."""
+    """Draw the six panels."""
     figure, axes = canvas(3, 2, size=(9.0, 8.6), sharex=True)
     times = np.arange(round(HORIZON / DT) + 1) * DT
-    for row, (input, name) in enumerate(((cosine, "u(t) = cos 4t"), (steps, "u(t) in steps"))):
+    for row, (input, name) in enumerate(((cosine, "u(t) = cos 4t"), (steps, "u(t) piecewise constant"))):
         left, right = axes[row]
         left.plot(times[::2], input(times[::2]), color=COLOURS[6])
         left.set_ylim(-1.3, 1.3)
@@ -115,21 +115,21 @@ def illustration() -> Any:
         set_panel_title(left, "ab"[row], name)
         _states(right, times, {key: (one, input, 0) for key, one in NEURONS.items()})
         right.set_ylim(-3.3, 3.3)
-        set_panel_title(right, "cd"[row], f"one neuron, y(t), under ({'ab'[row]})")
+        set_panel_title(right, "cd"[row], f"one neuron, y(t), input ({'ab'[row]})")
         right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for column in (0, 1):
         _states(axes[2, column], times, {key: (one, cosine, column) for key, one in NETWORKS.items()})
         axes[2, column].set_xlabel("time t")
-        set_panel_title(axes[2, column], "ef"[column], f"two neurons, y{'₁₂'[column]}(t), under (a)")
+        set_panel_title(axes[2, column], "ef"[column], f"two neurons, y{'₁₂'[column]}(t), input (a)")
         axes[2, column].set_ylim(-3.3, 3.3)
     axes[2, 1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     pieces = ", ".join(f"{height:g} on [{first:g}, {last:g})" for first, last, height in PIECES)
     add_note(
         figure,
-        "Lines: the ODE (scipy). Dots: the recurrence, explicit damping, dt = 0.01. Chosen here, since the paper does "
-        f"not say: y(0) = 0, y'(0) = 1,\nt up to {HORIZON:g}, step input {pieces}. With the printed values CFDO has "
-        "negative net damping\n(epsilon - W_z = -0.5) and grows for ever; DUFF blows up in finite time. ORD's first "
-        "neuron is that of UC: the two lines in (e) are one.",
+        "Lines: the ODE (scipy). Dots: the recurrence, explicit damping, dt = 0.01. Our choice, not given in the paper:"
+        f" y(0) = 0, y'(0) = 1,\nt up to {HORIZON:g}, step input {pieces}. With the published values CFDO has "
+        "negative net damping\n(epsilon - W_z = -0.5) and grows without bound; DUFF diverges in finite time. The first "
+        "neurons of ORD and UC are identical: their lines in (e) coincide.",
     )
     return figure
 
@@ -138,13 +138,13 @@ def _states(axes: Any, times: np.ndarray, cases: dict[str, tuple[Oscillator, Cal
     for number, (name, (one, input, neuron)) in enumerate(cases.items()):
         ys = solution(one, input, times)[:, neuron]
         ends = times[np.isfinite(ys)][-1]
-        # A line that leaves the panel ends there: it would only cross the others on its way back and forth.
+        # A line that leaves the panel ends there: its later crossings would only hide the others.
         out = np.flatnonzero(~(np.abs(ys) < 3.0))
         inside = np.arange(len(times)) < (out[0] if len(out) else len(times))
         ys = np.where(inside, ys, np.nan)
         dots = np.where(inside, recurrence(one, input, times)[:, neuron], np.nan)
         look = {"color": COLOURS[number]}
-        # UC lies below, broad and pale, so that a line that falls on it is seen.
+        # UC is drawn wide and pale in the background, so that coinciding lines stay visible.
         under = {"linewidth": 4.5, "alpha": 0.35, "zorder": 1} if name == "UC" else {}
         axes.plot(times[::4], ys[::4], linestyle=STYLES[number], label=name, **(look | under))
         every = slice(10 * number, None, 75)
@@ -153,7 +153,7 @@ def _states(axes: Any, times: np.ndarray, cases: dict[str, tuple[Oscillator, Cal
             last = np.flatnonzero(inside)[-1]
             axes.plot(times[last], ys[last], "^" if ys[last] > 0 else "v", markersize=6, **look)
             words = f"{name} →∞ at {ends:.1f}" if ends < times[-1] else name
-            # Two lines may leave at nearly the same place: words that go on about infinity stand on the left.
+            # Two lines may leave at nearly the same place: labels of diverging ones go to the left.
             left = ends < times[-1]
             side = {"xytext": (-6 if left else 6, -3), "textcoords": "offset points", "ha": "right" if left else "left"}
             axes.annotate(words, (times[last], ys[last]), fontsize=8, color=COLOURS[number], **side)

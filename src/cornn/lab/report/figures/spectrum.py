@@ -1,4 +1,4 @@
-"""What neurons that hold and neurons that ring know of a sequence: the weights of its steps in their last state."""
+"""Impulse responses and effective rank of overdamped and underdamped neurons."""
 
 from typing import Any
 
@@ -10,43 +10,45 @@ from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title
 __all__ = ["spectrum"]
 
 LENGTH, HIDDEN = 784, 128
-KINDS = {"hold": False, "ring": True}
+KINDS = {"overdamped": False, "underdamped": True}
 LEAST = 1e-6
-"""Of the largest singular value, that is shown."""
+"""Smallest singular value to show, as a share of the largest."""
 
 
 @styled
 def spectrum() -> Any:
-    """Three panels: the weights of neurons that hold, of neurons that ring, and the singular values of both."""
+    """Draw the impulse responses of overdamped and underdamped neurons, and the singular values of both."""
     figure, ((*maps, values),) = canvas(1, 3, size=(10.0, 3.2), width_ratios=(1, 1, 1.1))
-    for number, (axes, (name, ringing)) in enumerate(zip(maps, KINDS.items(), strict=True)):
-        found = theory.suggest(LENGTH, HIDDEN, underdamped=ringing)
+    for number, (axes, (name, underdamped)) in enumerate(zip(maps, KINDS.items(), strict=True)):
+        found = theory.suggest(LENGTH, HIDDEN, underdamped=underdamped)
         constants = found.dt, found.gamma, found.epsilon
         left = theory.linear.impulse_response(*constants, LENGTH)
         shown = left / left.abs().amax(1, keepdim=True)
-        # The last step has had the least time: it is on the right, as in the sequence.
+        # The most recent step is on the right, as in the sequence.
         axes.imshow(
             shown.flip(1), aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1, extent=(0, LENGTH, HIDDEN, 0), rasterized=True
         )
         axes.grid(visible=False)
         axes.set(xlabel="step of the input", ylabel="neuron")
-        set_panel_title(axes, "ab"[number], f"neurons that {name}")
+        set_panel_title(axes, "ab"[number], f"{name} neurons")
         sizes = torch.linalg.svdvals(torch.nn.functional.normalize(left, dim=1))
-        held = theory.effective_rank(*constants, LENGTH)
+        rank = theory.effective_rank(*constants, LENGTH)
         values.plot(
             range(1, HIDDEN + 1),
             torch.where(sizes > LEAST * sizes[0], sizes / sizes[0], torch.nan),
             color=COLOURS[number],
             linestyle=STYLES[number],
-            label=f"{name}: {held} numbers",
         )
+        label = f"{name}:\neffective rank {rank}"
+        side = {"x": rank - 3, "y": 1e-3, "ha": "right"} if underdamped else {"x": rank + 5, "y": 3e-5, "ha": "left"}
+        values.text(**side, s=label, va="center", fontsize=8, color=COLOURS[number])
     values.axhline(0.01, color="#666666", linewidth=0.8, linestyle=":")
-    values.set(xlabel="singular value", ylabel="share of the largest", yscale="log", xlim=(0, HIDDEN), ylim=(LEAST, 2))
-    values.legend(loc="center")
-    set_panel_title(values, "c", "how many numbers they hold")
+    values.set(xlabel="index", ylabel="singular value / largest", yscale="log", xlim=(0, HIDDEN), ylim=(LEAST, 2))
+    set_panel_title(values, "c", "singular values")
     add_note(
         figure,
-        f"The weight of each step's input in the last y of {HIDDEN} uncoupled neurons, as suggested for {LENGTH} "
-        "steps, as a share of the neuron's largest.",
+        f"(a), (b): weight of each input step in the last y of {HIDDEN} uncoupled neurons from "
+        f"theory.suggest({LENGTH}, {HIDDEN}), scaled to a maximum of 1 per neuron.\n"
+        "(c): the effective rank counts singular values above the dotted line.",
     )
     return figure

@@ -1,4 +1,4 @@
-"""Four statements of the paper that do not survive being tried, one a panel."""
+"""Four claims of the paper that are false, one per panel."""
 
 import math
 from typing import Any
@@ -16,6 +16,7 @@ TEN = math.log(10)
 
 @styled
 def statements() -> Any:
+    """Draw the four panels."""
     figure, axes = canvas(2, 2, size=(9.0, 7.0))
     _product(axes[0, 0])
     _chaos(axes[0, 1])
@@ -25,24 +26,24 @@ def statements() -> Any:
 
 
 def _product(axes: Any) -> None:
-    """eq:norm2 at r = 1/2: one neuron at the edge of the hypothesis."""
+    """Plot eq:norm2 at r = 1/2 for one neuron at the limit of the hypothesis."""
     dt, steps = 0.01, 100
     edge = torch.full((1, 1), dt**-0.5 * (1 + dt), dtype=torch.float64)
     one = network(edge - 1, edge, dt, 1.0, 1.0, damping="implicit")
     lags, logs = measure.product_norms(one, measure.simulate(one, torch.zeros(steps, 1, 1)))
     strict = [math.log10(claims.strict_product(dt, 0.5, lag)) for lag in lags.tolist()]
     claimed = [math.log10(claims.approximate_product(dt, 0.5, lag)) for lag in lags.tolist()]
-    axes.plot(lags, strict, color=COLOURS[2], linestyle=STYLES[2], label="(1 + 3 dt^½)^lag: a bound")
+    axes.plot(lags, strict, color=COLOURS[2], linestyle=STYLES[2], label="(1 + 3√dt)^lag (proven bound)")
     axes.plot(lags, logs[:, 0] / TEN, color=COLOURS[0], label="measured")
-    axes.plot(lags, claimed, color=COLOURS[1], linestyle=STYLES[1], label="1 + 3 lag dt^½: is none")
-    axes.set_xlabel("lag, steps")
+    axes.plot(lags, claimed, color=COLOURS[1], linestyle=STYLES[1], label="1 + 3·lag·√dt (claimed; not a bound)")
+    axes.set_xlabel("lag in steps")
     axes.set_ylabel("log₁₀ ‖∂Xₙ/∂Xₖ‖")
     axes.legend()
-    set_panel_title(axes, "a", "eq:norm2, prop:3: one neuron that meets eq:assm, r = 1/2")
+    set_panel_title(axes, "a", "eq:norm2, prop:3: one neuron with eq:assm, r = 1/2")
 
 
 def _chaos(axes: Any) -> None:
-    """After prop:2: two inputs that differ by 1e-9 at one step."""
+    """Plot the separation under two inputs that differ by 1e-9 at one step."""
     one, input = chaotic_network()
     other = input.clone()
     other[0, 0, 0] += 1e-9
@@ -51,18 +52,18 @@ def _chaos(axes: Any) -> None:
     bound = torch.sqrt(energy.separation_bound(one, len(input)).sum(1)[1:])
     growth = apart[0] * torch.arange(1, len(input) + 1)
     time, bound, apart, growth = (line[::5] for line in (time, bound, apart, growth))
-    axes.plot(time, bound, color=COLOURS[2], linestyle=STYLES[2], label="prop:2: a bound")
+    axes.plot(time, bound, color=COLOURS[2], linestyle=STYLES[2], label="prop:2 (proven bound)")
     axes.plot(time, apart, color=COLOURS[0], label="measured")
-    axes.plot(time, growth, color=COLOURS[1], linestyle=STYLES[1], label="linear in time")
+    axes.plot(time, growth, color=COLOURS[1], linestyle=STYLES[1], label="linear growth (claimed)")
     axes.set_yscale("log")
     axes.set_xlabel("time")
-    axes.set_ylabel("distance of the states")
+    axes.set_ylabel("distance between the states")
     axes.legend(loc="lower right")
-    set_panel_title(axes, "b", "after prop:2: inputs 10⁻⁹ apart, 64 neurons")
+    set_panel_title(axes, "b", "after prop:2: chaos, inputs 10⁻⁹ apart, 64 neurons")
 
 
 def _remainder(axes: Any) -> None:
-    """eq:vg2: what the representation leaves out does not fall with dt."""
+    """Plot the remainder of eq:vg2, which does not vanish with dt."""
     for number, dt in enumerate((0.1, 0.03, 0.01)):
         steps = round(1 / dt)
         one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
@@ -74,13 +75,13 @@ def _remainder(axes: Any) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("time between the steps")
-    axes.set_ylabel("norm of what is left out")
+    axes.set_ylabel("norm of the remainder")
     axes.legend(loc="upper left")
-    set_panel_title(axes, "c", "eq:vg2: claimed is a multiple of dt")
+    set_panel_title(axes, "c", "eq:vg2: the remainder is claimed to be of order dt")
 
 
 def _limits(axes: Any) -> None:
-    """After eq:dt: the ranges of stable dt."""
+    """Plot the exact stability limits of dt."""
     gamma = torch.logspace(-2, 2.3, 200, dtype=torch.float64)
     for number, epsilon in enumerate((1.0, 9.5)):
         for damping, style in (("explicit", "-"), ("implicit", "--")):
@@ -89,11 +90,11 @@ def _limits(axes: Any) -> None:
                 gamma, limit, color=COLOURS[number], linestyle=style, label=f"{damping}, $\\epsilon$ = {epsilon:g}"
             )
     axes.axhline(1, color=COLOURS[6], linewidth=0.8, linestyle=":")
-    axes.text(0.007, 1.08, "dt < 1 below", fontsize=8, color=COLOURS[6])
+    axes.text(0.007, 1.08, "dt = 1", fontsize=8, color=COLOURS[6])
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylim(0.05, 40)
     axes.set_xlabel(r"stiffness $\gamma$")
     axes.set_ylabel("largest stable dt")
     axes.legend(loc="upper right")
-    set_panel_title(axes, "d", "after eq:dt: “stable in the same range”")
+    set_panel_title(axes, "d", "after eq:dt: “stable in the same range” of dt")
