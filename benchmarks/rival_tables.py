@@ -1,6 +1,8 @@
 """The tables of the rivals: speed on a GPU, sizes, and the comparison with equal tuning budgets."""
 
 import json
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -94,26 +96,34 @@ def compare(results: Path = RESULTS) -> str:
     return "\n\n".join(parts)
 
 
-def compare_summary(results: Path = RESULTS) -> str:
-    """One row per model, one column per contest: the test result, and how many seeds solved the task."""
-    contests = comparison.read(results)
-    names = dict.fromkeys(row.name for contest in contests for row in contest.rows)
-    heads = [f"{contest.name}, {contest.record['metric']}" for contest in contests]
+def compare_adding(results: Path = RESULTS) -> str:
+    """One row per model, one column per length: the mean test error, and how many seeds solved the task."""
+    contests = [contest for contest in comparison.read(results) if contest.record["solved"] is not None]
+    return _summary(
+        contests,
+        lambda row: f"{statistics.fmean(row.tests):.4f}; {(row.solved or '').split(',')[0]}" if row.tests else "",
+    )
+
+
+def compare_accuracy(results: Path = RESULTS) -> str:
+    """One row per model, one column per contest: the test accuracy."""
+    contests = [contest for contest in comparison.read(results) if contest.record["solved"] is None]
+    return _summary(contests, lambda row: row.test_summary)
+
+
+def _summary(contests: list[comparison.ContestResult], cell: Callable[[comparison.ModelResult], str]) -> str:
+    heads = [contest.name for contest in contests]
     lines = ["| model | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
-    for name in names:
+    for name in dict.fromkeys(row.name for contest in contests for row in contest.rows):
         rows = [next((row for row in contest.rows if row.name == name), None) for contest in contests]
-        cells = ["" if row is None else row.test_summary + _solved(row) for row in rows]
-        lines.append(f"| {comparison.title(name)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {comparison.title(name)} | " + " | ".join(cell(row) if row else "" for row in rows) + " |")
     return "\n".join(lines)
 
 
-def _solved(row: comparison.ModelResult) -> str:
-    return "" if row.solved is None else f"; {row.solved.split(',')[0]}"
-
-
 TABLES = {
-    "compare-summary": compare_summary,
-    "speed-rivals": speed_rivals,
-    "rival-sizes": rival_sizes,
     "compare": compare,
+    "compare-accuracy": compare_accuracy,
+    "compare-adding": compare_adding,
+    "rival-sizes": rival_sizes,
+    "speed-rivals": speed_rivals,
 }

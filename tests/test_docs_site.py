@@ -58,6 +58,8 @@ def public_names() -> dict[str, set[str]]:
         for name in package.__all__:
             value = getattr(package, name)
             public = f"{package.__name__}.{name}"
+            if value in (estimators, theory):
+                continue  # each has a page of its own
             if inspect.ismodule(value):
                 names[public] = {value.__name__}
             elif callable(value):
