@@ -25,7 +25,7 @@ def test_train_leaves_a_run_folder_and_says_what_was_reached(cornn, tmp_path):
     code, out, _ = cornn("train", "adding", *SHORT)
     assert code == 0
     assert "coRNN with 8 neurons, 161 parameters; seed 0" in out
-    assert "against 0.1667 of always answering 1" in out
+    assert "compared with 0.1667 for always answering 1" in out
     assert "└──" in out
     assert "run folder: runs/adding-0001" in out
     assert (tmp_path / "runs/adding-0001/result.json").exists()
@@ -36,7 +36,7 @@ def test_evaluate_prints_the_figure_again(cornn):
     cornn("train", "adding", *SHORT, "--out", "here")
     code, out, _ = cornn("evaluate", "here")
     assert code == 0
-    first, second = out.split("test MSE ")[1].split(", against")[0], out.split("; ")[1].split(" was recorded")[0]
+    first, second = out.split("test MSE ")[1].split(", compared")[0], out.split("; recorded: ")[1]
     assert float(first) == pytest.approx(float(second), abs=1e-6)
 
 
@@ -94,7 +94,7 @@ def test_json_is_one_line_an_evaluation_and_one_for_the_result(cornn):
     assert [row.get("step") for row in rows] == [10, 20, None]
     assert {"seed", "loss", "metric", "seconds"} <= set(rows[0])
     assert rows[2]["test"] > 0
-    assert "adding, 10 steps a sequence" in err
+    assert "adding, 10 steps per sequence" in err
 
 
 def test_a_dry_run_says_what_is_ahead_and_writes_nothing(cornn, tmp_path):
@@ -283,7 +283,10 @@ def test_doctor_names_every_backend_and_says_why(cornn):
         (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie between 0 and 1, got 2.0"),
         (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must be finite and not negative, got -1.0"),
         (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),
-        (("train", "adding", *SHORT, "--length", "1"), "cornn: length is 1: the adding problem needs two steps"),
+        (
+            ("train", "adding", *SHORT, "--length", "1"),
+            "cornn: length is 1: the adding problem needs at least two",
+        ),
         (("train", "adding", *SHORT, "--backend", "fast"), "cornn: unknown backend 'fast': choose one of auto"),
         (("train", "adding", *SHORT, "--out", "file/run"), "cornn: cannot write the run folder file/run"),
     ],
@@ -308,7 +311,7 @@ def test_a_run_folder_is_not_overwritten(cornn):
     cornn("train", "adding", *SHORT, "--out", "here")
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 2
-    assert err == "cornn: here holds a run already: choose another --out, or remove it\n"
+    assert err == "cornn: here already contains a run: choose another --out, or remove it\n"
 
 
 @pytest.mark.parametrize("given", [{"gamma": 1.0}, {"half_lives": (0.1, 1.0)}, {"periods": (0.1, 1.0)}])
@@ -363,8 +366,8 @@ def test_several_seeds_are_not_one_run_and_all_of_a_report(cornn, tmp_path):
     cornn("train", "adding", *SHORT, "--seeds", "2", "--out", "both")
     code, _, err = cornn("evaluate", "both")
     assert code == 2
-    assert "both holds the runs of several seeds: name one of them, such as both/seed-0" in err
-    gathered = report._together((tmp_path / "both",), tmp_path / "gathered")
+    assert "both contains the runs of several seeds: choose one of them, such as both/seed-0" in err
+    gathered = report._collect((tmp_path / "both",), tmp_path / "gathered")
     assert len(list(gathered.glob("adding/*.json"))) == 2
     (tmp_path / "nothing").mkdir()
     code, _, err = cornn("report", "nothing")
@@ -376,7 +379,7 @@ def test_a_report_has_the_seeds_that_are_done(tmp_path):
     for seed in (0, 1):
         (tmp_path / f"seed-{seed}").mkdir()
     (tmp_path / "seeds.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"no seed of .* is done yet: go on with `cornn resume"):
+    with pytest.raises(ValueError, match=r"no seed of .* has finished: continue with `cornn resume"):
         report._runs(tmp_path)
     (tmp_path / "seed-1" / "result.json").write_text("{}")
     assert report._runs(tmp_path) == [tmp_path / "seed-1"]

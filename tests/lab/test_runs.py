@@ -29,10 +29,10 @@ def test_a_folder_is_read_back_as_it_was_written(tmp_path):
 
 def test_a_second_run_does_not_overwrite_the_first(tmp_path):
     run = runs.create(tmp_path, {"seed": 1})
-    with pytest.raises(FileExistsError, match="holds a run already: choose another --out, or go on with `cornn resume"):
+    with pytest.raises(FileExistsError, match="already contains a run: choose another --out, or continue with"):
         runs.create(tmp_path, {"seed": 2})
     run.save_result({})
-    with pytest.raises(FileExistsError, match="holds a run already: choose another --out, or remove it"):
+    with pytest.raises(FileExistsError, match="already contains a run: choose another --out, or remove it"):
         runs.create(tmp_path, {"seed": 2})
     assert runs.open_run(tmp_path).config == {"seed": 1}
 

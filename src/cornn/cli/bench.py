@@ -23,45 +23,46 @@ __all__ = ["BenchCommand"]
 
 @dataclass(frozen=True)
 class BenchCommand:
-    """Measure how long a sequence takes, and how much memory: every backend that is usable here beside a plain loop,
-    PyTorch's own layers, and torchrecurrent's coRNN where it is installed.
+    """Measure time and memory per sequence: every usable backend, a plain loop, PyTorch's layers, and torchrecurrent's
+    coRNN if it is installed.
 
-    Medians over turns after warm-up, on a GPU by device events. With --against, how the cost grows with one size."""
+    Reports medians over rounds after warm-up; on a GPU, times are taken from device events. --against measures how the
+    cost grows with one size."""
 
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where to measure."""
+    """Device to measure on."""
     cases: tuple[str, ...] = ()
-    """Which of the cases. Default: all that are meant for the device."""
+    """Names of the cases. Default: all cases for the device."""
     threads: tuple[int, ...] = ()
-    """On a CPU: numbers of threads, one after the other. Default: as many as PyTorch would use."""
+    """On a CPU: numbers of threads to measure with, one after the other. Default: PyTorch's."""
     repeats: int = 7
-    """Turns. In one a contender makes as many passes as fit a tenth of a second, one at least."""
+    """Number of rounds. Each times one contender for about 0.1 s (at least one pass)."""
     quick: bool = False
-    """Three small cases in three turns, or every other point of --against: half a minute or so."""
+    """Measure only three small cases in three rounds, or every other point of --against."""
     against: Literal["length", "batch", "size"] | None = None
-    """Forward and backward against the number of steps (one sequence), of sequences, or of neurons, as a plot; on a GPU
-    without the host's time, as CUDA graphs, of those that can be captured."""
+    """Plot forward and backward time against the number of steps (one sequence), of sequences or of neurons. On a GPU,
+    contenders run as CUDA graphs, which excludes the host's time; those that cannot be captured are left out."""
     longest: float = 25.0
-    """With --against: seconds of one pass beyond which a contender is not followed."""
+    """With --against: stop measuring a contender once a pass takes this many seconds."""
     plot: Path | None = None
-    """Where the plot goes, less the endings .svg and .png. Default: bench-AGAINST-DEVICE."""
+    """Path of the plot without the suffixes .svg and .png. Default: bench-AGAINST-DEVICE."""
     json: Path | None = None
     """Write a record to this file."""
 
     def run(self) -> None:
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise RuntimeError("--device cuda: PyTorch finds no usable GPU here; cornn doctor says what is usable")
+            raise RuntimeError("--device cuda: PyTorch finds no usable GPU; `cornn doctor` shows what is usable")
         unknown = [name for name in self.cases if name not in bench.CASES]
         if unknown:
             raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(bench.CASES)}")
         if self.json is not None and not self.json.parent.is_dir():
-            raise ValueError(f"--json: there is no folder {self.json.parent}")
+            raise ValueError(f"--json: the folder {self.json.parent} does not exist")
         if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:
             raise ValueError("--threads, --repeats and --longest must be above 0")
         if self.against is not None:
             check_plotting()
             if len(self.threads) > 1:
-                raise ValueError("--against takes one number of --threads at a time")
+                raise ValueError("--against takes a single value of --threads")
         console, before = screen(), torch.get_num_threads()
         line(console, ", ".join(f"{key} {value}" for key, value in machine().items() if value))
         try:
@@ -73,7 +74,7 @@ class BenchCommand:
             torch.set_num_threads(before)
 
     def _threads(self) -> tuple[int, ...]:
-        """A GPU's time does not depend on them."""
+        """Return the numbers of threads to measure with. A GPU's time does not depend on them."""
         return self.threads if self.threads and self.device == "cpu" else (torch.get_num_threads(),)
 
     def _compare(self, console: Console) -> None:
@@ -94,11 +95,11 @@ class BenchCommand:
                 console.print(_table(name, case, threads if self.device == "cpu" else None, figures))
                 self._write("forward and backward, all gradients, median", rows)
         console.print(
-            "both: forward and backward with the gradients of all weights. ÷: how many times faster it is.", style="dim"
+            "both: forward and backward with the gradients of all weights. ÷: speed-up over that model.", style="dim"
         )
         for name, reason in reasons.items():
             line(console, f"{name} is left out: {reason}", style="dim")
-        self._say_where(console)
+        self._print_path(console)
 
     def _sweep(self, console: Console, against: str) -> None:
         sweep = bench.SWEEPS[against]
@@ -111,7 +112,7 @@ class BenchCommand:
             points, floor, failed = bench.follow(
                 sweep, self.device, repeats, self.longest, lambda text: say(f"against {against}", text)
             )
-        table = Table(f"µs a step, by {sweep.label}", box=None, header_style="bold")
+        table = Table(f"µs per step, by {sweep.label}", box=None, header_style="bold")
         for value in sweep.values:
             table.add_column(f"{value:,}", justify="right")
         for name in dict.fromkeys(point.contender for point in (*points, *floor)):
@@ -119,11 +120,11 @@ class BenchCommand:
             table.add_row(name, *(_microseconds(here[value]) if value in here else "-" for value in sweep.values))
         console.print(table)
         for name, reason in failed.items():
-            line(console, f"{name} ends before {reason}", style="dim")
-        held = {"steps": "steps", "batch": "sequences", "hidden": "neurons"}
+            line(console, f"{name} stops before {reason}", style="dim")
+        units = {"steps": "steps", "batch": "sequences", "hidden": "neurons"}
         others = ", ".join(
             _counted(getattr(sweep.case, field), words.removesuffix("s"))
-            for field, words in held.items()
+            for field, words in units.items()
             if field != sweep.field
         )
         where = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else _counted(threads, "thread")
@@ -132,14 +133,14 @@ class BenchCommand:
         line(console, f"plot: {', '.join(map(str, written))}")
         rows = [asdict(point) | {"threads": threads} for point in (*points, *floor)]
         self._write(f"forward and backward against {against}, {others}; {where}", rows)
-        self._say_where(console)
+        self._print_path(console)
 
     def _write(self, kind: str, rows: list[dict]) -> None:
-        """After every case, so that what ends the command early loses none that was measured."""
+        """Write the record. Called after every case, so that an interruption loses no measurement."""
         if self.json is not None:
             write_json(self.json, bench.record(kind, rows), indent=1)
 
-    def _say_where(self, console: Console) -> None:
+    def _print_path(self, console: Console) -> None:
         if self.json is not None:
             line(console, f"record: {self.json}")
 
@@ -155,7 +156,7 @@ def _counted(number: int, word: str) -> str:
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
-    """Gives `say(what, detail)`, which shows what is being measured."""
+    """Yield `say(what, detail)`, which shows what is being measured."""
     columns = (SpinnerColumn(), TextColumn("[bold]{task.fields[what]}[/]  {task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         shown = progress.add_task("", what="")
@@ -163,12 +164,12 @@ def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
 
 
 def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Figure]) -> Table:
-    """One case, the fastest first."""
+    """Return the table of one case, fastest first."""
     sizes = [_counted(case.steps, "step"), _counted(case.batch, "sequence"), _counted(case.hidden, "neuron")]
     sizes += [_counted(case.inputs, "input")] + ([] if threads is None else [_counted(threads, "thread")])
     table = Table(title=f"\n{name}: {', '.join(sizes)}", title_justify="left", box=None, header_style="bold")
     table.add_column("")
-    for heading in ("forward\nms", "both\nms", "both, µs\na step", "peak\nMB", "plain\nloop ÷", "nn.\nLSTM ÷"):
+    for heading in ("forward\nms", "both\nms", "both, µs\nper step", "peak\nMB", "plain\nloop ÷", "nn.\nLSTM ÷"):
         table.add_column(heading, justify="right")
     took = {figure.contender: figure.seconds for figure in figures}
     for figure in figures:

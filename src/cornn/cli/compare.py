@@ -19,41 +19,41 @@ __all__ = ["CompareCommand"]
 
 @dataclass(frozen=True)
 class CompareCommand:
-    """Compare coRNN with its rivals at the same budget of tuning.
+    """Compare coRNN with other models at equal tuning budgets.
 
     Contests: all, or any of adding-500, har2, psmnist, noisy-cifar10, psmnist-short, adding-2000, adding-5000. Each
-    model has as many random trials, of the same length, judged by validation; the best is trained longer from other
-    seeds and tested once. It can be stopped at any moment: the same command goes on, also on another machine that has
-    the folder."""
+    model gets the same number of random trials of the same length, judged by validation. The best configuration is
+    trained longer with other seeds and tested once. The command can be stopped at any time; run it again to continue,
+    also on another machine that has a copy of the folder."""
 
     contests: tyro.conf.Positional[tuple[str, ...]] = ("all",)
-    """What to compare on."""
+    """The contests to run."""
     models: tuple[str, ...] = ()
-    """Who takes part, such as cornn cornn-memory lstm. Default: all that the contest has."""
+    """Models to compare, such as cornn cornn-memory lstm. Default: all models of the contest."""
     trials: int | None = None
-    """Of each model. Default: the contest's."""
+    """Number of trials per model. Default: the contest's."""
     trial: int | None = None
-    """How long a trial is, in the steps or epochs of the contest. Default: the contest's."""
+    """Length of a trial, in the contest's steps or epochs. Default: the contest's."""
     final: int | None = None
-    """How long the final runs are."""
+    """Length of the final runs. Default: the contest's."""
     seeds: int | None = None
-    """Final runs of each model. Default: 3."""
+    """Number of final runs per model. Default: 3."""
     workers: int = 1
-    """Processes that share the work, on one device."""
+    """Number of processes that share the work on one device."""
     budget_seconds: float | None = None
-    """End within this time: no trial is begun that would not be done, and final runs are saved to go on later."""
+    """Time limit: no trial is started that would exceed it, and final runs are saved to be resumed later."""
     results: Path = Path("results")
-    """Where the records go: compare/CONTEST.json."""
+    """Folder of the records, which are written to compare/CONTEST.json."""
     folder: Path = Path("runs/compare")
-    """Where all that is done lies, one file an outcome."""
+    """Working folder, with one file per trial and final run."""
     device: str = "auto"
-    """auto, cpu or cuda."""
+    """Device: auto, cpu or cuda."""
     data: str | None = None
-    """The folder of the data. Default: CORNN_DATA, or data/."""
+    """The data folder. Default: CORNN_DATA, or data/."""
     quiet: bool = False
-    """Print where it stands in the end only."""
+    """Print the final state only."""
     dry_run: bool = False
-    """Print what there is to do, and do nothing."""
+    """Print the plan without running it."""
 
     def run(self) -> None:
         console = screen()
@@ -64,33 +64,33 @@ class CompareCommand:
         if self.dry_run:
             _print_plan(console, contests, self.folder)
             return
-        began, said = time.monotonic(), 0
+        start, printed = time.monotonic(), 0
 
-        def follow(standing: list[Row]) -> None:
-            nonlocal said
-            left = sum(row.left for row in standing)
-            if left != said and not self.quiet:
-                said = left
-                whole = [f"{row.contest.name} {row.entrant}" for row in standing if not row.left]
-                last = f"; whole: {', '.join(whole)}" if whole else ""
-                line(console, f"{time.monotonic() - began:.0f} s: {left} to go{last}")
+        def follow(rows: list[Row]) -> None:
+            nonlocal printed
+            left = sum(row.left for row in rows)
+            if left != printed and not self.quiet:
+                printed = left
+                complete = [f"{row.contest.name} {row.entrant}" for row in rows if not row.left]
+                last = f"; complete: {', '.join(complete)}" if complete else ""
+                line(console, f"{time.monotonic() - start:.0f} s: {left} left{last}")
 
         place = Place(self.folder, self.device, self.data, self.workers)
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             ended = compare.compare(contests, place, self.results, self.budget_seconds, silence_libraries, follow)
         except KeyboardInterrupt:
-            print("cornn: stopped. The same command goes on", file=sys.stderr)
+            print("cornn: stopped. Run the same command to continue", file=sys.stderr)
             sys.exit(128 + signal.SIGINT)
         finally:
             signal.signal(signal.SIGTERM, before)
         _print_plan(console, contests, self.folder)
         for path, why in ended.broken:
-            line(console, f"{path} ended a worker: {why}")
+            line(console, f"{path} crashed a worker: {why}")
         for path in ended.written:
             line(console, str(path))
         if ended.left:
-            line(console, f"{ended.left} trials and final runs to go: the same command goes on")
+            line(console, f"{ended.left} trials and final runs left: run the same command to continue")
 
 
 def _print_plan(console: Console, contests: list[Contest], folder: Path) -> None:
@@ -98,8 +98,8 @@ def _print_plan(console: Console, contests: list[Contest], folder: Path) -> None
         line(
             console,
             (contest.name, "bold"),
-            f": trials of {contest.trial:,} {contest.unit}, final runs of {contest.final:,} at the most, "
-            f"{contest.hidden_size} units",
+            f": trials of {contest.trial:,} {contest.unit}, final runs of at most {contest.final:,}, "
+            f"{contest.hidden_size} neurons",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")
         for row in compare.rows(contest, folder):

@@ -22,14 +22,14 @@ COLOUR = {"there": "green", "missing": "yellow", "damaged": "red"}
 
 @dataclass(frozen=True)
 class ListCommand:
-    """Say which data sets are there, missing or damaged, and where they were looked for. This is the default."""
+    """List which data sets are present, missing or damaged, and the folder that was searched. The default."""
 
     data: Path | None = None
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
         console, where = screen(), folder(self.data)
-        table = Table("set", "for the tasks", "", "size", "", box=None, header_style="bold")
+        table = Table("set", "tasks", "", "size", "", box=None, header_style="bold")
         absent = []
         for name, entry in catalogue.SETS.items():
             found = catalogue.state(name, where)
@@ -37,21 +37,21 @@ class ListCommand:
             word = Text(found.word, COLOUR[found.word])
             table.add_row(name, ", ".join(entry.tasks), word, size, found.detail)
             absent += [name] if found.word == "missing" else []
-        line(console, f"data folder: {where}", "" if where.is_dir() else ", which is not there")
+        line(console, f"data folder: {where}", "" if where.is_dir() else ", which does not exist")
         console.print(table)
         kept = sum(file.stat().st_size for file in (where / CACHE).glob("*") if file.is_file())
         if kept:
-            line(console, f"{decimal(kept)} of parsed data are kept in {where / CACHE}", style="dim")
+            line(console, f"{decimal(kept)} of parsed data in {where / CACHE}", style="dim")
         if absent:
-            line(console, f'"cornn data get {absent[0]}" downloads; CORNN_DATA names another folder')
+            line(console, f'"cornn data get {absent[0]}" downloads it; CORNN_DATA sets another folder')
 
 
 @dataclass(frozen=True)
 class GetCommand:
-    """Download a data set from its publisher, verify and unpack it. One that was broken off goes on where it was."""
+    """Download a data set from its publisher, verify and unpack it. Interrupted downloads are resumed."""
 
     name: tyro.conf.Positional[Literal["mnist", "cifar10", "har", "imdb", "glove"]]
-    """Which one."""
+    """Name of the data set."""
     data: Path | None = None
     """The data folder. Default: CORNN_DATA, or data/."""
 
@@ -77,7 +77,7 @@ class GetCommand:
         title = catalogue.SETS[self.name].title
         if found.word != "there":
             raise ValueError(f"{title} is {found.word} after the download: {found.detail}")
-        line(console, f"{title} is there: {found.detail}, {decimal(found.size)}")
+        line(console, f"{title} is complete: {found.detail}, {decimal(found.size)}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ __all__ = ["EvaluateCommand"]
 
 @dataclass(frozen=True)
 class EvaluateCommand:
-    """Compute the test metric of a finished run anew, from its weights."""
+    """Recompute the test metric of a finished run from its weights."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
     """The run folder."""
@@ -27,6 +27,6 @@ class EvaluateCommand:
             console,
             f"{self.folder}: test {task.metric} ",
             (f"{metric:.6f}", "bold"),
-            f", against {task.trivial:.4f} {task.trivial_words}",
-            f"; {recorded:.6f} was recorded" if recorded is not None else "",
+            f", compared with {task.trivial:.4f} {task.trivial_words}",
+            f"; recorded: {recorded:.6f}" if recorded is not None else "",
         )

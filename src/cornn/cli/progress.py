@@ -141,7 +141,7 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
         console,
         f"test {result['metric']} ",
         (_figure(result["test"], result), "bold"),
-        f" after {length} and {result['seconds']:.0f} s, against {_figure(result['trivial'], result)} "
+        f" after {length} and {result['seconds']:.0f} s, compared with {_figure(result['trivial'], result)} "
         f"{result['trivial_words']}: {_verdict(result)}",
     )
     line(console, f"run folder: {finished.path}")

@@ -22,55 +22,55 @@ __all__ = ["ReportCommand"]
 
 @dataclass(frozen=True)
 class ReportCommand:
-    """Write one page of what was measured: the paper's tables and figures with ours beside them, speed and theory.
+    """Write an HTML page with all recorded results: the paper's tables and figures next to ours, speed and theory.
 
-    It needs no network, prints, and reads well on a phone and in the dark."""
+    The page is self-contained, printable, and works on phones and in dark mode."""
 
     sources: tyro.conf.Positional[tuple[Path, ...]] = (Path("results"),)
-    """Folders of records, and run folders of `cornn train` that are done."""
+    """Folders of records, and finished run folders of `cornn train`."""
     out: Annotated[Path, tyro.conf.arg(aliases=("-o",))] = Path("report.html")
-    """The page."""
+    """The page to write."""
 
     def run(self) -> None:
         console = screen()
         with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
-            results = _together(self.sources, Path(folder))
-            text = page(results, _left(results))
+            results = _collect(self.sources, Path(folder))
+            text = page(results, _missing(results))
         with write_errors(self.out):
             write_atomically(self.out, text.encode())
         line(console, str(self.out))
 
 
-def _left(results: Path) -> list[tuple[str, str, int]]:
-    """The experiments that lack runs, with how many."""
+def _missing(results: Path) -> list[tuple[str, str, int]]:
+    """Return the experiments without all their runs, and how many are missing."""
     missing = [(one, len(reproduce.missing(one, results))) for one in reproduce.plan(["all"])]
     return [(task_name(one.config.task), one.name, seeds) for one, seeds in missing if seeds]
 
 
 def _runs(source: Path) -> list[Path]:
-    """The runs of a folder of several seeds that are done, or the folder itself."""
+    """Return the finished runs in a folder of several seeds, or the folder itself."""
     if not (source / "seeds.json").exists():
         return [source]
     done = [folder for folder in sorted(source.glob("seed-*")) if (folder / "result.json").exists()]
     if not done:
-        raise ValueError(f"no seed of {source} is done yet: go on with `cornn resume {source}`")
+        raise ValueError(f"no seed of {source} has finished: continue with `cornn resume {source}`")
     return done
 
 
-def _together(sources: Sequence[Path], folder: Path) -> Path:
-    """One folder of records: the one that is given, or what several and single runs have, put together in `folder`."""
+def _collect(sources: Sequence[Path], folder: Path) -> Path:
+    """Return one folder of records: the given one, or all records of several sources copied to `folder`."""
     if len(sources) == 1 and not any((sources[0] / name).exists() for name in ("config.json", "seeds.json")):
         return sources[0]
     for source in (own for given in sources for own in _runs(given)):
         if not (source / "config.json").exists():
             if not source.is_dir():
-                raise FileNotFoundError(f"{source} is neither a folder of records nor a run: name one that is there")
+                raise FileNotFoundError(f"{source} does not exist: give a folder of records or a run folder")
             shutil.copytree(source, folder, dirs_exist_ok=True)
             continue
         run = open_run(source)
         if run.config.get("kind") == "fit":
             raise ValueError(f"{source} was written by `cornn fit`: its page is {source / 'report.html'}")
         if run.result is None:
-            raise ValueError(f"{source} is not done yet: go on with `cornn resume {source}`")
+            raise ValueError(f"{source} has not finished: continue with `cornn resume {source}`")
         records.write(records.record(run), folder)
     return folder

@@ -23,31 +23,31 @@ __all__ = ["ReproduceCommand"]
 class ReproduceCommand:
     """Run the paper's experiments that have no record yet, and record them.
 
-    Targets: all, or any of har2, adding, smnist, psmnist, noisy-cifar10, imdb, lorenz96; memory (our recipe for long
-    memory, beyond the paper), better (higher figures at the same size, beyond it too), weights (the theory's hypotheses
-    during training), variants (implicit damping, trained constants), distribution (ten seeds of each), ablation (a grid
-    of gamma and epsilon), heuristics (the figure of single neurons and small networks, which needs no training). First
-    the plan is printed, with times as recorded. It can be stopped at any moment: the same command goes on, also on
-    another machine that has the records."""
+    Targets: all, or any of har2, adding, smnist, psmnist, noisy-cifar10, imdb, lorenz96; beyond the paper: memory (our
+    recipe for long memory), better (improved recipes of the same size), weights (the theory's hypotheses during
+    training), variants (implicit damping, trained constants), distribution (ten seeds each), ablation (a grid of gamma
+    and epsilon), heuristics (the figure of single neurons and small networks, without training). The plan is printed
+    first, with recorded times. The command can be stopped at any time; run it again to continue, also on another
+    machine that has the records."""
 
     targets: tyro.conf.Positional[tuple[str, ...]] = ("all",)
-    """What to run."""
+    """The experiments to run."""
     seeds: int | None = None
-    """So many seeds of each, in place of each one's own number."""
+    """Number of seeds per experiment, in place of its own."""
     budget_minutes: float | None = None
-    """Start nothing that would not be done in this time, by its recorded speed."""
+    """Time limit: no run is started that would exceed it, judging by recorded times."""
     results: Path = Path("results")
-    """Where the records are, and go."""
+    """Folder of the records, which are read and written."""
     folder: Path = Path("runs/reproduce")
-    """Where the run folders go."""
+    """Folder of the run folders."""
     device: str | None = None
-    """auto, cpu or cuda."""
+    """Device: auto, cpu or cuda."""
     data: str | None = None
-    """The folder of the data. Default: CORNN_DATA, or data/."""
+    """The data folder. Default: CORNN_DATA, or data/."""
     quiet: bool = False
-    """Print the plan and what was reached only."""
+    """Print the plan and the results only."""
     dry_run: bool = False
-    """Print the plan, and do nothing."""
+    """Print the plan without running it."""
 
     def run(self) -> None:
         console = screen()
@@ -65,7 +65,7 @@ class ReproduceCommand:
             needed = (reproduce.seconds_a_run(one, self.results) or 0.0) * len(seeds)
             spent = time.monotonic() - began
             if self.budget_minutes is not None and spent + needed > 60 * self.budget_minutes:
-                line(console, f"{task_name(one.config.task)} {one.name}: left out, the budget is spent", style="dim")
+                line(console, f"{task_name(one.config.task)} {one.name}: skipped, over the time limit", style="dim")
                 continue
             line(console, (task_name(one.config.task), "bold"), f" {one.name}, seeds {seeds}")
 
@@ -74,16 +74,15 @@ class ReproduceCommand:
 
             for path in run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work):
                 result = read_json(path)["result"]
-                said = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
-                line(console, f"  {path}: {said}")
+                text = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
+                line(console, f"  {path}: {text}")
 
 
 def _draw_heuristics(console: Console, folder: Path) -> None:
     if (folder / "heuristics.svg").exists():
         return
     if not importlib.util.find_spec("matplotlib"):
-        said = f"heuristics: no figure without matplotlib: {install_command('report')}"
-        line(console, said, style="dim")
+        line(console, f"heuristics: the figure needs matplotlib: {install_command('report')}", style="dim")
         return
     from cornn.lab.report.figures import FIGURES, save
 
@@ -103,5 +102,5 @@ def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]
         table.add_row(task_name(one.config.task), one.name, str(one.seeds - len(seeds)), str(len(seeds)), shown)
     console.print(table)
     runs = sum(len(seeds) for _, seeds in left)
-    note = f", and {unknown} whose time is not known yet" if unknown else ""
-    line(console, f"{runs} runs to go: {total:.0f} minutes where they were recorded{note}")
+    note = f"; the time of {unknown} is unknown" if unknown else ""
+    line(console, f"{runs} runs left: {total:.0f} minutes by recorded times{note}")

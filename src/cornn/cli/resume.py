@@ -14,10 +14,10 @@ __all__ = ["ResumeCommand"]
 
 @dataclass(frozen=True)
 class ResumeCommand:
-    """Go on with a run that was stopped, or with several seeds of one, from the last checkpoint."""
+    """Resume an interrupted run, or one with several seeds, from its last checkpoint."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
-    """The run folder, or the folder of several seeds."""
+    """The run folder, or the folder of a run with --seeds."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:

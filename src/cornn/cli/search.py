@@ -32,32 +32,33 @@ from cornn.lab.training import Progress, Train
 __all__ = ["SearchCommand", "parse"]
 
 SHOWN = 10
-"""Trials that the table at the end has, the best first."""
+"""Number of trials in the final table, best first."""
 
 
 @dataclass(frozen=True)
 class SearchCommand:
-    """Search settings at random, by validation only: in the paper's ranges, log-uniformly. The test part is not read.
+    """Search hyperparameters at random, judged by validation only; the test split is not read.
 
-    The same command, started again or elsewhere, shares the trials. A setting that is given is not searched."""
+    Values are drawn log-uniformly from the paper's ranges. A setting that is given as an option is not searched. The
+    same command, started again or on another machine, shares the trials."""
 
     train: Train
     trials: int = 30
-    """Trials that are done in the end, by all workers together."""
+    """Total number of trials of all workers."""
     storage: str | None = None
-    """Where the trials are, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in the folder of --out."""
+    """Database of the trials, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in the --out folder."""
     study: str | None = None
-    """The name that workers share. Default: task, model and neurons."""
+    """Name of the study that workers share. Default: task, model and number of neurons."""
     prune: bool = False
-    """Stop trials that are behind the median of the others at the same evaluation."""
+    """Stop trials that are worse than the median of the others at the same evaluation."""
     out: Path | None = None
-    """Where best.json and trials.json go. Default: runs/search-STUDY."""
+    """Folder of best.json and trials.json. Default: runs/search-STUDY."""
     quiet: bool = False
     """Print the closing lines only."""
     json: bool = False
-    """Print one line of JSON a trial, and one for the best, on standard output; all else goes to the other."""
+    """Print JSON on stdout, one line per trial and one for the best; everything else goes to stderr."""
     dry_run: bool = False
-    """Print what would be searched, and do nothing."""
+    """Print the ranges and the plan without searching."""
     given: tyro.conf.Suppress[tuple[str, ...]] = ()
 
     def run(self) -> None:
@@ -69,10 +70,10 @@ class SearchCommand:
         if self.dry_run:
             return
         try:
-            with ExitStack() as open_things:
+            with ExitStack() as stack:
                 followers: list[Follow] = [_lines()] if self.json else []
                 if not (self.json or self.quiet):
-                    followers.append(_bar(console, open_things))
+                    followers.append(_bar(console, stack))
 
                 def follow(standing: Standing, progress: Progress | None) -> None:
                     for one in followers:
@@ -80,9 +81,7 @@ class SearchCommand:
 
                 standing = search.run(plan, follow)
         except KeyboardInterrupt as stop:
-            print(
-                "cornn: stopped. The same command goes on; the trial that was stopped is tried again", file=sys.stderr
-            )
+            print("cornn: stopped. Run the same command to continue; the stopped trial is repeated", file=sys.stderr)
             sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
         best, trials = search.write(plan, standing, out)
         if self.json:
@@ -114,53 +113,51 @@ def parse(arguments: Sequence[str]) -> SearchCommand:
 
 
 def _describe(console: Console, plan: Search, out: Path) -> None:
-    """The space and the plan."""
+    """Print the ranges and the plan."""
     task, recipe = training.task_name(plan.base.task), plan.base.settings
-    whose = "the paper's" if plan.base.model == "cornn" and task in RANGES else "ours; the paper has none"
-    line(console, (task, "bold"), f", {plan.base.model}, recipe {plan.base.recipe}; ranges: {whose}")
+    source = "the paper's" if plan.base.model == "cornn" and task in RANGES else "ours; the paper has none"
+    line(console, (task, "bold"), f", {plan.base.model}, recipe {plan.base.recipe}; ranges: {source}")
     for name, (low, high) in plan.space.items():
         line(console, f"  {name}: {low:g} to {high:g}, log-uniform")
     length = f"{recipe.epochs:,} epochs" if recipe.epochs is not None else f"{recipe.steps:,} steps"
     line(
         console,
-        f"{plan.trials} trials of {length} at the most, {'pruned by the median' if plan.prune else 'none pruned'}; "
+        f"{plan.trials} trials of at most {length}, {'pruned by the median' if plan.prune else 'none pruned'}; "
         f"seed {plan.base.seed}; study {plan.study} in {search.hidden(plan.storage)}; result in {out}",
     )
 
 
 def _lines() -> Follow:
-    told: set[int] = set()
+    printed: set[int] = set()
 
     def follow(standing: Standing, progress: Progress | None) -> None:
         for row in standing.rows:
-            if row["state"] != "running" and row["trial"] not in told:
-                told.add(row["trial"])
+            if row["state"] != "running" and row["trial"] not in printed:
+                printed.add(row["trial"])
                 print(json.dumps(row), flush=True)
 
     return follow
 
 
-def _bar(console: Console, open_things: ExitStack) -> Follow:
+def _bar(console: Console, stack: ExitStack) -> Follow:
     columns = (
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TextColumn("trials{task.fields[others]}  best {task.fields[best]}  {task.fields[own]}{task.fields[left]}"),
     )
-    bar = open_things.enter_context(Bar(*columns, console=console, transient=True))
+    bar = stack.enter_context(Bar(*columns, console=console, transient=True))
     shown = bar.add_task("search", total=None, others="", best="…", own="", left="")
-    pictured = 0.0
+    drawn = 0.0
 
     def follow(standing: Standing, progress: Progress | None) -> None:
-        nonlocal pictured
+        nonlocal drawn
         now = time.monotonic()
-        if progress is not None and now - pictured < SECONDS_BETWEEN_UPDATES:
+        if progress is not None and now - drawn < SECONDS_BETWEEN_UPDATES:
             return
-        pictured = now
+        drawn = now
         counts = {"running": standing.running, "pruned": standing.pruned, "failed": standing.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-        own = (
-            "waiting for the others  " if progress is None else f"this one {progress.step:,}/{progress.steps:,} steps  "
-        )
+        own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "
         left = standing.seconds_left
         bar.update(
             shown,
@@ -192,8 +189,7 @@ def _conclude(console: Console, plan: Search, standing: Standing, best: Path, tr
             line(console, f"trial {row['trial']} failed: {row['failure']}")
     line(
         console,
-        f"{standing.done} trials, {standing.pruned} pruned, {standing.failed} failed; all of them: {trials}\n"
-        "best validation ",
+        f"{standing.done} trials, {standing.pruned} pruned, {standing.failed} failed; list: {trials}\nbest validation ",
         (f"{ranked[0]['validation']:.4g}", "bold"),
         f", trial {ranked[0]['trial']}; train it with\n"
         f"cornn train {training.task_name(plan.base.task)} --config {shlex.quote(str(best))}",

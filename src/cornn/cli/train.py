@@ -95,7 +95,7 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
     line(
         console,
         (task.name, "bold"),
-        f", {task.length} steps a sequence; {_network(config)}, {_parameters(model)}; seed {config.seed}",
+        f", {task.length} steps per sequence; {_network(config)}, {_parameters(model)}; seed {config.seed}",
     )
     for note in (f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", *task.notes):
         line(console, note, style="dim")
@@ -108,18 +108,18 @@ def _network(config: Train) -> str:
 
 
 def _parameters(model: SequenceModel) -> str:
-    words = count_parameters(model.encoder)
-    network = f"{count_parameters(model) - words:,} parameters"
-    return network + (f" and {words:,} of the embedding" if words else "")
+    embedding = count_parameters(model.encoder)
+    network = f"{count_parameters(model) - embedding:,} parameters"
+    return network + (f" and {embedding:,} in the embedding" if embedding else "")
 
 
 def _describe(console: Console, config: Train, seeds: int) -> None:
-    """The dry run: the resolved configuration, the size of the model, and the steps ahead."""
+    """Print the resolved configuration, the size of the model and the number of steps."""
     console.print_json(data=training.as_dictionary(config))
     try:
         task = training.load(config)
     except OSError as error:
-        line(console, f"{error}; without the data the size of the model and the steps are not known")
+        line(console, f"{error}; the model size and the number of steps are unknown without the data")
         return
     model, plan = training.build(config, task), training.plan(config, task)
     line(console, f"{_network(config)}, {_parameters(model)}")
@@ -131,10 +131,10 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
                 f"the paper's {row.model} with {row.units} neurons{case}: {row.parameters / 1000:.0f}k parameters, "
                 f"{task.metric} {row.figure:g}",
             )
-    ahead = f"{plan.steps:,} steps of {plan.batch} sequences"
+    length = f"{plan.steps:,} steps of {plan.batch} sequences"
     if plan.epoch is not None:
-        ahead += f", {plan.epoch:,} to an epoch of {plan.size:,} sequences"
-    line(console, ahead, "" if seeds == 1 else f", for each of {seeds} seeds")
+        length += f", {plan.epoch:,} per epoch of {plan.size:,} sequences"
+    line(console, length, "" if seeds == 1 else f", for each of {seeds} seeds")
 
 
 def _new_folder(root: Path, name: str) -> Path:

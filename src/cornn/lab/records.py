@@ -1,8 +1,8 @@
-"""What is kept of a finished run: one small JSON, without weights.
+"""Records of finished runs: one small JSON file each, without weights.
 
 config   as in the run folder
-result   as in the run folder: the figures, the machine, the commit
-curve    the lines of metrics, column by column
+result   as in the run folder: the metrics, the machine, the commit
+curve    the metrics of all evaluations, one list per column
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def record(run: Run) -> dict:
 
 
 def columns(rows: Sequence[dict]) -> dict[str, list]:
-    """Lines of metrics as one list for each of their names."""
+    """Convert rows of metrics to one list per column."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [_short(row.get(name)) for row in rows] for name in names}
 
@@ -40,7 +40,7 @@ def _short(value):
 
 
 def name(content: dict) -> str:
-    """Of a record's file: recipe, model and size, what is not as usual in the task and in the recipe, and the seed."""
+    """Return the file name of a record: recipe, changed options and settings, model, size and seed."""
     config = content["config"]
     changed = changed_options(config) | changed_settings(config)
     words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.get("theory") else [])
@@ -49,21 +49,21 @@ def name(content: dict) -> str:
 
 
 def _short_enough(words: str) -> str:
-    """The words, or the first of them and a digest of all: names of files have 255 bytes at the most."""
+    """Shorten a name with a digest: file names have at most 255 bytes."""
     if len(words.encode()) <= LONGEST:
         return words
     return f"{words.encode()[: LONGEST - 17].decode(errors='ignore')}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
 
 
 def changed_options(config: dict) -> dict:
-    """The task's options that are not the usual ones."""
+    """Return the options of the task that differ from their defaults."""
     usual = {field.name: field.default for field in fields(TASKS[config["task_name"]])}
     return {key: value for key, value in config["task"].items() if usual.get(key) != value}
 
 
 def changed_settings(config: dict) -> dict:
-    """The settings, but for the size, and options of the layer that are not those of the recipe with the model's
-    published ones."""
+    """Return the settings (except the size) and layer options that differ from the recipe with the model's published
+    values."""
     recipe = asdict(for_model(RECIPES[config["task_name"]][config["recipe"]], config.get("model", "cornn")))
     known = {key: value for key, value in config["settings"].items() if key in recipe and key != "hidden_size"}
     changed = {key: value for key, value in known.items() if _plain(recipe[key]) != value}
@@ -79,7 +79,7 @@ def _word(value) -> str:
 
 
 def write(content: dict, results: Path) -> Path:
-    """Into the task's folder under `results`."""
+    """Write a record to the task's folder under `results`."""
     path = results / content["config"]["task_name"] / name(content)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, content, indent=None)
@@ -87,6 +87,6 @@ def write(content: dict, results: Path) -> Path:
 
 
 def read(results: Path, task: str, runs: str = "*") -> list[dict]:
-    """The records of a task under `results`: of all runs, or of those whose name without the seed is `runs`."""
+    """Return the records of a task under `results`: all, or those whose name without the seed is `runs`."""
     paths = sorted((results / task).glob(f"{runs}-seed*.json"))
     return [json.loads(path.read_text(encoding="utf8")) for path in paths]

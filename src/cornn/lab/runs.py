@@ -1,13 +1,13 @@
-"""The run folder: what is written, and what is read back.
+"""The run folder.
 
     config.json        the resolved configuration, the version and the machine
-    metrics.jsonl      one line an evaluation
-    checkpoint.pt      everything that training needs to go on (runs trained side by side: also the one before it)
+    metrics.jsonl      one line per evaluation
+    checkpoint.pt      the state to resume from (runs trained side by side also keep the previous one)
     model.safetensors  the trained weights
-    result.json        what was reached; written last, so a folder that has it is complete
+    result.json        the result; written last, so a folder that has it is complete
 
-Every file appears whole or not at all; metrics.jsonl grows by whole lines. Nothing that a file holds is ever executed.
-While a process trains in the folder it holds the lock of `.lock`, which goes with it, however it ends.
+Files are written atomically; metrics.jsonl grows by complete lines. No content is ever executed. While a process trains
+in the folder it holds a lock on `.lock`, which is released when the process ends.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether it has a result, and the weights that the result is of."""
+        """Whether the result and its weights exist."""
         return self.result is not None and (self.path / "model.safetensors").exists()
 
     def metrics(self) -> list[dict]:
@@ -73,7 +73,7 @@ class Run:
             raise _unwritten(path, error) from error
 
     def forget_after(self, step: int) -> None:
-        """Drop what was logged after `step`: it will be measured again."""
+        """Drop the metrics after `step`, which will be measured again."""
         rows = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
         _write(self.path / "metrics.jsonl", text.encode())
@@ -82,17 +82,17 @@ class Run:
         save_checkpoints([(self, content)])
 
     def checkpoint(self, before: bool = False) -> dict | None:
-        """The last checkpoint, if there is one; `before`: the one before it, which runs that go together keep."""
+        """Return the last checkpoint, if any; with `before` the previous one, which runs trained together keep."""
         path = self.path / (BEFORE if before else CHECKPOINT)
         if not path.exists():
             return None
         try:
             return torch.load(path, weights_only=True, map_location="cpu")
         except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: remove it, and training begins anew") from error
+            raise ValueError(f"{path} is damaged: remove it to train from the start") from error
 
     def go_back(self) -> None:
-        """The checkpoint before the last one becomes the last."""
+        """Replace the last checkpoint by the previous one."""
         os.replace(self.path / BEFORE, self.path / CHECKPOINT)
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -106,14 +106,14 @@ class Run:
         try:
             return load_file(path)
         except SafetensorError as error:
-            raise ValueError(f"{path} is damaged ({error}): remove it, and `cornn resume {self.path}`") from error
+            raise ValueError(f"{path} is damaged ({error}): remove it and run `cornn resume {self.path}`") from error
 
     def save_result(self, result: Mapping[str, object]) -> None:
         write_json(self.path / "result.json", result)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; what another left half-written is cleared away."""
+        """Lock the folder for this process and remove temporary files of a previous one."""
         try:
             from filelock import FileLock, Timeout
         except ImportError:
@@ -133,13 +133,13 @@ class Run:
 
 
 def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> None:
-    """Checkpoints of runs that go together, which must be able to go on from the same step.
+    """Write the checkpoints of runs trained together, which must resume from the same step.
 
-    Each keeps the one before: wherever this is broken off, all have one of the same step.
+    Each run keeps its previous checkpoint, so that after an interruption all have one of the same step.
     """
     with contextlib.ExitStack() as together:
         for run, content in contents:
-            # PyTorch does not say what is wrong when it cannot write a file: it is given memory in its place.
+            # When PyTorch cannot write a file its error has no reason, so it writes to memory.
             memory = io.BytesIO()
             torch.save(dict(content), memory)
             together.enter_context(_written(run.path / CHECKPOINT, memory.getbuffer()))
@@ -149,11 +149,11 @@ def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> No
 
 
 def create(path: Path, config: Mapping[str, object]) -> Run:
-    """A new run folder with its configuration; `path` must not hold a run already."""
+    """Create a run folder with its configuration. `path` must not contain a run."""
     if (path / "config.json").exists():
         done = (path / "result.json").exists()
-        other = "remove it" if done else f"go on with `cornn resume {path}`"
-        raise FileExistsError(f"{path} holds a run already: choose another --out, or {other}")
+        other = "remove it" if done else f"continue with `cornn resume {path}`"
+        raise FileExistsError(f"{path} already contains a run: choose another --out, or {other}")
     try:
         path.mkdir(parents=True, exist_ok=True)
         write_json(path / "config.json", config)
@@ -165,7 +165,7 @@ def create(path: Path, config: Mapping[str, object]) -> Run:
 def open_run(path: Path) -> Run:
     if (path / "seeds.json").exists():
         first = next(iter(sorted(path.glob("seed-*"))), path / "seed-0")
-        raise FileNotFoundError(f"{path} holds the runs of several seeds: name one of them, such as {first}")
+        raise FileNotFoundError(f"{path} contains the runs of several seeds: choose one of them, such as {first}")
     if not (path / "config.json").exists():
         raise FileNotFoundError(f"{path} is not a run folder: it has no config.json")
     return Run(path)
@@ -185,7 +185,7 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
-    """As `writing.written`; what goes wrong is said with how to go on."""
+    """As `stage_write`, but an error says how to continue."""
     try:
         with stage_write(path, content):
             yield
@@ -195,12 +195,12 @@ def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
 
 def _unwritten(path: Path, error: OSError) -> OSError:
     return OSError(
-        f"cannot write {path} ({_reason(error)}): what was there before is as it was; see to it, then go on with "
+        f"cannot write {path} ({_reason(error)}): the previous file is intact; fix the cause, then run "
         f"`cornn resume {path.parent}`"
     )
 
 
 def _reason(error: BaseException) -> str:
-    """Why a file could not be written, in the system's words."""
+    """Return the system's reason for a failed write."""
     cause = error.__cause__ or error
     return getattr(cause, "strerror", None) or str(cause)

@@ -172,7 +172,7 @@ def test_colours_and_markers_tell_everybody_apart():
         ({"cases": ("none",)}, "unknown case 'none': choose any of psmnist-128"),
         ({"threads": (0,)}, "must be above 0"),
         ({"longest": 0.0}, "must be above 0"),
-        ({"against": "batch", "threads": (1, 2)}, "one number of --threads"),
+        ({"against": "batch", "threads": (1, 2)}, "a single value of --threads"),
     ],
 )
 def test_what_it_does_not_take(options, words):
@@ -181,5 +181,5 @@ def test_what_it_does_not_take(options, words):
 
 
 def test_a_folder_that_is_not_there_is_found_out_first(tmp_path):
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(ValueError, match="does not exist"):
         BenchCommand(json=tmp_path / "no" / "speed.json").run()

@@ -165,10 +165,10 @@ def har(server, tmp_path, monkeypatch):
 def test_get_downloads_verifies_and_unpacks(har, cornn):
     code, out, _ = cornn("data", "get", "har", "--data", har)
     assert code == 0
-    assert f"UCI HAR is there: 60 + 20 windows in {har}/UCI HAR Dataset" in out
+    assert f"UCI HAR is complete: 60 + 20 windows in {har}/UCI HAR Dataset" in out
     assert not (har / "har.zip").exists()
     assert not (har / "UCI HAR Dataset/train/X_train.txt").exists()
-    assert "UCI HAR is there" in cornn("data", "get", "har", "--data", har)[1]
+    assert "UCI HAR is complete" in cornn("data", "get", "har", "--data", har)[1]
 
 
 def test_get_takes_an_archive_that_was_put_there(har, cornn, server):

@@ -256,7 +256,7 @@ def test_the_command(cornn, tmp_path, monkeypatch):
     monkeypatch.setattr("cornn.lab.experiments.compare.contests.CONTESTS", {"adding-20": TINY})
     code, out, _ = cornn("compare", "--dry-run")
     assert code == 0
-    assert "trials of 6 steps, final runs of 12 at the most, 8 units" in out
+    assert "trials of 6 steps, final runs of at most 12, 8 neurons" in out
     work([TINY], Place(tmp_path / "runs/compare", "cpu"))
     code, out, _ = cornn("compare", "adding-20", "--device", "cpu")
     assert code == 0

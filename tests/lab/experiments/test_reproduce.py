@@ -178,15 +178,15 @@ def small(monkeypatch):
 def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path, small):
     code, out, _ = cornn("reproduce", "--dry-run", "--quiet")
     assert code == 0
-    assert "3 runs to go: 0 minutes where they were recorded, and 3 whose time is not known yet" in out
+    assert "3 runs left: 0 minutes by recorded times; the time of 3 is unknown" in out
     assert not (tmp_path / "results").exists()
     code, out, _ = cornn("reproduce", "one", "--quiet")
     assert code == 0
     assert "cornn4-seed0.json: MSE " in out
-    assert "0 runs to go" in cornn("reproduce", "one", "--quiet")[1]
+    assert "0 runs left" in cornn("reproduce", "one", "--quiet")[1]
     code, out, _ = cornn("reproduce", "--quiet", "--budget-minutes", "0")
     assert code == 0
-    assert "left out, the budget is spent" in out
+    assert "skipped, over the time limit" in out
     assert len(list((tmp_path / "results/adding").iterdir())) == 1
     code, _, err = cornn("reproduce", "three")
     assert code == 2
@@ -197,7 +197,7 @@ def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path
 def test_the_heuristics_are_a_figure(cornn, tmp_path):
     code, out, _ = cornn("reproduce", "heuristics")
     assert code == 0
-    assert "0 runs to go" in out
+    assert "0 runs left" in out
     assert (tmp_path / "runs/reproduce/heuristics.svg").stat().st_size > 1000
     (tmp_path / "runs/reproduce/heuristics.svg").write_text("drawn before", encoding="utf8")
     assert "heuristics" not in cornn("reproduce", "heuristics")[1]
@@ -208,5 +208,5 @@ def test_the_heuristics_say_what_their_figure_needs(cornn, tmp_path, monkeypatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, out, _ = cornn("reproduce", "heuristics")
     assert code == 0
-    assert f"no figure without matplotlib: {install_command('report')}" in " ".join(out.split())
+    assert f"the figure needs matplotlib: {install_command('report')}" in " ".join(out.split())
     assert not (tmp_path / "runs").exists()

@@ -132,7 +132,7 @@ def test_a_dry_run_shows_the_space_and_the_plan_and_writes_nothing(cornn, tmp_pa
     assert "ranges: the paper's" in out
     assert "dt: 0.01 to 0.1, log-uniform" in out
     assert "gamma:" not in out
-    assert "5 trials of 20 steps at the most, none pruned; seed 0" in out
+    assert "5 trials of at most 20 steps, none pruned; seed 0" in out
     assert "learning_rate: 0.0001 to 0.1" in cornn("search", *SHORT, "--model", "lstm", "--dry-run")[1]
     assert "ours; the paper has none" in cornn("search", "lorenz96", "--dry-run")[1]
     assert not list(tmp_path.iterdir())
@@ -286,4 +286,4 @@ def test_a_signal_says_how_to_go_on(cornn, monkeypatch):
     monkeypatch.setattr(training, "validate", validate)
     code, _, err = cornn("search", *SHORT, "--quiet")
     assert code == 143
-    assert "The same command goes on" in err
+    assert "Run the same command to continue" in err

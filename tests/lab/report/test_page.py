@@ -136,7 +136,7 @@ def test_the_command(cornn, tmp_path, runs):
     (tmp_path / "run0" / "result.json").unlink()
     code, _, err = cornn("report", "run0")
     assert code == 2
-    assert "run0 is not done yet: go on with `cornn resume run0`" in err
+    assert "run0 has not finished: continue with `cornn resume run0`" in err
     code, _, err = cornn("report", "results", "nowhere")
     assert code == 2
     assert "nowhere is neither a folder of records nor a run: name one that is there" in err

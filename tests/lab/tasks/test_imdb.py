@@ -148,5 +148,5 @@ def test_without_vectors(data):
 
 @pytest.mark.parametrize("options", [{"vocabulary": 0}, {"longest": -1}])
 def test_impossible_options(data, options):
-    with pytest.raises(ValueError, match="vocabulary must be above 0 and longest not below 0"):
+    with pytest.raises(ValueError, match="vocabulary must be above 0 and longest not negative"):
         IMDB(validation=4, **options).load(0, data)

@@ -93,7 +93,7 @@ def test_the_test_files_are_read_last_but_looked_for_first(tmp_path, monkeypatch
 @pytest.mark.parametrize("validation", [0, 40, -1])
 def test_impossible_validation(tmp_path, monkeypatch, validation):
     tiny.write_mnist(tmp_path, monkeypatch)
-    with pytest.raises(ValueError, match="validation must be above 0 and below the 40 sequences"):
+    with pytest.raises(ValueError, match="validation must be above 0 and below the number of sequences, 40"):
         SequentialMNIST(validation=validation).load(0, tmp_path)
 
 

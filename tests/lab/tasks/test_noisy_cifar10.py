@@ -107,5 +107,5 @@ def test_input_mean(load, noise):
 
 
 def test_the_run_can_say_which_noise_it_had(load):
-    assert load().notes == ("noise: one block of normal noise behind every image, as in the authors' code",)
-    assert load("fresh-uniform").notes[0].endswith("as the paper says")
+    assert load().notes == ("noise: one block of normal noise after every image, as in the authors' code",)
+    assert load("fresh-uniform").notes[0].endswith("as in the paper's text")

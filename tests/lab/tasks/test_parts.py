@@ -88,7 +88,7 @@ def test_hold_out_in_runs_holds_out_neighbours():
     runs = [set(range(first, min(first + 4, 23))) for first in range(0, 23, 4)]
     parted = [run for run in runs if run & set(validation.tolist()) and run & set(training.tolist())]
     assert len(parted) <= 1
-    with pytest.raises(ValueError, match="validation must be above 0 and below the 23 sequences"):
+    with pytest.raises(ValueError, match="validation must be above 0 and below the number of sequences, 23"):
         hold_out(23, 23, generator(0, "x"), run=4)
 
 

@@ -31,5 +31,5 @@ TASKS = {
     "imdb": IMDB,
     "lorenz96": Lorenz96,
 }
-"""Name -> options. `TASKS["adding"](length=500).load(seed, data)` is a `Task`; without `data` the folder is the one
-that CORNN_DATA names, else ./data."""
+"""Name -> options. `TASKS["adding"](length=500).load(seed, data)` returns a `Task`. The default of `data` is the
+folder in CORNN_DATA, or else ./data."""

@@ -1,7 +1,7 @@
-"""The adding problem: two marked numbers of a long random sequence are to be added up at its end.
+"""The adding problem: add two marked numbers of a long random sequence.
 
-As the authors ran it: values from U(0, 1); one marker in the first half of the sequence, one in the second; batches
-are drawn anew at every step. Answering 1 always has a mean squared error of 1/6.
+As in the authors' code: values from U(0, 1); one marker in the first half of the sequence, one in the second; every
+step draws a new batch. Always answering 1 has a mean squared error of 1/6.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ ALWAYS_ONE = 1 / 6
 
 @dataclass(frozen=True)
 class Adding:
-    """The adding problem. Needs no data."""
+    """Add the two marked numbers of a random sequence. Needs no data."""
 
     length: int = 500
-    """Steps in a sequence. The marked numbers are half a sequence apart on average."""
+    """Number of steps per sequence. The marked numbers are half a sequence apart on average."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if self.length < 2:
-            raise ValueError(f"length is {self.length}: the adding problem needs two steps at least")
+            raise ValueError(f"length is {self.length}: the adding problem needs at least two steps")
 
         def fresh(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
             return draw(len(rows["index"]), self.length, random)
@@ -48,14 +48,14 @@ class Adding:
             metric="MSE",
             better="lower",
             trivial=ALWAYS_ONE,
-            trivial_words="of always answering 1",
+            trivial_words="for always answering 1",
             solved=0.01,
             evaluated_on=f"{TEST_SEQUENCES:,} fresh sequences",
         )
 
 
 def _kept(batch: Batch) -> Part:
-    """A part that holds these sequences."""
+    """Return a split with these sequences."""
     return Part(
         len(batch.target),
         lambda rows, shared, random: Batch(rows["input"].transpose(0, 1), rows["target"]),
@@ -64,7 +64,7 @@ def _kept(batch: Batch) -> Part:
 
 
 def draw(size: int, length: int, random: torch.Generator) -> Batch:
-    """`size` sequences (length, size, 2) of value and marker, and their targets (size), on the generator's device."""
+    """Draw sequences of values and markers (length, size, 2) and their targets (size) on the generator's device."""
     where = {"generator": random, "device": random.device}
     values = torch.rand(length, size, **where)
     half = length // 2

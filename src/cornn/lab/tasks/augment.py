@@ -1,4 +1,4 @@
-"""Images and signals that are shown a little different every time: for training alone, and off by default."""
+"""Augmentation of training images and signals, off by default."""
 
 import torch
 from torch import Tensor
@@ -25,19 +25,19 @@ def check_not_negative(**options: float) -> None:
 def check_changes(shift: int, warp: float) -> None:
     check_not_negative(shift=shift, warp=warp)
     if warp >= 1:
-        raise ValueError(f"warp must be below 1, got {warp}: it is a share, 0.15 warps by up to 15 %")
+        raise ValueError(f"warp must be below 1, got {warp}: it is a fraction, 0.15 warps by up to 15 %")
 
 
 def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False) -> tuple[str, ...]:
-    """What `changed` does with these options, as a note; none, where it does nothing."""
-    words = [f"moved by up to {shift} pixels"] if shift else []
-    words += ["mirrored every other time"] if mirror else []
-    words += [f"turned, stretched and slanted by up to {100 * warp:g} % at the edge"] if warp else []
+    """Describe the augmentation as a note, or return none if there is no augmentation."""
+    words = [f"shifted by up to {shift} pixels"] if shift else []
+    words += ["mirrored with probability 1/2"] if mirror else []
+    words += [f"rotated, scaled and sheared by up to {100 * warp:g} % at the edge"] if warp else []
     return (f"training images are {' and '.join(words)}",) if words else ()
 
 
 def changed(images: Tensor, random: torch.Generator, shift: int = 0, warp: float = 0.0, mirror: bool = False) -> Tensor:
-    """Images (batch, rows, channels, columns), each warped, moved and mirrored by chance, as far as asked for."""
+    """Warp, shift and mirror each image of (batch, rows, channels, columns) at random, as the options ask."""
     if warp:
         images = warped(images, warp, random)
     if shift:
@@ -48,10 +48,7 @@ def changed(images: Tensor, random: torch.Generator, shift: int = 0, warp: float
 
 
 def shifted(images: Tensor, most: int, random: torch.Generator) -> Tensor:
-    """Images (batch, rows, channels, columns), each moved by up to `most` pixels up or down and left or right.
-
-    What comes in from outside is 0.
-    """
+    """Shift each image of (batch, rows, channels, columns) by up to `most` pixels in each direction, padded with 0."""
     batch, rows, _, columns = images.shape
     frame = pad(images, (most, most, 0, 0, most, most))
     down, right = torch.randint(2 * most + 1, (2, batch, 1), generator=random, device=images.device)
@@ -61,10 +58,16 @@ def shifted(images: Tensor, most: int, random: torch.Generator) -> Tensor:
 
 
 def warped(images: Tensor, most: float, random: torch.Generator) -> Tensor:
-    """Images (batch, rows, channels, columns), each turned, stretched and slanted about its middle, as floats.
+    """Rotate, scale and shear each image of (batch, rows, channels, columns) about its centre, padded with 0.
 
-    most: of each entry of the matrix of that map, by how much it may differ from the identity's; a pixel at the edge
-    is moved by up to that share of half the image in each direction. What comes in from outside is 0.
+    Args:
+        images: The images.
+        most: Maximum difference of each entry of the linear map from the identity's. A pixel at the edge moves by up to
+            that fraction of half the image in each direction.
+        random: The generator.
+
+    Returns:
+        Images as floats.
     """
     matrix = 2 * torch.rand(len(images), 2, 2, generator=random, device=images.device) - 1
     matrix = matrix * most + torch.eye(2, device=images.device)
@@ -74,12 +77,12 @@ def warped(images: Tensor, most: float, random: torch.Generator) -> Tensor:
 
 
 def mirrored(images: Tensor, random: torch.Generator) -> Tensor:
-    """Images (batch, rows, channels, columns), every other one, by chance, with left and right exchanged."""
+    """Mirror each image of (batch, rows, channels, columns) with probability 1/2."""
     coin = torch.randint(2, (len(images), 1, 1, 1), generator=random, device=images.device, dtype=torch.bool)
     return torch.where(coin, images.flip(-1), images)
 
 
 def jittered(signals: Tensor, deviation: float, random: torch.Generator) -> Tensor:
-    """Signals with normal noise of this standard deviation on every value."""
+    """Add normal noise of this standard deviation to every value."""
     noise = torch.randn(signals.shape, generator=random, device=signals.device, dtype=signals.dtype)
     return torch.add(signals, noise, alpha=deviation)

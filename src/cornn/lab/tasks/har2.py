@@ -1,10 +1,9 @@
-"""HAR-2: which of two groups of activities a phone's motion sensors were carried through.
+"""HAR-2: classify the signals of a phone's motion sensors into two groups of activities.
 
-As the authors ran it: nine signals of 128 steps; {sitting, laying, walking upstairs} against the rest; each signal less
-its mean and divided by its deviation over the training part; one logit. Their files of training, validation and test
-windows are unpublished: windows overlap in time, so that held-out people are the honest test of a model, and three of
-the 21 are the default validation. The publisher's test part is of nine other people; `test="windows"` deals all windows
-of all people out anew instead.
+As in the authors' code: nine signals of 128 steps; {sitting, laying, walking upstairs} against the rest; each signal
+standardised over the training split; one logit. The authors' split into training, validation and test windows is
+unpublished. Windows overlap in time, so the default holds out whole people: three of the 21 for validation, and the
+publisher's test split of nine other people. `test="windows"` splits the windows of all people at random instead.
 """
 
 import functools
@@ -20,7 +19,7 @@ from torch import Tensor
 from cornn._random import generator
 from cornn.lab.data import folder, har
 from cornn.lab.tasks.augment import check_not_negative, jittered
-from cornn.lab.tasks.parts import hold_out, logistic, most_frequent, right_side
+from cornn.lab.tasks.parts import binary_accuracy, hold_out, logistic, most_frequent
 from cornn.lab.tasks.task import Batch, Part, Task
 
 __all__ = ["HAR2"]
@@ -31,16 +30,15 @@ HELD_SUBJECTS = 3
 
 @dataclass(frozen=True)
 class HAR2:
-    """Human activities in two groups, from nine motion signals of 128 steps."""
+    """Human activities in two groups, from nine motion signals of 128 steps. Needs `cornn data get har`."""
 
     validation: Literal["subject", "random"] = "subject"
-    """What is held out: all windows of three people drawn from the seed, or a random tenth of the windows."""
+    """Validation split: all windows of three people drawn from the seed, or a random tenth of the windows."""
     test: Literal["people", "windows"] = "people"
-    """people: the publisher's test part, of people who are not in training. windows: as many of all windows, drawn from
-    the seed, so that a model is tested on people it knows."""
+    """Test split. people: the publisher's, with people who are not in training. windows: as many windows of all people,
+    drawn from the seed, so that the people are known from training."""
     jitter: float = 0.0
-    """Standard deviation of noise on every value of a training window, anew at every presentation; the signals' own is
-    1."""
+    """Standard deviation of the noise added to training windows at every presentation; the signals' own is 1."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         check_not_negative(jitter=self.jitter)
@@ -82,20 +80,20 @@ class HAR2:
             validation=parts[1],
             test=test,
             loss=logistic,
-            score=right_side,
+            score=binary_accuracy,
             metric="accuracy",
             better="higher",
             trivial=most_frequent(parts[0].rows["target"]),
-            trivial_words="of always answering the larger group",
+            trivial_words="for always answering the larger group",
             notes=(
                 note,
                 "test on people who are not in training" if dealt is None else "test on windows of all people",
-                *((f"training windows with noise of {self.jitter:g} deviations",) if self.jitter else ()),
+                *((f"training windows with noise of {self.jitter:g} standard deviations",) if self.jitter else ()),
             ),
         )
 
     def _split(self, subjects: np.ndarray, random: torch.Generator) -> tuple[np.ndarray, np.ndarray, str]:
-        """Numbers of the windows to train on and of those to validate on, and the split in words."""
+        """Return the indices of the training and validation windows, and a description of the split."""
         if self.validation == "random":
             training, validation = hold_out(len(subjects), len(subjects) // 10, random)
             return training.numpy(), validation.numpy(), "validation on a random tenth of the training windows"

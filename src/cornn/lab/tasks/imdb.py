@@ -1,10 +1,10 @@
-"""IMDB: is a film review positive?
+"""IMDB: classify film reviews as positive or negative.
 
-As the authors ran it: 7,500 of the 25,000 training reviews are the validation part; the vocabulary is the 25,000 most
-frequent words of what remains, with unknown and padding before them; the embedding starts from GloVe (unknown and
-padding at zero, words without a vector at random) and is trained; case is kept, although GloVe's words are lower case;
-no review is cut; a batch of any reviews is padded to the longest of them and the network runs through the padding,
-whose vector stays zero. They split words with spaCy; here it is the regular expression of `cornn.lab.data.imdb`.
+As in the authors' code: 7,500 of the 25,000 training reviews are the validation split; the vocabulary is the 25,000
+most frequent words of the rest, after unknown and padding; the embedding is initialised from GloVe (unknown and padding
+with zeros, words without a vector at random) and trained; case is kept, although GloVe's words are lower case; reviews
+are not truncated; a batch is padded to its longest review and the network runs through the padding, whose vector stays
+zero. The authors tokenise with spaCy, this module with the regular expression in `cornn.lab.data.imdb`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,41 +18,43 @@ from torch import Tensor
 
 from cornn._random import generator
 from cornn.lab.data import folder, glove, imdb
-from cornn.lab.tasks.parts import hold_out, logistic, right_side
+from cornn.lab.tasks.parts import binary_accuracy, hold_out, logistic
 from cornn.lab.tasks.task import Batch, Make, Part, Task
 
 __all__ = ["IMDB", "PADDING", "UNKNOWN"]
 
 UNKNOWN, PADDING, FIRST = 0, 1, 2
-"""Numbers of the words that are none, and of the most frequent word."""
+"""Indices of the two special words and of the most frequent word."""
 
 RUN = 250
-"""Reviews of a run of neighbours: several films, of which there are at most thirty reviews each."""
+"""Number of consecutive reviews that are held out together: several films with at most thirty reviews each."""
 
 
 @dataclass(frozen=True)
 class IMDB:
-    """Film reviews, one word a step: positive or negative."""
+    """Film reviews, one word per step: positive or negative. Needs `cornn data get imdb` and `glove`."""
 
     read_at: Literal["padding", "end"] = "padding"
-    """Where the state is read: after the padding of the batch, as the authors did, or at each review's own end."""
+    """Where the state is read: after the padding of the batch, as in the authors' code, or at each review's own end."""
     lower: bool = False
-    """Whether words are put in lower case, as GloVe's are. The authors kept case."""
+    """Convert words to lower case, as GloVe does. The authors keep case."""
     longest: int = 0
-    """Words of a review that are read, from its beginning; 0 reads all."""
+    """Maximum number of words per review. 0: no limit."""
     vocabulary: int = 25_000
-    """Most frequent words of the training part that have a vector of their own."""
+    """Size of the vocabulary: the most frequent words of the training split."""
     validation: int = 7500
-    """Training reviews held out for validation; the seed draws them."""
+    """Number of training reviews held out for validation, drawn from the seed."""
     by_film: bool = False
-    """Whether validation takes runs of reviews in the publisher's order, which goes film by film: most are then of
-    other films than those that are trained on, as in the test. Of reviews drawn one by one it comes out too good."""
+    """Hold out consecutive reviews in the publisher's order, which is sorted by film. Most are then about other films
+    than the training reviews, as in the test split; a random selection overestimates the accuracy."""
     drop_words: float = 0.0
-    """Share of the words of a training review that are shown as unknown, others at every presentation."""
+    """Fraction of the words of a training review that are replaced by the unknown word, drawn at every presentation."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if self.vocabulary < 1 or self.longest < 0:
-            raise ValueError(f"vocabulary must be above 0 and longest not below 0: {self.vocabulary}, {self.longest}")
+            raise ValueError(
+                f"vocabulary must be above 0 and longest not negative, got {self.vocabulary} and {self.longest}"
+            )
         if not 0 <= self.drop_words < 1:
             raise ValueError(f"drop_words must lie in [0, 1), got {self.drop_words}")
         where = folder(data)
@@ -74,24 +76,24 @@ class IMDB:
             validation=_rows(whole, validation),
             test=lambda: self._part(imdb.read(where, "test"), vocabulary),
             loss=logistic,
-            score=right_side,
+            score=binary_accuracy,
             metric="accuracy",
             better="higher",
             trivial=50.0,
-            trivial_words="of always answering the same",
+            trivial_words="for always giving the same answer",
             words=vectors,
             padding=PADDING,
             notes=(
                 f"{known:,} of the vocabulary's {len(vocabulary):,} words have a GloVe vector, "
                 f"{'in lower case' if self.lower else 'case kept'}",
                 "the state is read " + ("at each review's end" if self.read_at == "end" else "after the padding"),
-                *(("validation is of other films than training, for the most part",) if self.by_film else ()),
+                *(("validation reviews are mostly about other films than training reviews",) if self.by_film else ()),
                 *((f"{self.drop_words:.0%} of the words of training reviews are unknown",) if self.drop_words else ()),
             ),
         )
 
     def _held_out(self, positive: np.ndarray, random: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Numbers of the reviews to train on and of those for validation."""
+        """Return the indices of the training and validation reviews."""
         if not self.by_film:
             return hold_out(len(positive), self.validation, random)
         # Each side has numbers of its own, and gives its half.

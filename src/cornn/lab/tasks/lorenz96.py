@@ -1,9 +1,9 @@
-"""Lorenz-96 with five variables: where will a flow be 25 points on?
+"""Lorenz-96 with five variables: predict the state 25 points ahead.
 
-As the paper says it: x_i' = (x_(i+1) - x_(i-2)) x_(i-1) - x_i + F; 128 trajectories of 2,000 points, 0.01 apart, for
-each of training, validation and test, which start uniformly in [F - 1/2, F + 1/2]^5. The state is to be predicted 25
-points ahead, at every step; the metric is the root mean square of the error over that of the target. With F = 0.9 the
-flow settles on a small cycle, with F = 8 it is chaotic. The trajectories are the same for every run.
+As in the paper: x_i' = (x_(i+1) - x_(i-2)) x_(i-1) - x_i + F; 128 trajectories of 2,000 points, 0.01 apart, for each of
+training, validation and test, with uniform initial states in [F - 1/2, F + 1/2]^5. At every step the state 25 points
+ahead is predicted; the metric is the root mean square of the error over that of the target. With F = 0.9 the flow
+settles on a small cycle, with F = 8 it is chaotic. The trajectories are the same for every run.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ __all__ = ["Lorenz96", "flow", "paths", "trajectories"]
 VARIABLES, TRAJECTORIES, POINTS, SPACING, AHEAD = 5, 128, 2000, 0.01, 25
 PARTS = ("training", "validation", "test")
 TOLERANCE = 1e-12
-"""Of the solver, relative and absolute: chaos at F = 8 makes an error some ten thousand times larger on the way."""
+"""Relative and absolute tolerance of the solver. At F = 8 chaos amplifies an error about ten thousand times."""
 
 
 @dataclass(frozen=True)
 class Lorenz96:
-    """The state of the Lorenz-96 system 25 points ahead, at every step. Needs no data."""
+    """Predict the state of the Lorenz-96 system 25 points ahead, at every step. Needs no data."""
 
     force: float = 8.0
-    """F: 0.9 settles on a small cycle, 8 is chaotic."""
+    """The force F: with 0.9 the system settles on a small cycle, with 8 it is chaotic."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if not np.isfinite(self.force):
@@ -59,14 +59,14 @@ class Lorenz96:
             metric="NRMSE",
             better="lower",
             trivial=_nrmse(_score(middle.expand_as(target.transpose(0, 1)), target.transpose(0, 1))).item(),
-            trivial_words="of always answering the mean state",
+            trivial_words="for always answering the mean state",
             read="every",
             notes=(f"F = {self.force:g}: predicting no change has a training NRMSE of {still:.2g}",),
         )
 
 
 def paths(force: float, where: Path) -> dict[str, np.ndarray]:
-    """Part -> its trajectories (128, 2000, 5) in double precision, from the cache if they are there."""
+    """Return the trajectories of each split, (128, 2000, 5) in double precision, from the cache if possible."""
     about = f"{force!r} {TRAJECTORIES} {POINTS} {SPACING} {TOLERANCE}"
     place = where if where.is_dir() else user_cache()
     return cached(place, f"lorenz96-{force:g}", [], lambda: _solve(force), about)

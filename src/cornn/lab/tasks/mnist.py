@@ -1,7 +1,7 @@
 """MNIST one pixel at a time, in reading order or in a fixed random order.
 
-As the authors ran it: pixels divided by 255, nothing else; 3,000 of the 60,000 training images, drawn at random, are
-the validation part. Training images that are moved or warped are ours, and off by default.
+As in the authors' code: pixels divided by 255; 3,000 of the 60,000 training images, drawn at random, are the validation
+split. Shifted and warped training images are our addition, off by default.
 """
 
 import functools
@@ -17,7 +17,7 @@ from torch import Tensor
 from cornn._random import generator
 from cornn.lab.data import folder, mnist
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
-from cornn.lab.tasks.parts import cross_entropy, hold_out, most_frequent, right
+from cornn.lab.tasks.parts import accuracy, cross_entropy, hold_out, most_frequent
 from cornn.lab.tasks.task import Batch, Part, Task
 
 __all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
@@ -28,16 +28,15 @@ PIXELS = SIDE * SIDE
 
 @dataclass(frozen=True)
 class SequentialMNIST:
-    """Digits of MNIST, one pixel a step, 784 steps."""
+    """MNIST digits, one pixel per step, 784 steps. Needs `cornn data get mnist`."""
 
     validation: int = 3000
-    """Training images held out for validation; the seed draws them."""
+    """Number of training images held out for validation, drawn from the seed."""
     shift: int = 0
-    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
-    0 shows them as they are."""
+    """Maximum random shift of training images, in pixels in each direction, drawn at every presentation."""
     warp: float = 0.0
-    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
-    what is at the edge by up to 15 % of half the image; 0 does not."""
+    """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
+    at the edge by up to 15 % of half the image."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         return _load("smnist", None, self, seed, folder(data), ())
@@ -45,29 +44,28 @@ class SequentialMNIST:
 
 @dataclass(frozen=True)
 class PermutedMNIST:
-    """Digits of MNIST, one pixel a step, in an order that is random but the same for all."""
+    """MNIST digits, one pixel per step, in a fixed random order. Needs `cornn data get mnist`."""
 
     permutation: int | Literal["own"] = 12008
-    """Seed of the order; 12008 is the authors'. own: the seed of the run, so that each has an order of its own."""
+    """Seed of the order of pixels; 12008 is the authors'. own: use the seed of the run, so that each has its own."""
     validation: int = 3000
-    """Training images held out for validation; the seed draws them."""
+    """Number of training images held out for validation, drawn from the seed."""
     shift: int = 0
-    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
-    0 shows them as they are."""
+    """Maximum random shift of training images, in pixels in each direction, drawn at every presentation."""
     warp: float = 0.0
-    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
-    what is at the edge by up to 15 % of half the image; 0 does not."""
+    """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
+    at the edge by up to 15 % of half the image."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         drawn = seed if self.permutation == "own" else self.permutation
-        whose = "the authors' permutation" if drawn == 12008 else "a permutation of its own"
+        whose = "the authors' permutation" if drawn == 12008 else "its own permutation"
         note = f"{whose}, torch.randperm({PIXELS}) from seed {drawn}"
         order = permutation(drawn)
         return _load("psmnist", order, self, seed, folder(data), (note,))
 
 
 def permutation(seed: int) -> Tensor:
-    """Which pixel comes at each step, (784)."""
+    """Return the pixel of each step, (784)."""
     return torch.randperm(PIXELS, generator=torch.Generator().manual_seed(seed))
 
 
@@ -106,11 +104,11 @@ def _load(
         validation=as_they_are(images[validation], labels[validation]),
         test=lambda: as_they_are(*_tensors(*mnist.read(where, "test"))),
         loss=cross_entropy,
-        score=right,
+        score=accuracy,
         metric="accuracy",
         better="higher",
         trivial=most_frequent(labels[training]),
-        trivial_words="of always answering the most frequent digit",
+        trivial_words="for always answering the most frequent digit",
         notes=notes,
     )
 

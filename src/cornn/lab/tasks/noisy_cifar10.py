@@ -1,10 +1,10 @@
-"""CIFAR-10 one row at a time, followed by noise until step 1,000: the image must be held over 968 steps.
+"""CIFAR-10 one row at a time, followed by noise until step 1,000: the image must be remembered for 968 steps.
 
-As the authors ran it: pixels divided by 255; a step is one row of the image, its red, green and blue values one after
-the other; 3,000 of the 50,000 training images are the validation part. Of the noise the paper says that it is uniform;
-its code draws one block of standard normal numbers and puts it behind every image; where the task comes from (Chang et
-al. 2019) each image has fresh standard normal noise. Standardised pixels, and training images that are mirrored, moved
-or warped, are ours, and off by default.
+As in the authors' code: pixels divided by 255; a step is one row of the image, its red, green and blue values
+concatenated; 3,000 of the 50,000 training images are the validation split. The paper calls the noise uniform; its code
+draws one block of standard normal numbers and appends it to every image; the task's original (Chang et al. 2019) has
+new standard normal noise for each image. Standardised pixels, and mirrored, shifted or warped training images, are our
+additions, off by default.
 """
 
 import functools
@@ -21,7 +21,7 @@ from torch import Tensor
 from cornn._random import generator
 from cornn.lab.data import cifar10, folder
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
-from cornn.lab.tasks.parts import cross_entropy, hold_out, most_frequent, right
+from cornn.lab.tasks.parts import accuracy, cross_entropy, hold_out, most_frequent
 from cornn.lab.tasks.task import Batch, Part, Task
 
 __all__ = ["NoisyCIFAR10", "uniform_of"]
@@ -30,32 +30,30 @@ ROWS, FEATURES, STEPS = 32, 96, 1000
 NOISE = STEPS - ROWS
 
 WORDS = {
-    "fixed-normal": "one block of normal noise behind every image, as in the authors' code",
-    "fresh-normal": "fresh normal noise for each image, as where the task comes from",
-    "fresh-uniform": "fresh uniform noise for each image, as the paper says",
+    "fixed-normal": "one block of normal noise after every image, as in the authors' code",
+    "fresh-normal": "new normal noise for each image, as in Chang et al. 2019",
+    "fresh-uniform": "new uniform noise for each image, as in the paper's text",
 }
 
 
 @dataclass(frozen=True)
 class NoisyCIFAR10:
-    """Images of CIFAR-10, one row a step, then 968 steps of noise."""
+    """CIFAR-10 images, one row per step, then 968 steps of noise. Needs `cornn data get cifar10`."""
 
     noise: Literal["fixed-normal", "fresh-normal", "fresh-uniform"] = "fixed-normal"
-    """One block for all images, drawn from the seed, or new noise at every presentation. In validation and test fresh
-    noise is drawn once for each image, the same for all runs."""
+    """Noise: one block for all images, drawn from the seed, or new noise at every presentation. In the validation and
+    test splits, new noise is drawn once per image and is the same for all runs."""
     validation: int = 3000
-    """Training images held out for validation; the seed draws them."""
+    """Number of training images held out for validation, drawn from the seed."""
     standard: bool = False
-    """Whether the pixels of a colour have mean 0 and deviation 1, as normal noise has, over the images that are
-    trained on."""
+    """Standardise the pixels of each colour over the training split, so that they have the scale of normal noise."""
     mirror: bool = False
-    """Whether a training image is shown with left and right exchanged every other time, by chance."""
+    """Mirror training images with probability 1/2 at every presentation."""
     shift: int = 0
-    """Pixels by which a training image is moved at the most, up or down and left or right, anew at every presentation;
-    0 shows them as they are."""
+    """Maximum random shift of training images, in pixels in each direction, drawn at every presentation."""
     warp: float = 0.0
-    """How far a training image is turned, stretched and slanted at the most, anew at every presentation: 0.15 moves
-    what is at the edge by up to 15 % of half the image; 0 does not."""
+    """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
+    at the edge by up to 15 % of half the image."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         check_changes(self.shift, self.warp)
@@ -100,11 +98,11 @@ class NoisyCIFAR10:
             validation=part("validation", images[validation], labels[validation]),
             test=lambda: part("test", *_tensors(*cifar10.read(where, "test"))),
             loss=cross_entropy,
-            score=right,
+            score=accuracy,
             metric="accuracy",
             better="higher",
             trivial=most_frequent(labels[training]),
-            trivial_words="of always answering the same class",
+            trivial_words="for always answering the same class",
             notes=(f"noise: {WORDS[self.noise]}", *(["pixels are standardised"] if self.standard else []), *words),
         )
 

@@ -1,19 +1,26 @@
-"""What several tasks share: a validation part held out of training, and the judging of classes and of two sides."""
+"""Helpers of several tasks: held-out validation splits, losses and scores."""
 
 import torch
 from torch import Tensor
 
-__all__ = ["cross_entropy", "hold_out", "logistic", "most_frequent", "right", "right_side"]
+__all__ = ["accuracy", "binary_accuracy", "cross_entropy", "hold_out", "logistic", "most_frequent"]
 
 
 def hold_out(size: int, count: int, random: torch.Generator, run: int = 1) -> tuple[Tensor, Tensor]:
-    """Numbers of the sequences to train on, and of `count` that are drawn for validation, both in order.
+    """Draw `count` of `size` sequences for validation.
 
-    run: they are drawn in runs of so many neighbours, so that what is held out has few neighbours outside. The last run
-    drawn is cut where `count` is reached, and what is cut off is trained on.
+    Args:
+        size: Number of sequences.
+        count: Number of sequences to hold out.
+        random: The generator.
+        run: Draw blocks of this many consecutive sequences, so that held-out sequences have few neighbours in the
+            training split. The last block is cut when `count` is reached, and the rest of it is trained on.
+
+    Returns:
+        Sorted indices of the training and of the validation sequences.
     """
     if not 0 < count < size:
-        raise ValueError(f"validation must be above 0 and below the {size:,} sequences there are, got {count:,}")
+        raise ValueError(f"validation must be above 0 and below the number of sequences, {size:,}, got {count:,}")
     runs = torch.randperm(-(-size // run), generator=random)
     drawn = (runs.unsqueeze(1) * run + torch.arange(run)).flatten()
     drawn = drawn[drawn < size]
@@ -24,21 +31,21 @@ def cross_entropy(prediction: Tensor, target: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(prediction, target)
 
 
-def right(prediction: Tensor, target: Tensor) -> Tensor:
-    """100 where the most likely class is the right one, else 0: its mean is the accuracy in percent."""
+def accuracy(prediction: Tensor, target: Tensor) -> Tensor:
+    """Return 100 where the most likely class is correct, else 0, (batch): the mean is the accuracy in percent."""
     return 100.0 * (prediction.argmax(-1) == target)
 
 
 def logistic(prediction: Tensor, target: Tensor) -> Tensor:
-    """Cross entropy of one logit a sequence, (batch, 1), and targets of 0 and 1, (batch)."""
+    """Return the cross entropy of one logit per sequence, (batch, 1), with targets 0 and 1, (batch)."""
     return torch.nn.functional.binary_cross_entropy_with_logits(prediction.squeeze(-1), target)
 
 
-def right_side(prediction: Tensor, target: Tensor) -> Tensor:
-    """100 where the logit is on the side of its target, else 0."""
+def binary_accuracy(prediction: Tensor, target: Tensor) -> Tensor:
+    """Return 100 where the sign of the logit is correct, else 0, (batch)."""
     return 100.0 * ((prediction.squeeze(-1) > 0) == (target > 0.5))
 
 
 def most_frequent(labels: Tensor) -> float:
-    """The accuracy, in percent, of always answering the most frequent label."""
+    """Return the accuracy of always answering the most frequent label, in percent."""
     return 100.0 * labels.long().bincount().max().item() / len(labels)

@@ -1,4 +1,4 @@
-"""What a benchmark is: its parts, and how a prediction is judged."""
+"""A benchmark: its splits and its metric."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,20 +17,21 @@ class Batch(NamedTuple):
 
 
 Make = Callable[[dict[str, Tensor], Mapping[str, Tensor], torch.Generator], Batch]
-"""(rows of the chosen sequences, what all share, random) -> Batch."""
+"""(rows of the chosen sequences, shared tensors, generator) -> Batch."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Sequences for training, validation or testing, as tensors on one device.
+    """A split: sequences for training, validation or test, as tensors on one device.
 
-    rows: tensors (size, ...), of which a batch takes the rows of its sequences.
-    shared: tensors that every batch may use, such as noise that is the same for all.
-    make: (rows of the chosen sequences, shared, random) -> Batch. Its only randomness is `random`, a generator on the
-        device of the tensors.
-    size: sequences; 0 for a part that is drawn anew for every batch, and has no end.
-    ragged: whether a batch is as long as its longest sequence, so that shapes differ from batch to batch.
-    draws: whether `make` draws random numbers.
+    Args:
+        size: Number of sequences; 0 for an endless split, which draws a new batch at every step.
+        make: (rows of the chosen sequences, shared, random) -> Batch. Its only source of randomness is `random`, a
+            generator on the device of the tensors.
+        rows: Tensors (size, ...), of which a batch takes the rows of its sequences.
+        shared: Tensors that every batch may use, such as noise that is the same for all.
+        ragged: Whether a batch is as long as its longest sequence, so that shapes differ between batches.
+        draws: Whether `make` draws random numbers.
     """
 
     size: int
@@ -41,7 +42,7 @@ class Part:
     draws: bool = False
 
     def to(self, device: torch.device | str) -> "Part":
-        """The same part with its tensors there."""
+        """Return the split with its tensors on a device."""
 
         def moved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             return {name: tensor.to(device) for name, tensor in tensors.items()}
@@ -49,19 +50,19 @@ class Part:
         return replace(self, rows=moved(self.rows), shared=moved(self.shared))
 
     def batch(self, index: Tensor, random: torch.Generator) -> Batch:
-        """The sequences with these numbers, (batch); of a part without end, as many fresh ones."""
+        """Return the sequences with these indices, (batch); of an endless split, as many new ones."""
         rows = {name: tensor[index] for name, tensor in self.rows.items()} or {"index": index}
         return self.make(rows, self.shared, random)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A benchmark, ready to train on. It is a pure function of its options, the data folder and the seed."""
+    """A benchmark with its data: a pure function of its options, the data folder and the seed."""
 
     name: str
-    inputs: int  # features of a step; for a task of words those of an embedded word
+    inputs: int  # features per step; for a task of words, those of an embedded word
     outputs: int
-    length: int  # steps of its sequences, at the most
+    length: int  # maximum number of steps
     input_mean: tuple[float, ...]  # of each feature, over training sequences
     training: Part
     validation: Part  # what curves show, and what chooses the best epoch
@@ -76,7 +77,7 @@ class Task:
     solved: float | None = None  # where the task counts as solved, if there is such a line
     read: Literal["last", "every"] = "last"  # which states the head reads
     reduce: Callable[[Tensor], Tensor] = torch.mean  # scores of all sequences -> the metric
-    evaluated_on: str = "the validation part"
-    words: Tensor | None = None  # (vocabulary, inputs), the vectors that an embedding starts from
-    padding: int | None = None  # the word that fills up a batch; its vector is not trained
-    notes: tuple[str, ...] = ()  # which way was followed where there are several, and what was found in the data
+    evaluated_on: str = "the validation split"
+    words: Tensor | None = None  # (vocabulary, inputs), initial vectors of the embedding
+    padding: int | None = None  # the padding word; its vector is not trained
+    notes: tuple[str, ...] = ()  # choices between variants of the task, and facts about the data
