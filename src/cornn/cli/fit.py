@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from cornn.cli.console import line, screen
-from cornn.plots.terminal import curve
+from cornn.plots.terminal import draw_curves
 
 if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do without
     from cornn.fitting.readers import Dataset, Layout
@@ -192,7 +192,7 @@ class FitCommand:
         if not self.quiet:
             name = "validation" if "validation" in finished.estimator.history_[0] else "training"
             points = [(row["epoch"], row[name]) for row in finished.estimator.history_]
-            line(console, curve(points, title=f"{name} loss, by epoch"))
+            line(console, draw_curves({"": points}, title=f"{name} loss", x_label="epoch"))
             if outcome is not None:
                 _print_outcome(console, outcome)
             if meaning is not None:

@@ -18,7 +18,7 @@ from cornn._extras import missing_extra
 from cornn.cli.console import line, screen
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
-from cornn.plots.terminal import curve
+from cornn.plots.terminal import draw_curves
 
 __all__ = ["OutputOptions", "print_result", "print_summary", "run_with_progress", "training_console"]
 
@@ -133,9 +133,9 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     as_error = result["better"] == "higher"
     rows = [(row[by], 100 - row["metric"] if as_error else row["metric"]) for row in finished.metrics()]
     name = f"100 - {result['metric']}" if as_error else result["metric"]
-    title = f"{name} on {result['evaluated_on']}, by training {by}"
+    title = f"{name} on {result['evaluated_on']}"
     if not output.quiet:
-        line(console, curve(rows, goal=result["solved"], title=title))
+        line(console, draw_curves({"": rows}, goal=result["solved"], title=title, x_label=f"training {by}"))
     length = f"{result['epochs']:g} epochs" if by == "epoch" else f"{result['steps']:,} steps"
     line(
         console,

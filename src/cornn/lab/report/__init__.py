@@ -1,5 +1,1 @@
-"""Run folders -> text, tables, figures."""
-
-from cornn.plots.terminal import curve
-
-__all__ = ["curve"]
+"""From run folders and records to tables, figures and pages."""
