@@ -7,7 +7,8 @@ from one of indices, which it does not. The arguments and results are those of `
 import torch
 from torch import Tensor
 
-from cornn.engine.updates import KEPT, UPDATES, Coefficients
+from cornn.engine.updates import UPDATES
+from cornn.functional import Coefficients
 
 __all__ = ["backward", "forward", "to_bf16", "to_tf32"]
 
@@ -49,19 +50,19 @@ def _live(lengths: Tensor | None, n: int, like: Tensor) -> Tensor:
 def forward(given, *, update, precision):
     """(output, last, trail), the trail being z and what is kept of the activation; the input is the drive."""
     drive, state, _, _, weight, parameters, timespans, lengths = given
-    rounded, early, activation = ROUND[precision], timespans is None, KEPT[UPDATES[update].activation]
+    rounded, early, activation = ROUND[precision], timespans is None, UPDATES[update].saved
     w_y, w_z = _matrices(weight, parameters, early, precision)
     y, z = state.double()
     earlier = y - parameters[0].double().unsqueeze(-2) * z
     output, trail_z, trail_kept = [], [], []
     for n, driven in enumerate(drive.double()):
-        a, c, g, h = _coefficients(update, parameters, timespans, n)
+        keep, push, pull, dt = _coefficients(update, parameters, timespans, n)
         pre = rounded(z) @ w_z.mT + rounded(earlier if early else y) @ w_y.mT + driven
         earlier = y
-        kept = activation.keep_(pre)
-        next_z = a * z + c * activation.value(kept) - g * y
+        kept = activation.save_(pre)
+        next_z = keep * z + push * activation.value(kept) - pull * y
         live = _live(lengths, n, y)
-        y, z = torch.where(live, y + h * next_z, y), torch.where(live, next_z, z)
+        y, z = torch.where(live, y + dt * next_z, y), torch.where(live, next_z, z)
         output.append(y)
         trail_z.append(z)
         trail_kept.append(kept)
@@ -73,22 +74,22 @@ def backward(given, after, *, update, precision):
     _, state, _, _, weight, parameters, timespans, lengths = given
     grad_output, grad_last, output, trail = after
     rule, rounded, early = UPDATES[update], ROUND[precision], timespans is None
-    activation = KEPT[rule.activation]
+    activation = rule.saved
     w_y, w_z = _matrices(weight, parameters, early, precision)
     output, trail, state = output.double(), trail.double(), state.double()
     grad_y, grad_z = grad_last.double()
     delta = torch.zeros_like(grad_y)
     for_drive, for_spans, for_parameters = [], [], 0.0
     for n in reversed(range(len(output))):
-        a, c, g, h = _coefficients(update, parameters, timespans, n)
+        keep, push, pull, dt = _coefficients(update, parameters, timespans, n)
         live = _live(lengths, n, delta)
         for_y, for_z = rounded(delta) @ w_y, rounded(delta) @ w_z
         before_y, before_z = (output[n - 1], trail[0, n - 1]) if n else state
         grad_y = grad_y + grad_output[n].double() + for_y
-        total_z = grad_z + h * (grad_y - for_y if early else grad_y) + for_z
+        total_z = grad_z + dt * (grad_y - for_y if early else grad_y) + for_z
         slope = torch.empty_like(total_z)
-        activation.slope_(total_z, trail[1, n], slope)
-        delta = torch.where(live, c * slope, 0.0)
+        activation.backward_(total_z, trail[1, n], slope)
+        delta = torch.where(live, push * slope, 0.0)
         kept = activation.value(trail[1, n])
         one = Coefficients(total_z * before_z, total_z * kept, -total_z * before_y, grad_y * trail[0, n])
         one = Coefficients(*(torch.where(live, x, 0.0) for x in one))
@@ -97,7 +98,7 @@ def backward(given, after, *, update, precision):
         for_parameters = for_parameters + torch.stack([term.sum(-2) for term in terms])
         for_spans.append(for_span.sum(-1))
         for_drive.append(delta)
-        grad_y, grad_z = grad_y - torch.where(live, g * total_z, 0.0), torch.where(live, a * total_z, grad_z)
+        grad_y, grad_z = grad_y - torch.where(live, pull * total_z, 0.0), torch.where(live, keep * total_z, grad_z)
     for_y, for_z = rounded(delta) @ w_y, rounded(delta) @ w_z
     if early:
         for_z = for_z - parameters[0].double().unsqueeze(-2) * for_y

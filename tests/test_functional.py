@@ -5,7 +5,9 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from cornn.functional import ACTIVATIONS, DAMPINGS, step, unroll
+from cornn import CoRNN, engine
+from cornn.engine.updates import saved_activation
+from cornn.functional import ACTIVATIONS, DAMPINGS, Activation, advance, coefficients, step, unroll
 
 DOUBLE = torch.float64
 
@@ -40,6 +42,62 @@ def test_implicit_step_solves_equation_3(activation):
     left_over = got_z - (z + dt * force - dt * gamma * y - dt * epsilon * got_z)
     torch.testing.assert_close(left_over, torch.zeros_like(left_over))
     torch.testing.assert_close(got_y, y + dt * got_z)
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+@pytest.mark.parametrize("span", [None, 0.7])
+def test_a_step_is_linear_in_its_coefficients(damping, span):
+    force, y, z, *_ = problem()
+    dt, gamma, epsilon = 0.1, torch.tensor([0.5, 1.0, 2.0]), 2.0
+    want_y, want_z = advance(force, y, z, dt * (span or 1.0), gamma, epsilon, damping=damping)
+    k = coefficients(dt, gamma, epsilon, span, damping)
+    torch.testing.assert_close(k.keep * z + k.push * force - k.pull * y, want_z)
+    torch.testing.assert_close(y + k.dt * want_z, want_y)
+    numbers = coefficients(np.float64(dt), gamma.numpy(), epsilon, span, damping)
+    for one, other in zip(k, numbers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_the_forms_of_an_activation_agree(name):
+    sigma, x = ACTIVATIONS[name], torch.linspace(-2, 2, 20, dtype=DOUBLE, requires_grad=True)
+    (slope,) = torch.autograd.grad(sigma(x).sum(), x)
+    torch.testing.assert_close(sigma.slope(x).detach(), slope)
+    without = Activation(sigma.value, sigma.slope)
+    with torch.no_grad():
+        np.testing.assert_allclose(sigma.of_array(x.numpy()), sigma(x))
+        np.testing.assert_allclose(without.of_array(x.numpy()), sigma(x))
+        gradient, found = torch.linspace(1, 3, 20, dtype=DOUBLE), torch.empty(20, dtype=DOUBLE)
+        for one in (sigma, without):
+            saved = saved_activation(one)
+            kept = saved.save_(x.clone())
+            torch.testing.assert_close(saved.value(kept), sigma(x))
+            saved.backward_(gradient, kept, found)
+            torch.testing.assert_close(found, gradient * slope)
+
+
+def test_a_new_activation_is_one_entry(monkeypatch):
+    monkeypatch.setitem(ACTIVATIONS, "sine", Activation(torch.sin, torch.cos))
+    update = "cornn/explicit/sine"
+    monkeypatch.setitem(engine.UPDATES, update, engine.updates.Oscillator("explicit", "sine"))
+    layer, input = (
+        CoRNN(2, 4, activation="sine", dtype=DOUBLE),
+        torch.linspace(-1, 1, 30, dtype=DOUBLE).reshape(5, 3, 2),
+    )
+    V, W, W_z, b = layer.matrices()
+    zeros = torch.zeros(3, 4, dtype=DOUBLE)
+    want, _ = unroll(input @ V.T + b, zeros, zeros, W, W_z, *layer.oscillators(), activation="sine")
+    torch.testing.assert_close(layer(input)[0], want)
+    assert torch.autograd.gradcheck(lambda x: layer(x)[0], input.clone().requires_grad_())
+    np.testing.assert_allclose([layer.stream()(input[0, 0].numpy())], want[0, :1])
+    chosen, reason = engine.choose(engine.Problem(update, input.device, DOUBLE, 1, 5, 3, 4, False))
+    assert chosen == "portable"
+    assert "not c: " in reason
+    assert update in reason
+    cuda = engine.BACKENDS["cuda"].usable(
+        engine.Problem(update, torch.device("cuda", 0), torch.float32, 1, 5, 3, 4, False)
+    )
+    assert cuda == (False, "it has no kernel for the activation 'sine', only for tanh, identity, relu, duffing")
 
 
 def test_duffing_is_tanh_to_third_order():

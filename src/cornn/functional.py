@@ -5,7 +5,11 @@ These functions are plain PyTorch and differentiable any number of times. Every 
     z_n = z_{n-1} + dt * (sigma(W y_{n-1} + W_z z_{n-1} + V u_n + b) - gamma * y_{n-1} - epsilon * z_nbar)
     y_n = y_{n-1} + dt * z_n
 
-with nbar = n - 1 (explicit damping) or nbar = n (implicit damping). `drive` stands for V u_n + b.
+with nbar = n - 1 (explicit damping) or nbar = n (implicit damping). `drive` stands for V u_n + b. Solved for z_n, both
+are linear in four `coefficients`:
+
+    z = keep * z + push * sigma(...) - pull * y
+    y = y + dt * z
 
 The paper's rivals have one state h, and a function phi of h and the pre-activations (`POINTWISE`):
 
@@ -13,12 +17,29 @@ The paper's rivals have one state h, and a function phi of h and the pre-activat
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ACTIVATIONS", "DAMPINGS", "POINTWISE", "duffing", "step", "step_one", "unroll", "unroll_one"]
+__all__ = [
+    "ACTIVATIONS",
+    "DAMPINGS",
+    "POINTWISE",
+    "Activation",
+    "Coefficients",
+    "advance",
+    "coefficients",
+    "duffing",
+    "step",
+    "step_one",
+    "unroll",
+    "unroll_one",
+]
 
 Constant = float | Tensor
 """dt, gamma or epsilon: one number for all neurons, or a tensor that broadcasts against (batch, hidden)."""
@@ -31,12 +52,141 @@ def duffing(x: Tensor) -> Tensor:
     return x - x**3 / 3
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "identity": lambda x: x,
-    "relu": torch.relu,
-    "duffing": duffing,
+@dataclass(frozen=True)
+class Activation:
+    """An activation function sigma, for every part of the package that needs one.
+
+    Attributes:
+        value: sigma(x).
+        slope: The derivative sigma'(x).
+        numpy: sigma(x) of a NumPy array. None: PyTorch computes it, more slowly.
+        onnx: sigma in ONNX operators: a function of `op` and the name of x that returns the name of the result.
+            `op("Mul", x, 3.0)` adds one operator, whose inputs are names or numbers. None: no ONNX export.
+        value_: Computes sigma(x) in place, for an activation whose slope is a function of its value. The portable
+            backend then saves the value for the backward pass, and calls `backward_`. None: it saves x.
+        backward_: Function of `(gradient, value, out)` that writes gradient * sigma'(x) to `out`; goes with `value_`.
+    """
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+    numpy: Callable[[NDArray], NDArray] | None = None
+    onnx: Callable[[Callable[..., str], str], str] | None = None
+    value_: Callable[[Tensor], Tensor] | None = None
+    backward_: Callable[[Tensor, Tensor, Tensor], object] | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return sigma(x)."""
+        return self.value(x)
+
+    def of_array(self, x: NDArray) -> NDArray:
+        """Return sigma(x) of a NumPy array."""
+        return self.value(torch.from_numpy(x)).numpy() if self.numpy is None else self.numpy(x)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "tanh": Activation(
+        value=torch.tanh,
+        slope=lambda x: 1 - torch.tanh(x) ** 2,
+        numpy=np.tanh,
+        onnx=lambda op, x: op("Tanh", x),
+        value_=torch.tanh_,
+        backward_=lambda gradient, value, out: torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out),
+    ),
+    "identity": Activation(
+        value=lambda x: x,
+        slope=torch.ones_like,
+        numpy=lambda x: x,
+        onnx=lambda op, x: x,
+        value_=lambda x: x,
+        backward_=lambda gradient, value, out: out.copy_(gradient),
+    ),
+    "relu": Activation(
+        value=torch.relu,
+        slope=lambda x: (x > 0).to(x),
+        numpy=lambda x: np.maximum(x, 0),
+        onnx=lambda op, x: op("Relu", x),
+        value_=torch.relu_,
+        backward_=lambda gradient, value, out: torch.mul(gradient, value > 0, out=out),
+    ),
+    "duffing": Activation(
+        value=duffing,
+        slope=lambda x: 1 - x**2,
+        numpy=lambda x: x - x**3 / 3,
+        onnx=lambda op, x: op("Sub", x, op("Div", op("Mul", x, op("Mul", x, x)), 3.0)),
+    ),
 }
+"""Name -> activation. A new entry works everywhere; the C and CUDA kernels need their own code (CONTRIBUTING.md)."""
+
+
+class Coefficients(NamedTuple):
+    """The coefficients of one step, `z = keep * z + push * sigma - pull * y` and then `y = y + dt * z`.
+
+    Numbers, tensors or arrays, as `coefficients` was given.
+
+    Attributes:
+        keep: Share of z that a step keeps: `1 - dt * epsilon`, or with implicit damping `1 / (1 + dt * epsilon)`.
+        push: Factor of the activation: dt, times `keep` with implicit damping.
+        pull: Factor of y: `gamma * push`.
+        dt: The time step, multiplied by the step's timespan.
+    """
+
+    keep: Any
+    push: Any
+    pull: Any
+    dt: Any
+
+
+def coefficients(dt: Any, gamma: Any, epsilon: Any, span: Any = None, damping: str = "explicit") -> Coefficients:
+    """Return the coefficients of one step.
+
+    Args:
+        dt: Time step: a number, a tensor or an array; the arguments broadcast.
+        gamma: Stiffness, like dt.
+        epsilon: Damping, like dt.
+        span: Factor on dt; 1 if None.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        `keep`, `push`, `pull` and `dt`, of the type of the arguments.
+
+    Example:
+        >>> coefficients(0.5, 1.0, 1.0)
+        Coefficients(keep=0.5, push=0.5, pull=0.5, dt=0.5)
+    """
+    _check_damping(damping)
+    h = dt if span is None else dt * span
+    if damping == "explicit":
+        return Coefficients(1 - h * epsilon, h, h * gamma, h)
+    keep = 1 / (1 + h * epsilon)
+    return Coefficients(keep, h * keep, h * gamma * keep, h)
+
+
+def _check_damping(damping: str) -> None:
+    if damping not in DAMPINGS:
+        raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
+
+
+def advance(
+    force: Any, y: Any, z: Any, dt: Any, gamma: Any, epsilon: Any, *, damping: str = "explicit"
+) -> tuple[Any, Any]:
+    """Advance the oscillators by one step under a given force.
+
+    Args:
+        force: The activation's value, shape `(*batch, hidden)`: a tensor or an array.
+        y: Positions, shape `(*batch, hidden)`.
+        z: Velocities, shape `(*batch, hidden)`.
+        dt: Time step; broadcasts against y.
+        gamma: Stiffness, like dt.
+        epsilon: Damping, like dt.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        The next `(y, z)`.
+    """
+    _check_damping(damping)
+    change = force - gamma * y
+    z = z + dt * (change - epsilon * z) if damping == "explicit" else (z + dt * change) / (1 + dt * epsilon)
+    return y + dt * z, z
 
 
 def step(
@@ -71,15 +221,8 @@ def step(
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
-    force = ACTIVATIONS[activation](drive + y @ W.mT + z @ W_z.mT) - gamma * y
-    if damping == "explicit":
-        z = z + dt * (force - epsilon * z)
-    elif damping == "implicit":
-        z = (z + dt * force) / (1 + dt * epsilon)
-    else:
-        raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
-    y = y + dt * z
-    return y, z
+    force = ACTIVATIONS[activation].value(drive + y @ W.mT + z @ W_z.mT)
+    return advance(force, y, z, dt, gamma, epsilon, damping=damping)
 
 
 def unroll(

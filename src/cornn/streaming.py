@@ -17,15 +17,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from cornn.engine.backends import c
+from cornn.functional import ACTIVATIONS, advance
 
 __all__ = ["Layer", "Scaling", "Stream", "open_stream"]
-
-ACTIVATIONS: dict[str, Callable[[NDArray], NDArray]] = {
-    "tanh": np.tanh,
-    "identity": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "duffing": lambda x: x - x**3 / 3,
-}
 
 
 @dataclass(frozen=True)
@@ -241,14 +235,10 @@ class Stream:
             inputs = np.concatenate((inputs, missing.astype(inputs.dtype)))
         for layer, state in zip(self._layers, self._state, strict=True):
             dt, gamma, epsilon = layer.constants
-            h = dt * self._state.dtype.type(self._call.timespan)
-            force = ACTIVATIONS[layer.activation](layer.R @ state.ravel() + layer.V @ inputs + layer.b)
+            dt = dt * self._state.dtype.type(self._call.timespan)
+            force = ACTIVATIONS[layer.activation].of_array(layer.R @ state.ravel() + layer.V @ inputs + layer.b)
             y, z = state
-            change = force - gamma * y
-            z[:] = (
-                z + h * (change - epsilon * z) if layer.damping == "explicit" else (z + h * change) / (1 + h * epsilon)
-            )
-            y += h * z
+            y[:], z[:] = advance(force, y, z, dt, gamma, epsilon, damping=layer.damping)
             inputs = y
         if self._head is not None:
             self._answer[:] = self._head[0] @ inputs + self._head[1]

@@ -1,5 +1,8 @@
 """Every backend against the reference in float64: outputs, last state and every gradient."""
 
+import re
+from pathlib import Path
+
 import hypothesis.strategies as st
 import pytest
 import torch
@@ -367,3 +370,8 @@ def test_a_backward_pass_within_autocast_is_exact(kind):
             found.append(torch.autograd.grad(loss, list(layer.parameters())))
     for got, want in zip(*found, strict=True):
         assert torch.equal(got, want)
+
+
+def test_the_cuda_kernels_define_every_activation_that_is_offered():
+    source = (Path(engine.__file__).parent / "kernels" / "activation.cuh").read_text(encoding="utf8")
+    assert re.findall(r"#define (\w+) \d", source) == [name.upper() for name in cuda.ACTIVATIONS]

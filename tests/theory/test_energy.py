@@ -29,7 +29,7 @@ def single(dt, gamma, epsilon, damping):
 
 def worst_step(one):
     """The start and the force for which the proof's inequalities are equalities, with z' = 1."""
-    a, dt, gamma = one.kept, one.dt, one.gamma
+    a, dt, gamma = one.keep, one.dt, one.gamma
     new = torch.ones(1, 1, dtype=torch.float64)
     force = energy.energy_rate(one) ** -1 * new
     old = (1 - one.dt * one.epsilon if one.damping == "explicit" else torch.ones_like(a)) * new

@@ -49,7 +49,7 @@ def test_filter_gains_are_the_largest_on_the_circle(one):
     r *= 1.02  # so that the circle's points lie close enough beside a root
     y, z = small_gain.filter_gains(one, r)
     x = r * torch.exp(1j * torch.linspace(0, math.pi, 4001, dtype=torch.float64))[:, None]
-    p = x**2 - (1 + one.kept - one.dt * one.push * one.gamma) * x + one.kept
+    p = x**2 - (1 + one.keep - one.dt * one.push * one.gamma) * x + one.keep
     for gain, seen in ((y, one.push * one.dt * r / p.abs()), (z, one.push * (x - 1).abs() / p.abs())):
         assert (seen <= gain * ROUNDING).all()
         assert (seen.amax(0) >= 0.97 * gain).all()

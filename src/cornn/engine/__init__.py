@@ -63,8 +63,12 @@ def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
     if backend == "reference":
         return backend, "asked for: the plain equations, differentiated by autograd"
     if backend == "auto":
-        answers = ((name, *module.usable(problem)) for name, module in BACKENDS.items())
-        return next((name, reason) for name, usable, reason in answers if usable)
+        skipped = []
+        for name, module in BACKENDS.items():
+            usable, reason = module.usable(problem)
+            if usable:
+                return name, "; ".join((reason, *skipped))
+            skipped.append(f"not {name}: {reason}")
     usable, reason = BACKENDS[backend].usable(problem)
     if not usable:
         raise RuntimeError(f"backend {backend!r} cannot serve here: {reason}")

@@ -2,55 +2,49 @@
 
 A recurrence is  a_n = R s_{n-1} + drive_n,  s_n = update(a_n, s_{n-1}).  The state s is `states` blocks of `hidden`
 values, R has the blocks' columns side by side, and an update is a few pointwise operations with their derivative. All
-coRNN variants share one form, linear in four coefficients per neuron:
+coRNN variants share one form, linear in four coefficients per neuron (`functional.coefficients`):
 
-    z = a z + c sigma(pre) - g y
-    y = y + h z
+    z = keep * z + push * sigma(pre) - pull * y
+    y = y + dt * z
 
 The networks of one state h are below them. An update may have several `drives`, pre-activations of a neuron, side by
 side; R then has as many blocks of rows (`products`), or a single one whose product goes to all of them.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from cornn.functional import ACTIVATIONS, DAMPINGS, duffing
+from cornn.functional import ACTIVATIONS, DAMPINGS, Activation, Coefficients, coefficients
 
-__all__ = ["UPDATES", "Coefficients", "OneState", "Oscillator"]
+__all__ = ["UPDATES", "OneState", "Oscillator", "Saved", "saved_activation"]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What is kept of an activation for the backward pass, in place of its argument."""
+class Saved:
+    """An activation with what is saved of it for the backward pass: its value, or its argument."""
 
-    keep_: Callable[[Tensor], Tensor]  # argument -> kept, in place
-    value: Callable[[Tensor], Tensor]  # kept -> sigma(argument)
-    slope_: Callable[[Tensor, Tensor, Tensor], object]  # (gradient, kept, out): out = gradient * sigma'(argument)
-
-
-def _tanh_slope_(gradient: Tensor, kept: Tensor, out: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(gradient, kept, grad_input=out)
+    save_: Callable[[Tensor], Tensor]  # argument -> saved, in place
+    value: Callable[[Tensor], Tensor]  # saved -> sigma(argument)
+    backward_: Callable[[Tensor, Tensor, Tensor], object]  # (gradient, saved, out): out = gradient * sigma'(argument)
 
 
-KEPT = {
-    "tanh": Kept(torch.tanh_, lambda kept: kept, _tanh_slope_),
-    "identity": Kept(lambda x: x, lambda kept: kept, lambda gradient, kept, out: out.copy_(gradient)),
-    "relu": Kept(torch.relu_, lambda kept: kept, lambda gradient, kept, out: torch.mul(gradient, kept > 0, out=out)),
-    "duffing": Kept(lambda x: x, duffing, lambda gradient, kept, out: torch.mul(gradient, 1 - kept * kept, out=out)),
-}
+def saved_activation(activation: Activation) -> Saved:
+    """Choose what to save: the value if the slope can be computed from it, else the argument."""
+    if activation.value_ is not None and activation.backward_ is not None:
+        return Saved(activation.value_, lambda saved: saved, activation.backward_)
+    return Saved(
+        lambda x: x,
+        activation.value,
+        lambda gradient, saved, out: torch.mul(gradient, activation.slope(saved), out=out),
+    )
 
 
-class Coefficients(NamedTuple):
-    """a, c, g, h of  z = a z + c sigma(pre) - g y;  y = y + h z. They broadcast against (batch, hidden)."""
-
-    a: Tensor
-    c: Tensor
-    g: Tensor
-    h: Tensor
+def _tanh_backward_(gradient: Tensor, value: Tensor, out: Tensor) -> None:
+    torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out)
 
 
 @dataclass(frozen=True)
@@ -68,29 +62,30 @@ class Oscillator:
     kernel = "Oscillator"  # its name in kernels/update.cuh
     parameters = ("dt", "gamma", "epsilon")
 
+    @functools.cached_property
+    def saved(self) -> Saved:
+        """The activation, with what is saved of it for the backward pass."""
+        return saved_activation(ACTIVATIONS[self.activation])
+
     def coefficients(self, parameters: Tensor, span: Tensor | None) -> Coefficients:
         """`parameters` is (3, 1, hidden), or (3, group, 1, hidden); `span` is (batch, 1) or None."""
         dt, gamma, epsilon = parameters.unbind(0)
-        h = dt if span is None else dt * span
-        if self.damping == "explicit":
-            return Coefficients(1 - h * epsilon, h, h * gamma, h)
-        w = 1 / (1 + h * epsilon)
-        return Coefficients(w, h * w, h * gamma * w, h)
+        return coefficients(dt, gamma, epsilon, span, self.damping)
 
     def parameter_gradients(
         self, parameters: Tensor, span: Tensor | None, gradient: Coefficients
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """From gradients for the coefficients to gradients for dt, gamma, epsilon and the span, not yet summed."""
+        """Turn gradients of the coefficients into those of dt, gamma, epsilon and the span, not yet summed."""
         dt, gamma, epsilon = parameters.unbind(0)
         h = dt if span is None else dt * span
         if self.damping == "explicit":
-            for_h = gradient.h + gradient.c + gamma * gradient.g - epsilon * gradient.a
-            for_gamma, for_epsilon = h * gradient.g, -h * gradient.a
+            for_h = gradient.dt + gradient.push + gamma * gradient.pull - epsilon * gradient.keep
+            for_gamma, for_epsilon = h * gradient.pull, -h * gradient.keep
         else:
-            w = 1 / (1 + h * epsilon)
-            for_w = gradient.a + h * gradient.c + h * gamma * gradient.g
-            for_h = gradient.h + w * (gradient.c + gamma * gradient.g) - epsilon * w * w * for_w
-            for_gamma, for_epsilon = h * w * gradient.g, -h * w * w * for_w
+            keep = 1 / (1 + h * epsilon)
+            for_keep = gradient.keep + h * gradient.push + h * gamma * gradient.pull
+            for_h = gradient.dt + keep * (gradient.push + gamma * gradient.pull) - epsilon * keep * keep * for_keep
+            for_gamma, for_epsilon = h * keep * gradient.pull, -h * keep * keep * for_keep
         return (for_h if span is None else for_h * span), for_gamma, for_epsilon, for_h * dt
 
 
@@ -124,7 +119,7 @@ def _leaky_step_(pre, h, parameters, out):
 def _leaky_adjoint_(gradient, kept, h, parameters, delta):
     leak, gain = parameters
     terms = gradient * h, gradient * kept
-    _tanh_slope_(gradient * gain, kept, delta)
+    _tanh_backward_(gradient * gain, kept, delta)
     gradient *= leak
     return terms
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cornn.baselines.layer import Cell
 from cornn.export.graph import Graph
+from cornn.functional import ACTIVATIONS
 from cornn.layers import CoRNNCell
 
 __all__ = ["Equation", "array", "equation"]
@@ -34,14 +35,20 @@ def equation(graph: Graph, cell: CoRNNCell | Cell) -> Equation:
 def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
     weight = graph.weight(array(cell.weight_hh))
     dt, gamma, epsilon = (graph.weight(array(constant)) for constant in cell.oscillators())
-    activation = ACTIVATIONS[cell.activation](graph, array(cell.weight_hh).dtype)
-    one = None if cell.damping == "explicit" else graph.weight(np.ones((), array(cell.weight_hh).dtype))
+    dtype, activation = array(cell.weight_hh).dtype, ACTIVATIONS[cell.activation].onnx
+    if activation is None:
+        raise ValueError(f"the activation {cell.activation!r} has no ONNX form: add one in cornn/functional.py")
+    one = None if cell.damping == "explicit" else graph.weight(np.ones((), dtype))
 
     def step(body: Graph, states: list[str], drive: str, span: str | None) -> list[str]:
+        def op(operator: str, *inputs: str | float) -> str:
+            names = (x if isinstance(x, str) else body.weight(np.full((), x, dtype)) for x in inputs)
+            return body(operator, *names)
+
         y, z = states
         h = dt if span is None else body("Mul", dt, span)
         pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
-        force = body("Sub", activation(body, pre), body("Mul", gamma, y))
+        force = body("Sub", activation(op, pre), body("Mul", gamma, y))
         if one is None:
             z = body("Add", z, body("Mul", h, body("Sub", force, body("Mul", epsilon, z))))
         else:
@@ -49,23 +56,6 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
         return [body("Add", y, body("Mul", h, z)), z]
 
     return Equation(array(cell.weight_ih), None if cell.bias is None else array(cell.bias), step)
-
-
-Activation = Callable[[Graph, str], str]
-
-
-def _duffing(graph: Graph, dtype: np.dtype) -> Activation:
-    three = graph.weight(np.full((), 3, dtype))
-    return lambda body, x: body("Sub", x, body("Div", body("Mul", x, body("Mul", x, x)), three))
-
-
-ACTIVATIONS: dict[str, Callable[[Graph, np.dtype], Activation]] = {
-    "tanh": lambda graph, dtype: lambda body, x: body("Tanh", x),
-    "identity": lambda graph, dtype: lambda body, x: x,
-    "relu": lambda graph, dtype: lambda body, x: body("Relu", x),
-    "duffing": _duffing,
-}
-"""Name -> what puts its weights into the graph, and gives what acts in a step."""
 
 
 def _one_state(graph: Graph, cell: Cell) -> Equation:

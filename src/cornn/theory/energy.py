@@ -109,7 +109,7 @@ def state_bound(network: Network, steps: int) -> tuple[Tensor, Tensor]:
         # The response of an unstable neuron overflows and becomes inf - inf.
         ys.append(ys[-1] + y.abs().nan_to_num(math.inf, math.inf))
         zs.append(zs[-1] + z.abs().nan_to_num(math.inf, math.inf))
-        z = network.kept * z - network.push * network.gamma * y
+        z = network.keep * z - network.push * network.gamma * y
         y = y + network.dt * z
     return torch.stack(ys), torch.stack(zs)
 

@@ -30,12 +30,12 @@ def step_norm(network: Network) -> float:
     Returns:
         The norm induced by the maximum norm.
     """
-    dt, push, kept, gamma = network.dt, network.push, network.kept, network.gamma
+    dt, push, keep, gamma = network.dt, network.push, network.keep, network.gamma
     eye = torch.eye(network.hidden_size, dtype=torch.float64)
     largest = 0.0
     for slope in (0.0, 1.0):
         B = push[:, None] * (slope * network.W - gamma[:, None] * eye)
-        C = kept[:, None] * eye + push[:, None] * slope * network.W_z
+        C = keep[:, None] * eye + push[:, None] * slope * network.W_z
         y_rows = row_sums(eye + dt[:, None] * B) + dt * row_sums(C)
         largest = max(largest, y_rows.max().item(), (row_sums(B) + row_sums(C)).max().item())
     return largest

@@ -2,21 +2,20 @@
 
 Without coupling and input, a step multiplies (y, z) by the 2 x 2 matrix
 
-    [ 1 - dt pull   dt kept ]        explicit damping: kept = 1 - dt epsilon,        pull = dt gamma
-    [ -pull         kept    ]        implicit damping: kept = 1 / (1 + dt epsilon),  pull = dt gamma kept
+    [ 1 - dt pull   dt keep ]        explicit damping: keep = 1 - dt epsilon,        pull = dt gamma
+    [ -pull         keep    ]        implicit damping: keep = 1 / (1 + dt epsilon),  pull = dt gamma keep
 
-whose determinant is `kept`. The modulus of its larger eigenvalue is the share of the past that a neuron keeps per step.
+whose determinant is `keep`. The modulus of its larger eigenvalue is the share of the past that a neuron keeps per step.
 All functions accept numbers or tensors that broadcast, and return float64 tensors. `shortest_half_life`,
 `stiffness_from_half_life` and `stiffness_from_period` need dt and epsilon as plain numbers.
 """
 
 import math
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from cornn.functional import DAMPINGS
+from cornn.functional import DAMPINGS, coefficients
 
 __all__ = [
     "damping_ratio",
@@ -46,17 +45,8 @@ def _check(damping: str) -> None:
         raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
 
 
-Single = TypeVar("Single", float, Tensor)
-
-
-def _kept(dt: Single, epsilon: Single, damping: str) -> Single:
-    _check(damping)
-    return 1 - dt * epsilon if damping == "explicit" else 1 / (1 + dt * epsilon)
-
-
-def _kept_and_pull(dt: Tensor, gamma: Tensor, epsilon: Tensor, damping: str) -> tuple[Tensor, Tensor]:
-    kept = _kept(dt, epsilon, damping)
-    return kept, dt * gamma * (1 if damping == "explicit" else kept)
+def _keep(dt: float, epsilon: float, damping: str) -> float:
+    return coefficients(dt, 0.0, epsilon, damping=damping).keep
 
 
 def step_matrix(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
@@ -72,8 +62,8 @@ def step_matrix(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "expl
         The matrix that acts on (y, z), (..., 2, 2).
     """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
-    kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
-    entries = torch.stack(torch.broadcast_tensors(1 - dt * pull, dt * kept, -pull, kept), -1)
+    keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    entries = torch.stack(torch.broadcast_tensors(1 - dt * pull, dt * keep, -pull, keep), -1)
     return entries.unflatten(-1, (2, 2))
 
 
@@ -93,7 +83,7 @@ def damping_ratio(gamma: Value, epsilon: Value) -> Tensor:
 
 
 def spectral_radius(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """Return the modulus of the larger eigenvalue of an uncoupled step: the share of the past kept per step.
+    """Return the modulus of the larger eigenvalue of an uncoupled step: the share of the past keep per step.
 
     Args:
         dt: Step size.
@@ -105,10 +95,10 @@ def spectral_radius(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "
         The spectral radius, (...).
     """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
-    kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
-    half_trace = (1 + kept - dt * pull) / 2
-    root = torch.sqrt(torch.clamp(half_trace**2 - kept, min=0))
-    return torch.where(half_trace**2 >= kept, half_trace.abs() + root, torch.sqrt(torch.clamp(kept, min=0)))
+    keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    half_trace = (1 + keep - dt * pull) / 2
+    root = torch.sqrt(torch.clamp(half_trace**2 - keep, min=0))
+    return torch.where(half_trace**2 >= keep, half_trace.abs() + root, torch.sqrt(torch.clamp(keep, min=0)))
 
 
 def stability_limit(gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
@@ -116,9 +106,9 @@ def stability_limit(gamma: Value, epsilon: Value, *, damping: str = "explicit") 
 
     Assumes gamma > 0 and epsilon > 0.
 
-    The characteristic polynomial x**2 - (1 + kept - dt pull) x + kept has both roots inside the unit circle if and
-    only if it is positive at 1 and at -1 and |kept| < 1 (Jury). At 1 it is dt pull > 0. At -1 it is
-    2 + 2 kept - dt pull, which changes sign at (sqrt(epsilon**2 + 4 gamma) -+ epsilon) / gamma.
+    The characteristic polynomial x**2 - (1 + keep - dt pull) x + keep has both roots inside the unit circle if and
+    only if it is positive at 1 and at -1 and |keep| < 1 (Jury). At 1 it is dt pull > 0. At -1 it is
+    2 + 2 keep - dt pull, which changes sign at (sqrt(epsilon**2 + 4 gamma) -+ epsilon) / gamma.
 
     Args:
         gamma: Stiffness.
@@ -168,10 +158,10 @@ def shortest_half_life(dt: float, epsilon: float, *, damping: str = "explicit") 
 
     A stiffer neuron is underdamped and has the same half-life.
     """
-    kept = abs(_kept(dt, epsilon, damping))  # the product of both eigenvalues; the larger one sets the half-life
-    if kept == 0:
+    keep = abs(_keep(dt, epsilon, damping))  # the product of both eigenvalues; the larger one sets the half-life
+    if keep == 0:
         return 0.0
-    return math.inf if kept >= 1 else math.log(0.5) / math.log(kept**0.5)
+    return math.inf if keep >= 1 else math.log(0.5) / math.log(keep**0.5)
 
 
 def stiffness_from_half_life(half_life: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
@@ -189,16 +179,16 @@ def stiffness_from_half_life(half_life: Value, dt: float, epsilon: float, *, dam
     Raises:
         ValueError: If a half-life is below `shortest_half_life`.
     """
-    kept = _kept(dt, epsilon, damping)
+    keep = _keep(dt, epsilon, damping)
     half_life = torch.as_tensor(half_life, dtype=torch.float64)
     shortest = shortest_half_life(dt, epsilon, damping=damping)
     if (half_life < shortest).any():
         raise ValueError(
             f"a half-life of {half_life.min().item():.3g} steps is too short for dt={dt:g}, epsilon={epsilon:g}: "
-            f"the shortest is {shortest:.3g} ({'raise' if kept > 0 else 'lower'} dt * epsilon)"
+            f"the shortest is {shortest:.3g} ({'raise' if keep > 0 else 'lower'} dt * epsilon)"
         )
     lam = 0.5 ** (1 / half_life)
-    return (1 - lam) * (lam - kept) / (dt**2 * lam * (1 if damping == "explicit" else kept))
+    return (1 - lam) * (lam - keep) / (dt**2 * lam * (1 if damping == "explicit" else keep))
 
 
 def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
@@ -214,8 +204,8 @@ def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit"
         Periods in steps, (...); infinite for overdamped neurons.
     """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
-    kept, pull = _kept_and_pull(dt, gamma, epsilon, damping)
-    half_trace, radius = (1 + kept - dt * pull) / 2, torch.sqrt(torch.clamp(kept, min=0))
+    keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    half_trace, radius = (1 + keep - dt * pull) / 2, torch.sqrt(torch.clamp(keep, min=0))
     rings = half_trace.abs() < radius
     angle = torch.acos(torch.where(rings, half_trace / torch.where(rings, radius, 1.0), 0.0))
     return torch.where(rings, 2 * math.pi / angle, math.inf)
@@ -238,17 +228,17 @@ def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: 
     Raises:
         ValueError: If a period is 2 steps or less, or if no neuron oscillates with this dt and epsilon.
     """
-    kept = _kept(dt, epsilon, damping)
+    keep = _keep(dt, epsilon, damping)
     period = torch.as_tensor(period, dtype=torch.float64)
-    if kept <= 0:
+    if keep <= 0:
         raise ValueError(f"no neuron oscillates with dt={dt:g}, epsilon={epsilon:g}: lower dt * epsilon below 1")
     if not (period > 2).all():
         raise ValueError(f"a period of {period.min().item():.3g} steps is too short: periods must exceed 2 steps")
     angle = 2 * math.pi / period
-    # The trace of an uncoupled step is 2 sqrt(kept) cos(angle). Its difference to 1 + kept is dt pull, written so that
+    # The trace of an uncoupled step is 2 sqrt(keep) cos(angle). Its difference to 1 + keep is dt pull, written so that
     # it does not cancel for long periods.
-    share = (1 - kept**0.5) ** 2 + 4 * kept**0.5 * torch.sin(angle / 2) ** 2
-    return share / (dt**2 * (1 if damping == "explicit" else kept))
+    share = (1 - keep**0.5) ** 2 + 4 * keep**0.5 * torch.sin(angle / 2) ** 2
+    return share / (dt**2 * (1 if damping == "explicit" else keep))
 
 
 def impulse_response(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
@@ -265,7 +255,7 @@ def impulse_response(dt: Value, gamma: Value, epsilon: Value, steps: int, *, dam
         The responses, (..., steps).
     """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
-    push = dt * (1 if damping == "explicit" else _kept(dt, epsilon, damping))
+    push = coefficients(dt, gamma, epsilon, damping=damping).push
     # Columns are the states after 0 to n - 1 steps; one product advances all of them by n steps.
     power = step_matrix(dt, gamma, epsilon, damping=damping)
     states = torch.stack(torch.broadcast_tensors(dt * push, push), -1).unsqueeze(-1).expand(*power.shape[:-1], 1)

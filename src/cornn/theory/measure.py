@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cornn.functional import ACTIVATIONS
+from cornn.functional import ACTIVATIONS, advance
 from cornn.theory.energy import energy
-from cornn.theory.network import SLOPES, Network
+from cornn.theory.network import Network
 
 __all__ = [
     "Trajectory",
@@ -80,12 +80,12 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     ys, zs, arguments = [y], [z], []
     for now in drive.unbind(0):
         argument = torch.addmm(now, torch.cat((y, z), 1), coupling)
-        z = network.kept * z + network.push * (activation(argument) - network.gamma * y)
-        y = y + network.dt * z
+        force = activation.value(argument)
+        y, z = advance(force, y, z, network.dt, network.gamma, network.epsilon, damping=network.damping)
         ys.append(y)
         zs.append(z)
         arguments.append(argument)
-    return Trajectory(input, torch.stack(ys), torch.stack(zs), SLOPES[network.activation](torch.stack(arguments)))
+    return Trajectory(input, torch.stack(ys), torch.stack(zs), activation.slope(torch.stack(arguments)))
 
 
 def finite_prefix(trajectory: Trajectory, limit: float = 1e100) -> Trajectory:
@@ -117,7 +117,7 @@ def jacobian_blocks(network: Network, slope: Tensor) -> tuple[Tensor, Tensor]:
     """
     push, scaled = network.push, (network.push * slope)[..., None]
     B = scaled * network.W - torch.diag(push * network.gamma)
-    return B, scaled * network.W_z + torch.diag(network.kept)
+    return B, scaled * network.W_z + torch.diag(network.keep)
 
 
 def jacobian(network: Network, slope: Tensor) -> Tensor:
@@ -224,11 +224,11 @@ def lyapunov_exponents(network: Network, trajectory: Trajectory, count: int = 1,
     start = torch.randn(batch, 2 * m, count, generator=random, dtype=torch.float64)
     vectors, _ = torch.linalg.qr(start)
     total = torch.zeros(batch, count, dtype=torch.float64)
-    dt, push, kept = network.dt[:, None], network.push[:, None], network.kept[:, None]
+    dt, push, keep = network.dt[:, None], network.push[:, None], network.keep[:, None]
     for number, slope in enumerate(trajectory.slopes):
         y, z = vectors[:, :m], vectors[:, m:]
         force = slope[..., None] * (network.W @ y + network.W_z @ z) - network.gamma[:, None] * y
-        z = kept * z + push * force
+        z = keep * z + push * force
         vectors, triangle = torch.linalg.qr(torch.cat((y + dt * z, z), 1))
         if number >= skip:
             total += torch.log(triangle.diagonal(dim1=-2, dim2=-1).abs())
@@ -240,7 +240,7 @@ def _backward(network: Network, slope: Tensor, y: Tensor, z: Tensor) -> tuple[Te
     z = z + network.dt * y
     force = network.push * z
     argument = slope * force
-    return argument, y - network.gamma * force + argument @ network.W, network.kept * z + argument @ network.W_z
+    return argument, y - network.gamma * force + argument @ network.W, network.keep * z + argument @ network.W_z
 
 
 def _backward_norms(network: Network, trajectory: Trajectory, last: Tensor) -> tuple[Tensor, Tensor]:

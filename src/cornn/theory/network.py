@@ -5,18 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cornn.functional import ACTIVATIONS, DAMPINGS
+from cornn.functional import ACTIVATIONS, DAMPINGS, Coefficients, coefficients
 from cornn.layers import CoRNN, CoRNNCell
 
-__all__ = ["SLOPES", "Network", "network", "network_from_layer"]
-
-SLOPES = {
-    "tanh": lambda x: 1 - torch.tanh(x) ** 2,
-    "identity": torch.ones_like,
-    "relu": lambda x: (x > 0).to(x),
-    "duffing": lambda x: 1 - x**2,
-}
-"""Activation -> its derivative."""
+__all__ = ["Network", "network", "network_from_layer"]
 
 
 @dataclass(frozen=True)
@@ -53,15 +45,19 @@ class Network:
         return len(self.b)
 
     @property
-    def kept(self) -> Tensor:
-        """What a step keeps of z: 1 - dt epsilon, or 1 / (1 + dt epsilon). Also the determinant of a free step."""
-        change = self.dt * self.epsilon
-        return 1 - change if self.damping == "explicit" else 1 / (1 + change)
+    def coefficients(self) -> Coefficients:
+        """The coefficients of a step, each of shape `(hidden)`."""
+        return coefficients(self.dt, self.gamma, self.epsilon, damping=self.damping)
+
+    @property
+    def keep(self) -> Tensor:
+        """Share of z that a step keeps: 1 - dt epsilon, or 1 / (1 + dt epsilon); the determinant of a free step."""
+        return self.coefficients.keep
 
     @property
     def push(self) -> Tensor:
-        """What a step adds to z per unit of force: dt, or dt / (1 + dt epsilon)."""
-        return self.dt if self.damping == "explicit" else self.dt / (1 + self.dt * self.epsilon)
+        """Change of z per unit of force in a step: dt, or dt / (1 + dt epsilon)."""
+        return self.coefficients.push
 
     @property
     def paper_case(self) -> bool:

@@ -24,7 +24,7 @@ def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
     """Return the gain of each neuron from its force to y and to z, for sequences weighted by r**-n.
 
     It is the maximum of the transfer function on the circle |x| = r. The transfer functions are push dt r / |p| and
-    push |x - 1| / |p| with p(x) = x**2 - trace x + kept. Both |p|**2 and |x - 1|**2 are polynomials in the cosine of
+    push |x - 1| / |p| with p(x) = x**2 - trace x + keep. Both |p|**2 and |x - 1|**2 are polynomials in the cosine of
     the angle, so the maxima are among a few candidates.
 
     Args:
@@ -34,12 +34,12 @@ def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
     Returns:
         Gains from the force to the previous y and z, each (hidden).
     """
-    dt, push, kept = network.dt, network.push, network.kept
-    trace = 1 + kept - dt * push * network.gamma
-    q2, q1 = 4 * kept * r**2, -2 * trace * r * (r**2 + kept)
-    q0 = r**4 + trace**2 * r**2 + kept**2 - 2 * kept * r**2
+    dt, push, keep = network.dt, network.push, network.keep
+    trace = 1 + keep - dt * push * network.gamma
+    q2, q1 = 4 * keep * r**2, -2 * trace * r * (r**2 + keep)
+    q0 = r**4 + trace**2 * r**2 + keep**2 - 2 * keep * r**2
     n0, n1 = r**2 + 1, -2 * r
-    one = torch.ones_like(kept)
+    one = torch.ones_like(keep)
     # |p|**2 is smallest at an end or at the vertex of its parabola, the quotient largest there or where its slope is 0.
     vertex = torch.where(q2 != 0, -q1 / torch.where(q2 != 0, 2 * q2, one), one)
     a, half_b, c = -n1 * q2, -n0 * q2, n1 * q0 - n0 * q1
@@ -50,7 +50,7 @@ def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
     # Near a root of p its polynomial in the cosine cancels numerically; the distances to the roots do not.
     x = r * torch.complex(cosines, torch.sqrt(1 - cosines**2))
     half = torch.complex(trace / 2, torch.zeros_like(trace))
-    split = torch.sqrt(half**2 - kept)
+    split = torch.sqrt(half**2 - keep)
     size = (x - half - split).abs() * (x - half + split).abs()
     return push * dt * r / size.amin(0), push * ((x - 1).abs() / size).amax(0)
 
@@ -140,8 +140,8 @@ def _weighted_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tenso
     Both are divided by r**n, for n from 0 to `steps` and each r: (steps + 1, rates).
     """
     # Neurons with equal constants have equal responses.
-    alike = torch.unique(torch.stack((network.dt, network.gamma, network.epsilon, network.kept, network.push)), dim=1)
-    dt, gamma, _, kept, push = alike.unsqueeze(2)
+    alike = torch.unique(torch.stack((network.dt, network.gamma, network.epsilon, network.keep, network.push)), dim=1)
+    dt, gamma, _, keep, push = alike.unsqueeze(2)
     y = torch.stack((torch.ones_like(dt), torch.zeros_like(dt), dt * push)).expand(-1, -1, len(rs))
     z = torch.stack((torch.zeros_like(dt), torch.ones_like(dt), push)).expand(-1, -1, len(rs))
     free, impulse = [], []
@@ -150,6 +150,6 @@ def _weighted_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tenso
         # The Frobenius norm of the 2 x 2 power is an upper bound on its spectral norm.
         free.append(torch.sqrt(squared[0] + squared[1]).amax(0))
         impulse.append(torch.sqrt(squared[2]).amax(0))
-        z = (kept * z - push * gamma * y) / rs
+        z = (keep * z - push * gamma * y) / rs
         y = y / rs + dt * z
     return torch.stack(free), torch.stack(impulse)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from cornn.engine import one_state
 from cornn.engine.contract import After, Given, Gradients, Problem, active, live_spans
-from cornn.engine.updates import KEPT, UPDATES, Coefficients, OneState
+from cornn.engine.updates import UPDATES, OneState
+from cornn.functional import Coefficients
 
 __all__ = ["backward", "forward", "usable"]
 
@@ -33,7 +34,7 @@ def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool
     rule = UPDATES[update]
     if isinstance(rule, OneState):
         return one_state.forward(rule, given, trail, every=every, keep=keep)
-    kept = KEPT[rule.activation]
+    sigma = rule.saved
     drive = trail[-1]
     steps, hidden = drive.shape[0], drive.shape[-1]
     W, W_z = given.weight[..., :hidden].mT, given.weight[..., hidden:].mT
@@ -48,11 +49,11 @@ def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool
     zs = trail[0].unbind(0) if keep else (torch.empty_like(z), torch.empty_like(z)) * turns
 
     for pre, span, y_n, z_n in zip(drive.unbind(0), _spans(given), ys, zs, strict=False):
-        a, c, g, h = fixed if span is None else rule.coefficients(parameters, span)
+        k = fixed if span is None else rule.coefficients(parameters, span)
         _add_product_(pre, y, W)
-        activation = kept.keep_(_add_product_(pre, z, W_z))
-        torch.mul(z, a, out=z_n).addcmul_(kept.value(activation), c).addcmul_(y, g, value=-1)
-        torch.addcmul(y, z_n, h, out=y_n)
+        saved = sigma.save_(_add_product_(pre, z, W_z))
+        torch.mul(z, k.keep, out=z_n).addcmul_(sigma.value(saved), k.push).addcmul_(y, k.pull, value=-1)
+        torch.addcmul(y, z_n, k.dt, out=y_n)
         y, z = y_n, z_n
     return output, torch.stack((y, z))
 
@@ -63,7 +64,7 @@ def backward(given: Given, after: After, *, update: str, need_parameters: bool, 
         return one_state.backward(rule, given, after, need_parameters=need_parameters)
     grad_output, grad_last, output, trail = after
     state, parameters = given.state, given.parameters.unsqueeze(-2)
-    kept = KEPT[rule.activation]
+    sigma = rule.saved
     steps, hidden = output.shape[0], output.shape[-1]
     fixed = rule.coefficients(parameters, None)
     ys = (state[0], *output.unbind(0))
@@ -83,30 +84,30 @@ def backward(given: Given, after: After, *, update: str, need_parameters: bool, 
 
     for n in reversed(range(steps)):
         span = spans[n]
-        a, c, g, h = fixed if span is None else rule.coefficients(parameters, span)
+        k = fixed if span is None else rule.coefficients(parameters, span)
         if (own := grad_ys[n]) is not None:
             grad_y += own
         if sums is not None:
-            value = kept.value(trail[1, n])
-            for_h = grad_y * zs[n + 1]
-            grad_z.addcmul_(grad_y, h)
+            value = sigma.value(trail[1, n])
+            for_dt = grad_y * zs[n + 1]
+            grad_z.addcmul_(grad_y, k.dt)
             if span is None:
-                sums.h.add_(for_h)
-                sums.a.addcmul_(grad_z, zs[n])
-                sums.c.addcmul_(grad_z, value)
-                sums.g.addcmul_(grad_z, ys[n], value=-1)
+                sums.dt.add_(for_dt)
+                sums.keep.addcmul_(grad_z, zs[n])
+                sums.push.addcmul_(grad_z, value)
+                sums.pull.addcmul_(grad_z, ys[n], value=-1)
             else:
-                step = Coefficients(grad_z * zs[n], grad_z * value, -grad_z * ys[n], for_h)
+                step = Coefficients(grad_z * zs[n], grad_z * value, -grad_z * ys[n], for_dt)
                 *for_parameters, for_span = rule.parameter_gradients(parameters, span, step)
                 for total, term in zip(totals, for_parameters, strict=True):
                     total += term
                 grad_spans.append(for_span.sum(-1))
         else:
-            grad_z.addcmul_(grad_y, h)
-        torch.mul(grad_z, c, out=scaled)
-        kept.slope_(scaled, trail[1, n], grad_drive[n])
-        grad_y.addcmul_(grad_z, g, value=-1)
-        grad_z *= a
+            grad_z.addcmul_(grad_y, k.dt)
+        torch.mul(grad_z, k.push, out=scaled)
+        sigma.backward_(scaled, trail[1, n], grad_drive[n])
+        grad_y.addcmul_(grad_z, k.pull, value=-1)
+        grad_z *= k.keep
         _add_product_(adjoint, grad_drive[n], given.weight)
 
     if sums is not None and spans[0] is None:

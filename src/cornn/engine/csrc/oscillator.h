@@ -1,7 +1,9 @@
-/* coRNN's update:  z = a z + c tanh(pre) - g y;  y = y + h z,  with a, c, g, h made of dt, gamma, epsilon and the span.
+/* coRNN's update: the step of oscillator_step.h, and its derivative.
 
    An update, as sequence.h takes it, is seven numbers and five functions of vectors of neurons. IMPLICIT is given.
    With several drives there is one state: drives, and what is kept of them, then lie side by side. */
+
+#include "oscillator_step.h"
 
 #define STATES 2       /* y and z */
 #define DRIVES 1       /* what the update takes: sums of a product and a drive */
@@ -9,24 +11,17 @@
 #define LOOKS_BACK 0   /* whether the adjoint needs the states before the step; of each drive something is kept */
 #define TIMED 1        /* whether a step has a time, which a span multiplies */
 #define PARAMETERS 3   /* dt, gamma, epsilon */
-#define COEFFICIENTS 4 /* a, c, g, h */
+#define COEFFICIENTS 4 /* keep, push, pull, dt */
 
 INLINE void NAME(coefficients)(const vec *parameter, vec span, vec *k)
 {
-    const vec h = parameter[0] * span, gamma = parameter[1], epsilon = parameter[2];
-    const vec w = IMPLICIT ? 1 / (1 + h * epsilon) : splat(1);
-    k[0] = IMPLICIT ? w : 1 - h * epsilon;
-    k[1] = h * w;
-    k[2] = h * gamma * w;
-    k[3] = h;
+    oscillator_coefficients(IMPLICIT, parameter, span, k);
 }
 
 /* The new state in place of the old one. */
 INLINE void NAME(step)(const vec *k, const vec *pre, vec *state, vec *kept)
 {
-    kept[0] = vector_tanh(pre[0]);
-    state[1] = k[0] * state[1] + k[1] * kept[0] - k[2] * state[0];
-    state[0] += k[3] * state[1];
+    kept[0] = oscillator_step(k, pre[0], state);
 }
 
 /* `gradient`, that of the new state, becomes that of the old one, less what comes through the product. */

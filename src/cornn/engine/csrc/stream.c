@@ -2,7 +2,7 @@
    kernels.c is, and with its product and its tanh in its order of sums: a step gives what a whole sequence gives. */
 
 #include "product.h"
-#include "tanh.h"
+#include "oscillator_step.h"
 
 #define JOIN_(a, b, c) a##_##b##_##c
 #define JOIN(a, b, c) JOIN_(a, b, c)
@@ -108,14 +108,12 @@ EXPORT void NAME(cornn_stream_step)(const Stream *s)
         product(1, row, 0, packed, depth, m, sums, 0, 0, NULL);
         for (ptrdiff_t j = 0; j < m; j += LANES) {
             const ptrdiff_t count = m - j < LANES ? m - j : LANES;
-            const vec h = get(constants + j, count) * span, gamma = get(constants + m + j, count);
-            const vec epsilon = get(constants + 2 * m + j, count), w = s->implicit ? 1 / (1 + h * epsilon) : splat(1);
-            const vec a = s->implicit ? w : 1 - h * epsilon, c = h * w, g = h * gamma * w;
-            vec y = get(state + j, count), z = get(state + m + j, count);
-            z = a * z + c * vector_tanh(load(sums + j)) - g * y;
-            y += h * z;
-            put(state + j, y, count);
-            put(state + m + j, z, count);
+            vec parameter[3], k[4], next[2];
+            for (int i = 0; i < 3; i++) parameter[i] = get(constants + i * m + j, count);
+            for (int i = 0; i < 2; i++) next[i] = get(state + i * m + j, count);
+            oscillator_coefficients(s->implicit != 0, parameter, span, k);
+            oscillator_step(k, load(sums + j), next);
+            for (int i = 0; i < 2; i++) put(state + i * m + j, next[i], count);
         }
         packed += packed_size(depth, m);
         constants += 3 * m;

@@ -222,7 +222,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         if (!valid[i]) continue;
         const long long own = first_own + i * between;
         grad_state[own] = grad_y[i] + for_y[0];
-        grad_state[stride + own] = grad_z[i] + (EARLY ? fmaf(-fixed.h, for_y[0], for_z[0]) : for_z[0]);
+        grad_state[stride + own] = grad_z[i] + (EARLY ? fmaf(-fixed.dt, for_y[0], for_z[0]) : for_z[0]);
         if (FOR_PARAMETERS) {
             float none;
             if (!SPANS) update.gradients(sum[i], 1.f, totals[i], none);

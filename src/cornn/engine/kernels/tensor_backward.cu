@@ -179,7 +179,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             const long long own = first_own + Place::step(i) * hidden + p;
             const float for_y = total(sums_y, i, p), for_z = total(sums_z, i, p);
             grad_state[own] = grad_y[i][p] + for_y;
-            grad_state[stride + own] = grad_z[i][p] + (EARLY ? fmaf(-fixed[p].h, for_y, for_z) : for_z);
+            grad_state[stride + own] = grad_z[i][p] + (EARLY ? fmaf(-fixed[p].dt, for_y, for_z) : for_z);
             if (FOR_PARAMETERS) {
                 float none;
                 // Read again: registers are scarce in the loop.

@@ -10,7 +10,7 @@
 #pragma once
 #include "one_state.cuh"
 
-// coRNN:  z = a z + c sigma(pre) - g y;  y = y + h z.
+// coRNN:  z = keep z + push sigma(pre) - pull y;  y = y + dt z, with the coefficients of `functional.coefficients`.
 //
 // EARLY is the shorter critical path: with U = W_z + W diag(dt) the pre-activation is U z_{n-1} + W y_{n-2} + drive, of
 // which only the first term waits for the step before. It needs one dt for all steps. Backward, U' delta is what the
@@ -24,7 +24,7 @@ struct Oscillator {
     static constexpr bool EARLY = !SPANS;
 
     struct Step {
-        float a, c, g, h;
+        float keep, push, pull, dt;
     };
 
     struct Before {
@@ -46,18 +46,18 @@ struct Oscillator {
     __device__ __forceinline__ Step at(float span) const {
         const float h = dt * span;
         if (!IMPLICIT) return {fmaf(-h, epsilon, 1.f), h, h * gamma, h};
-        const float w = 1.f / fmaf(h, epsilon, 1.f);
-        return {w, h * w, h * gamma * w, h};
+        const float keep = 1.f / fmaf(h, epsilon, 1.f);
+        return {keep, h * keep, h * gamma * keep, h};
     }
 
     // y_{-1}, as far as the early form is concerned.
     __device__ __forceinline__ float earlier(float y, float z) const { return fmaf(-dt, z, y); }
 
     __device__ static __forceinline__ float forward(const Step& step, float pre, float& y, float& z) {
-        const float rest = fmaf(step.a, z, -step.g * y);
+        const float rest = fmaf(step.keep, z, -step.pull * y);
         const float kept = keep(pre);
-        z = fmaf(step.c, value(kept), rest);
-        y = fmaf(step.h, z, y);
+        z = fmaf(step.push, value(kept), rest);
+        y = fmaf(step.dt, z, y);
         return kept;
     }
 
@@ -65,43 +65,43 @@ struct Oscillator {
     // without W' delta of the step after, which it may get later. Otherwise for_z = W_z' delta, and grad_y is complete.
     __device__ static __forceinline__ float adjoint(
         const Step& step, float kept, const Before&, float for_z, float grad_y, float& grad_z) {
-        const float rest = fmaf(step.h, grad_y, grad_z);
-        const float scale = step.c * slope(kept);
+        const float rest = fmaf(step.dt, grad_y, grad_z);
+        const float scale = step.push * slope(kept);
         grad_z = rest + for_z;
         return scale * grad_z;
     }
 
     __device__ static __forceinline__ void carry(const Step& step, float, float& grad_y, float& grad_z) {
-        grad_y = fmaf(-step.g, grad_z, grad_y);
-        grad_z *= step.a;
+        grad_y = fmaf(-step.pull, grad_z, grad_y);
+        grad_z *= step.keep;
     }
 
-    // Add what one step gives to the gradients for a, c, g, h: what needs grad_z, and what needs grad_y, which may come
+    // Add what one step gives to the gradients of the coefficients: what needs grad_z, and what needs grad_y, which may come
     // later. `z` is that after the step.
     __device__ static __forceinline__ void add(
         Step& sum, const Step&, float kept, const Before& before, float grad_z) {
-        sum.a = fmaf(grad_z, before.z, sum.a);
-        sum.c = fmaf(grad_z, value(kept), sum.c);
-        sum.g = fmaf(-grad_z, before.y, sum.g);
+        sum.keep = fmaf(grad_z, before.z, sum.keep);
+        sum.push = fmaf(grad_z, value(kept), sum.push);
+        sum.pull = fmaf(-grad_z, before.y, sum.pull);
     }
     __device__ static __forceinline__ void add_late(Step& sum, float z, float grad_y) {
-        sum.h = fmaf(grad_y, z, sum.h);
+        sum.dt = fmaf(grad_y, z, sum.dt);
     }
 
-    // From gradients for a, c, g, h to gradients for dt, gamma, epsilon and the span.
+    // From gradients of the coefficients to gradients of dt, gamma, epsilon and the span.
     __device__ __forceinline__ void gradients(
         const Step& gradient, float span, float (&out)[PARAMETERS], float& for_span) const {
         const float h = dt * span;
         float for_h, w = 1.f;
         if (!IMPLICIT) {
-            for_h = gradient.h + gradient.c + gamma * gradient.g - epsilon * gradient.a;
-            out[1] = h * gradient.g;
-            out[2] = -h * gradient.a;
+            for_h = gradient.dt + gradient.push + gamma * gradient.pull - epsilon * gradient.keep;
+            out[1] = h * gradient.pull;
+            out[2] = -h * gradient.keep;
         } else {
             w = 1.f / fmaf(h, epsilon, 1.f);
-            const float for_w = gradient.a + h * gradient.c + h * gamma * gradient.g;
-            for_h = gradient.h + w * (gradient.c + gamma * gradient.g) - epsilon * w * w * for_w;
-            out[1] = h * w * gradient.g;
+            const float for_w = gradient.keep + h * gradient.push + h * gamma * gradient.pull;
+            for_h = gradient.dt + w * (gradient.push + gamma * gradient.pull) - epsilon * w * w * for_w;
+            out[1] = h * w * gradient.pull;
             out[2] = -h * w * w * for_w;
         }
         out[0] = for_h * span;

@@ -6,7 +6,7 @@ Every number has a binary point that is chosen here, from the model's states on 
   itself in a step; in 16 bits it would stop where that share is below the last bit. The products take their upper 16.
 - V, W and W_z are int8 with a scale a row each. A row's sum of products fits int32 whatever the data are.
 - The scaled sums and the bias have at most 16 bits behind the point, tanh takes them from -8 to 8 and has 27.
-- z = keep z - pull y + push tanh with the damping worked in, y = y + dt z: factors of 32 bits, sums of 64.
+- z = keep z + push tanh - pull y (`functional.coefficients`), y = y + dt z: factors of 32 bits, sums of 64.
 """
 
 import math
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cornn.export.c.ir import Array, Layer, Plain, states
 from cornn.export.c.source import Constants, render, rows
+from cornn.functional import coefficients
 
 __all__ = ["Formats", "calibrate", "fixed_source"]
 
@@ -72,7 +73,7 @@ def fixed_source(model: Plain, formats: Formats, about: Mapping[str, object]) ->
         upper = 2.0 ** (UPPER - y), 2.0 ** (UPPER - z)
         matrices.append([_rows(matrix) for matrix in (layer.V * unit, layer.W * upper[0], layer.W_z * upper[1])])
         unit = np.full(model.hidden, upper[0])
-        units = 1.0, 2.0 ** (z - y), 2.0 ** (z - TANH_BITS)
+        units = 1.0, 2.0 ** (z - TANH_BITS), 2.0 ** (z - y)
         own = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
         factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in own]))
         steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if each else 1))
@@ -88,7 +89,7 @@ def fixed_source(model: Plain, formats: Formats, about: Mapping[str, object]) ->
         names = [constants.add(f"{name}_{index}", _tiles(whole), "int8") for name, (whole, _) in parts.items()]
         whole = {f"{name}_scale": scale * 2.0 ** (point + scale_shift) for name, (_, scale) in parts.items()}
         whole["b"] = layer.b * 2.0**point
-        whole |= dict(zip(("keep", "pull", "push"), factors[index] * 2.0**z_shift, strict=True))
+        whole |= dict(zip(("keep", "push", "pull"), factors[index] * 2.0**z_shift, strict=True))
         whole["dt"] = steps[index] * 2.0**y_shift
         names += [constants.add(f"{name}_{index}", np.rint(value), "int32") for name, value in whole.items()]
         lines.append(f"    {{{layer.V.shape[1]}, {', '.join(names)}}},")
@@ -125,16 +126,13 @@ def _bits(values: Tensor) -> int:
 
 def _leaves(layer: Layer, damping: str, y_bits: int, z_bits: int) -> bool:
     """Whether z may leave 32 bits in a step, before it is cut off."""
-    keep, pull, push = (float(np.abs(factor).max()) for factor in _factors(layer, damping))
+    keep, push, pull = (float(np.abs(factor).max()) for factor in _factors(layer, damping))
     return keep + pull * 2.0 ** (z_bits - y_bits) + push * 2.0 ** (z_bits - STATE_BITS) >= 2
 
 
 def _factors(layer: Layer, damping: str) -> tuple[Array, Array, Array]:
-    """keep, pull and push of z = keep z - pull y + push tanh."""
-    if damping == "explicit":
-        return 1 - layer.dt * layer.epsilon, layer.dt * layer.gamma, layer.dt
-    share = 1 / (1 + layer.dt * layer.epsilon)
-    return share, layer.dt * layer.gamma * share, layer.dt * share
+    """keep, push and pull of z = keep z + push tanh - pull y."""
+    return coefficients(layer.dt, layer.gamma, layer.epsilon, damping=damping)[:3]
 
 
 def _reach(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array:

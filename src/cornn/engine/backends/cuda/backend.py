@@ -37,6 +37,9 @@ from cornn.engine.updates import UPDATES, Oscillator
 
 __all__ = ["backward", "forward", "makes_drive", "reduced", "usable"]
 
+ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
+"""Activations that kernels/activation.cuh defines, in capitals."""
+
 
 def usable(problem: Problem) -> tuple[bool, str]:
     if problem.device.type != "cuda":
@@ -46,6 +49,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = UPDATES[problem.update]
+    if isinstance(rule, Oscillator) and rule.activation not in ACTIVATIONS:
+        return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
     if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
         return False, f"its kernels of one state serve up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
     if rule.states == 1 and problem.precision != "exact":

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from cornn._extras import missing_extra
-from cornn.functional import unroll
+from cornn.functional import ACTIVATIONS, unroll
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
 __all__ = ["NETWORKS", "NEURONS", "Oscillator", "cosine", "illustration", "recurrence", "solution", "steps"]
@@ -35,9 +35,6 @@ class Oscillator:
 
 CONTROLLED = Oscillator(((-2.0,),), ((0.75,),), V=2.0, b=0.25, epsilon=0.25)
 PAIR = replace(CONTROLLED, activation="tanh")
-
-FORCES = {"identity": lambda x: x, "tanh": np.tanh, "duffing": lambda x: x - x**3 / 3}
-"""Activation -> its numpy version, for the ODE solver."""
 
 NEURONS = {
     "SHO": Oscillator(),
@@ -76,7 +73,7 @@ def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndar
 
     def change(time: float, state: np.ndarray) -> np.ndarray:
         y, z = state[:m], state[m:]
-        force = FORCES[one.activation](W @ y + W_z @ z + one.V * input(time) + one.b)
+        force = ACTIVATIONS[one.activation].of_array(W @ y + W_z @ z + one.V * input(time) + one.b)
         return np.concatenate((z, force - one.gamma * y - one.epsilon * z))
 
     def gone(time: float, state: np.ndarray) -> float:
