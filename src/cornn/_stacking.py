@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor, maybe_current_level
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
+from cornn._torch_private import current_transform_level, is_wrapped
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack", "check_input", "check_sizes", "check_state", "check_timespans"]
@@ -84,7 +84,7 @@ def _arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> T
 
 def _inspectable(values: Tensor) -> bool:
     """Whether the values can be inspected: on a CPU, outside torch.compile and vmap."""
-    return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_functorch_wrapped_tensor(values)
+    return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_wrapped(values)
 
 
 def _check_lengths(lengths: Tensor, input: Tensor) -> Tensor:
@@ -351,7 +351,7 @@ class Stack(nn.Module):
         if size is None or input.shape[0] <= size:
             return sequence(input, state, timespans=timespans, lengths=lengths, **options)
         # PyTorch's checkpoint would fail later, with an unrelated message.
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and maybe_current_level():
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and current_transform_level():
             raise NotImplementedError(
                 "checkpoint_every does not work with gradients under torch.vmap and torch.func: "
                 "set the layer's checkpoint_every to None"

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn._random import uniform_
+from cornn._torch_private import is_eager
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, running
 
@@ -74,7 +75,7 @@ class _Invertible(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_output, grad_last):
-        if torch.is_grad_enabled() or not engine.plain((grad_output, grad_last)):
+        if torch.is_grad_enabled() or not is_eager((grad_output, grad_last)):
             given, grads, needs = ctx.saved_tensors[:7], (grad_output, grad_last), ctx.needs_input_grad[:7]
             return *engine.by_autograd(lambda *given: _run(*given, ctx.alpha), given, grads, needs), None, None
         with engine.no_autocast(ctx.device):
@@ -213,7 +214,7 @@ class UnICORNNCell(StepwiseCell):
         """As `StepwiseCell.sequence`, without stored states. It is that with the backend "reference", and where a
         compiler or function transform looks on, which cannot follow a backward pass written by hand.
         """
-        if backend == "reference" or (backend == "auto" and not engine.plain((input, state, self.weight_ih))):
+        if backend == "reference" or (backend == "auto" and not is_eager((input, state, self.weight_ih))):
             options = {"every": every, "backend": backend, "precision": precision}
             return super().sequence(input, state, timespans=timespans, lengths=lengths, **options)
         check_plain("UnICORNN", backend, precision)

@@ -5,15 +5,13 @@ by name.
 """
 
 import functools
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch._C._functorch import TransformType, get_interpreter_stack
-from torch.autograd import forward_ad
 
+from cornn._torch_private import is_eager, is_transformed
 from cornn.engine.contract import PRECISIONS, Given, Problem
-from cornn.engine.op import BACKENDS, by_autograd, no_autocast, plain, recur, reference
+from cornn.engine.op import BACKENDS, by_autograd, no_autocast, recur, reference
 from cornn.engine.updates import UPDATES
 
 __all__ = [
@@ -26,7 +24,6 @@ __all__ = [
     "check_precision",
     "choose",
     "no_autocast",
-    "plain",
     "run",
 ]
 
@@ -127,9 +124,9 @@ def run(
         timespans is not None,
         precision,
     )
-    direct = plain(given)
+    direct = is_eager(given)
     name, _ = (_choose_once if direct else choose)(problem, backend)
-    if not direct and _transformed(given):
+    if not direct and is_transformed(given):
         if precision != "exact":
             raise RuntimeError(
                 f"precision={precision!r} has no forward-mode derivatives and no torch.func.grad: use 'exact'"
@@ -153,15 +150,3 @@ def run(
 
 def _autocast_to_bfloat16() -> bool:
     return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
-
-
-def _transformed(given: Sequence[Tensor | None]) -> bool:
-    """Whether torch.func.grad or forward mode is at work, which PyTorch does not take to a custom operator."""
-    if torch.compiler.is_compiling():
-        return False
-    kinds = (TransformType.Grad, TransformType.Jvp)
-    if any(level.key() in kinds for level in get_interpreter_stack() or ()):
-        return True
-    if forward_ad._current_level < 0:
-        return False
-    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in given)

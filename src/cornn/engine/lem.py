@@ -12,8 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cornn._torch_private import is_eager
 from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
-from cornn.engine.op import by_autograd, no_autocast, plain
+from cornn.engine.op import by_autograd, no_autocast
 
 __all__ = ["SIZES", "Given", "run", "unusable"]
 
@@ -48,8 +49,8 @@ def unusable(given: Given) -> str | None:
         return f"its kernel is for float32, and this is {input.dtype}"
     if hidden > max(SIZES):
         return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
-    if not plain(given):
-        return "its kernel is not for compilers, function transforms and forward-mode derivatives"
+    if not is_eager(given):
+        return "its kernel is not for compilers, function transforms, forward-mode derivatives and untested versions of PyTorch"
     return _unusable_there(input.device.index, padded(hidden))
 
 
@@ -94,7 +95,7 @@ class _Kernels(torch.autograd.Function):
         given, needs, grads = Given(*tensors), ctx.needs_input_grad[2:], (grad_output, grad_last)
         if grad_output is None and grad_last is None:
             return (None,) * 8
-        if torch.is_grad_enabled() or not plain(grads):
+        if torch.is_grad_enabled() or not is_eager(grads):
             return None, None, *by_autograd(lambda *given: ctx.steps(Given(*given)), given, grads, needs)
         with no_autocast(output.device.type):
             grad_drive, grad_state = backward(given, grads, number, output, kept, memory)

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 import torch
-from torch import Tensor, nn
-from torch._C._functorch import is_legacy_batchedtensor, peek_interpreter_stack
-from torch.autograd import forward_ad
+from torch import Tensor
 
+from cornn._torch_private import find_apply, is_eager
 from cornn.engine import gemms
 from cornn.engine.backends import c, graph, portable
 from cornn.engine.backends.cuda import backend as cuda
@@ -28,7 +27,6 @@ __all__ = [
     "BACKENDS",
     "by_autograd",
     "no_autocast",
-    "plain",
     "recur",
     "recurrence",
     "recurrence_backward",
@@ -152,7 +150,7 @@ def _gradients(ctx, *grads) -> tuple[Tensor | None, ...]:
         return (None,) * 12
     needs = ctx.needs_input_grad[: len(ARGUMENTS)]
     given, after = Given(*tensors), After(grad_output, grad_last, output, trail)
-    if not torch.is_grad_enabled() and plain(after + given):
+    if not torch.is_grad_enabled() and is_eager(after + given):
         gradients = _backward(ctx.backend, given, after, update=ctx.update, needs=needs)
         return *gradients, None, None, None, None, None
     gradients = recurrence_backward(*after, *given, ctx.update, ctx.backend, needs)
@@ -176,24 +174,7 @@ class _Recurrence(torch.autograd.Function):
     backward = staticmethod(_gradients)
 
 
-# Function's own `apply` looks for function transforms first, which `plain` has ruled out.
-_apply = super(torch.autograd.Function, _Recurrence).apply  # pyright: ignore[reportAttributeAccessIssue]
-
-_PLAIN = (Tensor, nn.Parameter)
-
-
-def plain(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether nobody looks on: no compiler, tracer, function transform or forward mode, and no tensor that only stands
-    for others."""
-    if (
-        torch.compiler.is_compiling()
-        or peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._get_tracing_state() is not None
-        or forward_ad._current_level >= 0
-    ):
-        return False
-    return all(x is None or (type(x) in _PLAIN and not is_legacy_batchedtensor(x)) for x in tensors)
+_apply = find_apply(_Recurrence)
 
 
 def by_autograd(
@@ -219,7 +200,7 @@ def by_autograd(
 
 
 def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:
-    """(output, last); past the dispatcher if `direct`, which asks for `plain` tensors."""
+    """(output, last); past the dispatcher if `direct`, which asks for tensors that pass `is_eager`."""
     keep = _wants_gradient(given)
     if not direct:
         return recurrence(*given, update, backend, every, keep)[:2]
