@@ -1,23 +1,45 @@
 # Two commands for a fresh clone: `make demo` and `make test`. Both make the environment first, in .venv.
 PYTHON ?= python3
-PIP = .venv/bin/python -m pip --disable-pip-version-check
+BIN = $(if $(filter Windows_NT,$(OS)),.venv/Scripts,.venv/bin)
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+# Another version of PyTorch than constraints.txt has: make test TORCH='torch==2.11.*'
+TORCH ?= torch
+PINS = $(if $(filter torch,$(TORCH)),-c constraints.txt)
 CPU_WHEELS = https://download.pytorch.org/whl/cpu
 HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
 
-.PHONY: demo test test-slow types clean
+.PHONY: demo test test-slow test-gpu types docs dist clean
 
 demo: .venv/ready
 	.venv/bin/cornn train adding
 
+# COVERAGE=1 measures which lines of the package the tests run.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(if $(COVERAGE),--cov --cov-append --cov-report=)
+
 test: .venv/ready
-	.venv/bin/python -m ruff check . && .venv/bin/python -m ruff format --check .
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m ruff check . && $(BIN)/python -m ruff format --check .
+	$(PYTEST) -n auto --dist worksteal
 
 test-slow: .venv/ready
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --dist worksteal -m slow
+	$(PYTEST) -n auto --dist worksteal -m slow
+
+test-gpu: .venv/ready
+	$(PYTEST) tests/gpu
 
 types: .venv/ready
-	.venv/bin/pyright
+	$(BIN)/pyright
+
+docs: .venv/ready
+	$(BIN)/mkdocs build --strict
+
+# The source distribution and a wheel for every platform, in dist/, checked.
+dist: .venv/ready
+	rm -rf dist
+	$(PIP) install -q -e '.[release]'
+	$(BIN)/python tools/build_wheels.py
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	for wheel in dist/*manylinux*.whl; do $(BIN)/auditwheel show $$wheel; done
 
 # PyTorch goes first and alone: without a GPU it is the CPU build that is wanted, which has an index of its own, and not
 # the gigabytes of CUDA libraries that the plain name brings along.
@@ -25,10 +47,10 @@ types: .venv/ready
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "cornn needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
 ifeq ($(HAS_GPU),)
-	.venv/bin/python -c 'import torch' 2>/dev/null || \
-	$(PIP) install -q --no-deps --retries 1 --extra-index-url $(CPU_WHEELS) -c constraints.txt torch
+	$(BIN)/python -c 'import torch' 2>/dev/null || \
+	$(PIP) install -q --no-deps --retries 1 --extra-index-url $(CPU_WHEELS) $(PINS) $(TORCH)
 endif
-	$(PIP) install -q -c constraints.txt -e '.[lab,test,dev]'
+	$(PIP) install -q $(PINS) -e '.[test,dev]' '$(lastword $(TORCH))'
 	touch $@
 
 clean:

@@ -50,7 +50,7 @@ def unusable(given: Given) -> str | None:
     if hidden > max(SIZES):
         return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
     if not is_eager(given):
-        return "its kernel is not for compilers, function transforms, forward-mode derivatives and untested versions of PyTorch"
+        return "its kernel needs eager mode and a tested PyTorch, without function transforms or forward-mode AD"
     return _unusable_there(input.device.index, padded(hidden))
 
 
