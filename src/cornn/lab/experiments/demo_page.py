@@ -1,0 +1,70 @@
+"""The page of the demo: one HTML file that needs no other file and no network."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cornn._extras import missing_extra
+from cornn.lab.experiments.demo import BATCH_SIZE, GOAL, HIDDEN_SIZE, Curve, describe_limits, summarise
+from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
+
+__all__ = ["draw_demo", "render_page"]
+
+MARKS = ("o", "^", "s")
+CHANCE = 1 / 6
+
+
+@styled
+def draw_demo(curves: Sequence[Curve]) -> Any:
+    """Draw the validation errors, against training steps and against seconds."""
+    figure, axes = canvas(1, 2, size=(8.4, 3.4), sharey=True)
+    for panel, name, title, label in (
+        (axes[0, 0], "a", "Equal steps", "training step"),
+        (axes[0, 1], "b", "Equal time", "processor seconds (log scale)"),
+    ):
+        for curve, colour, style, mark in zip(curves, COLOURS, STYLES, MARKS, strict=False):
+            x = [one.step if name == "a" else one.seconds for one in curve.evaluations]
+            errors = [one.error for one in curve.evaluations]
+            look = {"color": colour, "linestyle": style, "marker": mark, "markersize": 3.5, "markevery": 4}
+            panel.plot(x, errors, label=curve.title, **look)
+        panel.axhline(GOAL, color="#666666", linewidth=0.9, linestyle=(0, (4, 3)), label=f"goal {GOAL:g}")
+        panel.axhline(CHANCE, color="#aaaaaa", linewidth=0.9, linestyle=":", label="always answering 1")
+        panel.set_yscale("log")
+        panel.set_xlabel(label)
+        set_panel_title(panel, name, title)
+    axes[0, 1].set_xscale("log")
+    axes[0, 0].set_ylabel("validation error (MSE)")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    return figure
+
+
+def render_page(curves: Sequence[Curve], *, length: int, seed: int) -> str:
+    """Return the HTML page of a demo.
+
+    Raises:
+        ImportError: If Jinja2 or matplotlib is missing.
+    """
+    try:
+        import jinja2
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise missing_extra("report", "the demo's page needs Jinja2 and matplotlib") from None
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template("demo.html.jinja").render(
+        curves=curves,
+        figure=data_uri(draw_demo(curves)),
+        verdict=summarise(curves),
+        limits=describe_limits(length, seed),
+        length=length,
+        hidden_size=HIDDEN_SIZE,
+        batch_size=BATCH_SIZE,
+        goal=GOAL,
+        steps=curves[0].last.step,
+    )
