@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cornn
 from cornn._extras import install_command, missing_extra
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src/cornn"
+SOURCE = Path(cornn.__file__).parent
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]["optional-dependencies"]
 
 

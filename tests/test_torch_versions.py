@@ -93,7 +93,7 @@ print(all(parameter.grad is not None for parameter in layer.parameters()))
 
 
 def test_private_interfaces_are_in_one_module():
-    for path in (ROOT / "src/cornn").rglob("*.py"):
+    for path in Path(_torch_private.__file__).parent.rglob("*.py"):
         if path.name != "_torch_private.py":
             assert not re.search(r"torch\._[a-zA-Z]", path.read_text(encoding="utf8")), path
 

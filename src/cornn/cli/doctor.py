@@ -1,5 +1,6 @@
-"""cornn doctor"""
+"""The command `cornn doctor`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -8,14 +9,16 @@ from rich.text import Text
 
 from cornn import __version__, engine
 from cornn._machine import machine
-from cornn.cli.console import screen
+from cornn._torch_private import TESTED, is_tested
+from cornn.cli.console import line, screen
+from cornn.engine.backends import c
 
 __all__ = ["DoctorCommand"]
 
 
 @dataclass(frozen=True)
 class DoctorCommand:
-    """Say what can run the recurrence on this machine, and why the rest cannot."""
+    """Show which backends can run the recurrence on this machine, and why the others cannot."""
 
     def run(self) -> None:
         console = screen()
@@ -35,5 +38,22 @@ class DoctorCommand:
                 table.add_row(device, name, word, reason)
         console.print(table)
         console.print(
-            "Asked for 784 steps of 120 sequences with 128 neurons in float32; other sizes may differ.", style="dim"
+            "For 784 steps of 120 sequences with 128 neurons in float32; other sizes may differ.", style="dim"
+        )
+        for remark in _remarks():
+            line(console, remark, style="yellow")
+
+
+def _remarks() -> Iterator[str]:
+    """Yield what makes this installation slower than it could be."""
+    if not c.LIBRARY.exists():
+        yield (
+            "The C library is missing, so CPUs use the portable backend, which is slower. Install a wheel, or install "
+            "gcc or clang and then cornn again from source."
+        )
+    if not is_tested():
+        oldest, newest = (".".join(map(str, version)) for version in TESTED)
+        yield (
+            f"PyTorch {torch.__version__} is outside the tested range, {oldest} to {newest}: the recurrence runs "
+            "through the registered operator, which gives the same results and costs more per call."
         )
