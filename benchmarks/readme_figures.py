@@ -63,7 +63,7 @@ def idea() -> Any:
     layer.grid(visible=False)
     layer.set(xlabel="step", ylabel="neuron, fast to slow")
 
-    learning.set_title("Adding problem, 5,000 steps, tuned alike")
+    learning.set_title("Adding problem over 5,000 steps, equal tuning")
     record = json.loads((RESULTS / "compare" / "adding-5000.json").read_text(encoding="utf8"))
     for number, (name, title) in enumerate(CURVES.items()):
         runs = [final["curve"] for final in record["models"][name]["finals"]]
