@@ -24,7 +24,7 @@ def no_library(monkeypatch):
 def test_without_the_library_the_portable_backend_is_chosen(cornn, no_library):
     code, out, _ = cornn("doctor")
     assert code == 0
-    rows = {tuple(row.split()[:3]) for row in out.splitlines() if row.startswith("cpu")}
+    rows = {tuple(row.split()[:3]) for row in out.splitlines() if "cpu" in row}
     assert {("cpu", "c", "no"), ("cpu", "portable", "chosen")} <= rows
     assert "The C library is missing" in out
     assert "was not built: install gcc or clang" in out

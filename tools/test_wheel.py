@@ -52,7 +52,7 @@ def main() -> None:
         readme = (ROOT / "README.md").read_text(encoding="utf8")
         run(python, "-c", re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1] + "print(output.shape)")
         answer = run(str(binaries / "cornn"), "doctor")
-        if not re.search(r"^cpu +c +chosen", answer, re.MULTILINE):
+        if not re.search(r"^ *cpu +c +chosen", answer, re.MULTILINE):
             sys.exit("`cornn doctor` should report the C backend as chosen")
         if not options.no_tests:
             shutil.copytree(ROOT, place / "copy", ignore=lambda _, names: LEFT_OUT & {*names})
