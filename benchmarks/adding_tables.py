@@ -1,4 +1,4 @@
-"""The tables of docs/adding.md: runs, the search, and results/memory.json; benchmarks/tables.py writes them."""
+"""Tables of docs/adding.md and docs/appendix-adding.md: runs, searches and results/memory.json."""
 
 import json
 from collections.abc import Callable
@@ -9,32 +9,38 @@ from cornn.lab import records
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}
-"""Recipe and model -> words for them."""
+"""Recipe and model -> label."""
+DIRECTIONS = {
+    "the head's first": "initial weights of the head",
+    "within the directions of V": "in the span of V",
+    "orthogonal to V": "orthogonal to V",
+}
+"""Direction in results/memory.json -> label."""
 SEARCHED = (500, 2000, 5000, 20000)
 SOLVED = 0.01  # mean squared error
 VARIANTS = {
-    "": "as searched: every half-life 10 lengths, the head starts at 0",
-    "shortest 0.1": "half-lives from 0.1 to 10 lengths (as `cornn train adding`)",
+    "": "baseline of the search: all half-lives 10 lengths, head initialised to 0",
+    "shortest 0.1": "half-lives from 0.1 to 10 lengths (as in `cornn train adding`)",
     "shortest 1": "half-lives from 1 to 10 lengths",
-    "head 1": "the head starts as `nn.Linear`'s (as `cornn train adding`)",
+    "head 1": "head initialised as by `nn.Linear` (as in `cornn train adding`)",
     "feedback 0": "no feedback",
-    "feedback 0.03": "feedback 0.03 in place of 0.1",
+    "feedback 0.03": "feedback 0.03 instead of 0.1",
     "feedback 0.3": "feedback 0.3",
-    "V_rate 0, b_rate 0, recurrent_rate 0": "only the head is trained",
-    "V_rate 0, b_rate 0, recurrent_rate 0, feedback 0.03": "only the head is trained, feedback 0.03",
-    "V_rate 0, b_rate 0, recurrent_rate 0, feedback 0": "only the head is trained, no feedback",
-    "V_rate 0.002, b_rate 0.0002, recurrent_rate 0.0001": "rates of V, b, W a tenth",
-    "V_rate 0.2, b_rate 0.02, recurrent_rate 0.01": "rates of V, b, W ten times: those of 500 steps",
-    "recurrent_rate 0.01": "rate of W ten times",
-    "rate 0.03": "all rates three times",
-    "V 2": "V from U(±2) in place of U(±3)",
+    "V_rate 0, b_rate 0, recurrent_rate 0": "only the head trained",
+    "V_rate 0, b_rate 0, recurrent_rate 0, feedback 0.03": "only the head trained, feedback 0.03",
+    "V_rate 0, b_rate 0, recurrent_rate 0, feedback 0": "only the head trained, no feedback",
+    "V_rate 0.002, b_rate 0.0002, recurrent_rate 0.0001": "learning rates of V, b, W divided by 10",
+    "V_rate 0.2, b_rate 0.02, recurrent_rate 0.01": "learning rates of V, b, W times 10: those for 500 steps",
+    "recurrent_rate 0.01": "learning rate of W times 10",
+    "rate 0.03": "all learning rates times 3",
+    "V 2": "V from U(±2) instead of U(±3)",
     "V 5": "V from U(±5)",
 }
-"""What is changed in a variant of results/adding-search/10-feedback-*.json -> words for it, in the table's order."""
+"""What is changed in a variant of results/adding-search/10-feedback-*.json -> its label, in the order of the table."""
 
 
 def _runs() -> dict[tuple, list[dict]]:
-    """Recipe and model, length, neurons, machine -> the runs of all seeds."""
+    """Group the runs of all seeds by recipe and model, length, neurons and machine."""
     found: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
         config, result = record["config"], record["result"]
@@ -47,9 +53,9 @@ def _runs() -> dict[tuple, list[dict]]:
 
 
 def adding() -> str:
-    """Recipe by recipe and length by length: how many seeds solved it, how soon."""
+    """Solved seeds and training steps per recipe and length."""
     rows = [
-        "| recipe | sequence | neurons | seeds solved | training steps | time | test MSE, worst solved | machine |",
+        "| recipe | length | neurons | seeds solved | training steps | time | worst test MSE if solved | machine |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for (recipe, length, neurons, where), runs in _runs().items():
@@ -67,7 +73,7 @@ def adding() -> str:
 def adding_seeds() -> str:
     """Every run."""
     rows = [
-        "| recipe | sequence | seed | training steps | time | test MSE | machine |",
+        "| recipe | length | seed | training steps | time | test MSE | machine |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for (recipe, length, _, where), runs in _runs().items():
@@ -97,7 +103,7 @@ def _ends(values) -> tuple[float, float]:
 
 
 def _searched(length: int) -> dict[str, tuple[str, str, str]]:
-    """Words for a variant -> how many seeds solved it, the median of the steps, the worst test error."""
+    """Return label of a variant -> number of solved seeds, median training steps, worst test MSE."""
     record = json.loads((RESULTS / "adding-search" / f"10-feedback-{length}.json").read_text(encoding="utf8"))
     values, seeds = record["settings"], record["options"]["seeds"]
     found = {}
@@ -115,16 +121,16 @@ def _searched(length: int) -> dict[str, tuple[str, str, str]]:
 def adding_ablation() -> str:
     """Variants at 5,000 steps."""
     found = _searched(5000)
-    rows = ["| | solved | steps, median | test MSE, worst |", "| --- | ---: | ---: | ---: |"]
+    rows = ["| variant | seeds solved | median training steps | worst test MSE |", "| --- | ---: | ---: | ---: |"]
     rows += [f"| {words} | " + " | ".join(found[words]) + " |" for words in VARIANTS.values() if words in found]
     return "\n".join(rows)
 
 
 def adding_lengths() -> str:
-    """Variants that were tried at several lengths."""
+    """Variants tested at several lengths."""
     found = {length: _searched(length) for length in SEARCHED}
     rows = [
-        "| | " + " | ".join(f"{length:,}" for length in SEARCHED) + " |",
+        "| variant | " + " | ".join(f"{length:,} steps" for length in SEARCHED) + " |",
         "| --- |" + " ---: |" * len(SEARCHED),
     ]
     for words in VARIANTS.values():
@@ -139,9 +145,9 @@ def _memory() -> dict:
 
 
 def adding_step() -> str:
-    """What one number adds."""
+    """Covariance of the contribution of one number."""
     rows = [
-        "| a number that is | largest eigenvalues of the covariance of tanh(V u + b) | share outside V's directions |",
+        "| number | largest eigenvalues of the covariance of tanh(V u + b) | variance outside the directions of V |",
         "| --- | ---: | ---: |",
     ]
     for name, row in _memory()["step"].items():
@@ -151,7 +157,7 @@ def adding_step() -> str:
 
 
 def adding_noise() -> str:
-    """The states after the last step, with and without feedback."""
+    """Covariance of the last states, with and without feedback."""
     rows = [
         "| steps | feedback | largest eigenvalues of the covariance of y | MSE of the best linear head |",
         "| ---: | ---: | ---: | ---: |",
@@ -163,24 +169,24 @@ def adding_noise() -> str:
 
 
 def adding_gradients() -> str:
-    """Sizes of gradients by lag, before training."""
+    """Gradient sizes by lag, before training."""
     found = [row for row in _memory()["gradients"] if row["length"] == 2000]
     lags = list(found[0]["sizes"])
     rows = [
-        "| start | the loss asks for | " + " | ".join(f"lag {int(lag):,}" for lag in lags) + " |",
+        "| initialisation | direction of the loss | " + " | ".join(f"lag {int(lag):,}" for lag in lags) + " |",
         "| --- | --- |" + " ---: |" * len(lags),
     ]
     for row in found:
         start = "the paper's" if row["start"] == "paper" else f"ours, feedback {row['start']:g}"
         sizes = (row["sizes"][lag] for lag in lags)
-        rows.append(f"| {start} | {row['asks']} | " + " | ".join(f"{size:.2g}" for size in sizes) + " |")
+        rows.append(f"| {start} | {DIRECTIONS[row['asks']]} | " + " | ".join(f"{size:.2g}" for size in sizes) + " |")
     return "\n".join(rows)
 
 
 def adding_watched() -> str:
-    """Gradients while the two recipes are trained."""
+    """Gradients during training with the two recipes."""
     runs = _memory()["training"]
-    shown = ("MSE", "gradient, half-way", "first step")
+    shown = ("MSE", "gradient, mid-sequence", "gradient, first step")
     names = [f"{RECIPES[name, 'cornn']}: {what}" for name in runs for what in shown]
     rows = ["| training step | " + " | ".join(names) + " |", "| ---: |" + " ---: |" * len(names)]
     tables = [{row["step"]: row for row in run["rows"]} for run in runs.values()]
@@ -198,8 +204,11 @@ def adding_watched() -> str:
 
 
 def memory_elsewhere() -> str:
-    """Our starts and constants on other tasks, beside the paper's values: mean test accuracies."""
-    rows = ["| task | the paper's values | long memory | neurons that ring |", "| --- | ---: | ---: | ---: |"]
+    """Mean test accuracies on other tasks with our constants and initialisations, and with the paper's."""
+    rows = [
+        "| task | the paper's constants | `memory` (overdamped) | `ringing` (underdamped) |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for task, paper, size in (("har2", "paper", 64), ("smnist", "paper-128", 128), ("psmnist", "paper-128", 128)):
         cells = []
         for wanted in (f"{recipe}-cornn{size}" for recipe in (paper, "memory", "ringing")):

@@ -1,4 +1,4 @@
-"""The table of docs/choosing.md: what `theory.suggest` says; benchmarks/tables.py writes it."""
+"""Tables of docs/choosing.md: suggested constants and effective ranks."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,9 @@ LENGTHS, HIDDEN = (50, 100, 500, 1000, 5000), 64
 
 
 def suggested() -> str:
-    """Constants by the length of the sequences."""
+    """Suggested constants by sequence length."""
     lines = [
-        "| steps | dt | epsilon | gamma | half-lives, steps | dt is stable below |",
+        "| length | dt | epsilon | gamma | half-lives in steps | stability limit of dt |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for length in LENGTHS:
@@ -28,13 +28,16 @@ def suggested() -> str:
 
 
 def held() -> str:
-    """Numbers that 128 neurons hold about sequences, by their kind."""
+    """Effective rank of 128 uncoupled neurons by kind."""
     paper = RECIPES["psmnist"]["paper-128"]
-    lines = ["| steps | the paper's of psMNIST-128 | `suggest` | `suggest`, ringing |", "| ---: | ---: | ---: | ---: |"]
+    lines = [
+        "| length | the paper's constants for psMNIST-128 | `suggest` (overdamped) | `suggest` (underdamped) |",
+        "| ---: | ---: | ---: | ---: |",
+    ]
     for length in (100, 784, 5000):
         kinds = [(paper.dt, torch.full((128,), paper.gamma), paper.epsilon)]
-        for ringing in (False, True):
-            found = theory.suggest(length, 128, underdamped=ringing)
+        for underdamped in (False, True):
+            found = theory.suggest(length, 128, underdamped=underdamped)
             kinds.append((found.dt, found.gamma, found.epsilon))
         lines.append(
             f"| {length:,} | " + " | ".join(str(theory.effective_rank(*kind, length)) for kind in kinds) + " |"

@@ -1,13 +1,13 @@
-"""Measure why the recipe of docs/adding.md works, on the CPU, and keep it: results/memory.json.
+"""Measure why the recipe of docs/adding.md works, on the CPU, and write results/memory.json.
 
 OMP_NUM_THREADS=1 python benchmarks/memory_records.py
 
-step: the covariance of tanh(V u + b), what one step drives the neurons by, for numbers that are marked and for others:
-    its eigenvalues, and the share that is orthogonal to the columns of V.
-states: before training, with and without the feedback: eigenvalues of the covariance of y after the last step, and the
-    mean squared error of the best linear head on it, fitted to some sequences and tested on others.
-gradients: before training, the size of dE/dX_k by lag, for losses that ask for one direction of the last y each.
-training: `theory.watch` while the paper's recipe and ours are trained with the same number of steps.
+step: eigenvalues of the covariance of tanh(V u + b), the force of one step, for marked and unmarked numbers, and the
+    share of its variance orthogonal to the columns of V.
+states: before training, with and without feedback: eigenvalues of the covariance of y after the last step, and the mean
+    squared error of the best linear head, fitted and tested on different sequences.
+gradients: before training, the size of dE/dX_k by lag, for losses that depend on one direction of the last y.
+training: `theory.watch` during training with the paper's recipe and with ours, for the same number of steps.
 """
 
 import argparse

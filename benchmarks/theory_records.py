@@ -1,9 +1,9 @@
-"""Compute what docs/theory.md tells in numbers, and keep it: results/theory/starts.json and counterexamples.json.
+"""Compute the numbers of docs/theory.md and write results/theory/starts.json and counterexamples.json.
 
 python benchmarks/theory_records.py
 
-starts: for every task of the paper, with its constants and initialisation, before training: the hypotheses, what the
-weights prove of gradients, and what is measured on one random sequence of the task's length.
+starts: for every task of the paper, with its constants and initialisation, before training: the hypotheses, the bounds
+    proven from the weights, and measurements on one random sequence of the task's length.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The tables of docs/theory.md, from the register and from results/theory; benchmarks/tables.py writes them."""
+"""Tables of docs/theory.md and docs/appendix-theory.md, from the register and results/theory."""
 
 import json
 from collections.abc import Callable
@@ -11,13 +11,13 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
 
 
 def _plain(text: str) -> str:
-    """Bars would end a cell of the table, and stars would make it italic."""
+    """Escape bars, which end a cell, and stars, which start italics."""
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
 def register() -> str:
-    """Every statement with its verdict."""
-    lines = ["| label | the paper says | verdict | remark |", "| --- | --- | --- | --- |"]
+    """Every claim with its verdict."""
+    lines = ["| label | claim | verdict | remark |", "| --- | --- | --- | --- |"]
     for statement in REGISTER:
         cells = (statement.label, _plain(statement.claim), f"**{statement.verdict}**", _plain(statement.remark))
         lines.append("| " + " | ".join(cells) + " |")
@@ -25,9 +25,9 @@ def register() -> str:
 
 
 def counterexamples() -> str:
-    """Each case that breaks a statement: what is claimed and what is found."""
+    """Counterexamples: claimed and measured values."""
     rows = json.loads((RESULTS / "counterexamples.json").read_text(encoding="utf8"))["rows"]
-    lines = ["| statement | case | claimed | found |", "| --- | --- | ---: | ---: |"]
+    lines = ["| claim | counterexample | claimed | measured |", "| --- | --- | ---: | ---: |"]
     for row in rows:
         sign = ">=" if row["needs_more"] else "<="
         setting = _plain(row["setting"])
@@ -36,11 +36,11 @@ def counterexamples() -> str:
 
 
 def starts() -> str:
-    """The paper's tasks before training."""
+    """The paper's tasks before training: hypotheses, proven and measured products."""
     rows = json.loads((RESULTS / "starts.json").read_text(encoding="utf8"))["rows"]
     lines = [
-        "| task, steps | T dt | eq:assm, left / right | C | dt / exact limit | slowest rate, proven "
-        "| products, proven | measured |",
+        "| task, steps | T dt | eq:assm, left / right side | C of eq:nassm | dt / stability limit "
+        "| growth per step, bound | norm of the product, bound | measured |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, row in rows.items():
@@ -53,7 +53,7 @@ def starts() -> str:
 
 
 def watched() -> str:
-    """What `theory.watch` saw during training with the paper's settings."""
+    """Metrics of `theory.watch` during training with the paper's settings."""
     groups: dict[str, list[dict]] = {}
     for path in sorted(RESULTS.glob("watch-*.json")):
         record = json.loads(path.read_text(encoding="utf8"))
@@ -61,8 +61,8 @@ def watched() -> str:
         length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
         groups.setdefault(f"{config['task_name']}{length}, {config['recipe']}", []).append(record)
     lines = [
-        "| task, recipe | runs | steps | eq:assm, left / right: start | end | larger norm of W, W_z | exponent a step "
-        "| share of the time |",
+        "| task, recipe | runs | training steps | eq:assm, left / right side: start | end "
+        "| larger norm of W, W_z at the end | Lyapunov exponent per step | time spent on watching |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, records in groups.items():

@@ -1,9 +1,9 @@
-"""Train with the paper's settings and write down, as training goes, what `cornn.theory.watch` says.
+"""Train with the paper's settings and record `cornn.theory.watch` during training.
 
 python benchmarks/theory_watch.py har2 --steps 1000 --seeds 3 --every 25
 
-One record a run, results/theory/watch-TASK-seedN.json: the settings, the rows, and the share of the time that watching
-took. Plain Adam, as in the paper; batches are drawn with replacement.
+Writes one record per run, results/theory/watch-TASK-seedN.json: settings, rows, and the share of time spent on
+watching. Plain Adam, as in the paper; batches are drawn with replacement.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
     return {
         "config": training.as_dictionary(config) | {"data": None},
         "rows": rows,
-        "exponents": exponents,  # the largest, a step, at the last weights and on one training sequence
+        "exponents": exponents,  # the largest, per step, at the final weights on one training sequence
         "seconds": round(whole, 2),
         "share_of_watching": watching / whole,
         "machine": machine(),
@@ -60,7 +60,7 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--length", type=int, help="of a sequence, where the task has that option")
+    parser.add_argument("--length", type=int, help="steps per sequence, for tasks with that option")
     parser.add_argument("--recipe", default="paper")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3)

@@ -20,6 +20,7 @@ suggest          constants for a sequence length
 from cornn.theory import (
     bounds,
     claims,
+    diagnose,
     energy,
     gradients,
     hypotheses,
@@ -47,6 +48,7 @@ __all__ = [
     "Suggestion",
     "bounds",
     "claims",
+    "diagnose",
     "effective_rank",
     "energy",
     "gradients",

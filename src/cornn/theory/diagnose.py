@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cornn import theory
 from cornn._random import generator
 from cornn.layers import CoRNN
-from cornn.theory import Network, bounds, hypotheses, linear, measure, register, small_gain
+from cornn.theory import bounds, hypotheses, linear, measure, register, small_gain
 from cornn.theory.bounds import Bound, Comparison
 from cornn.theory.measure import Trajectory
+from cornn.theory.network import Network, network_from_layer
 from cornn.theory.register import Condition
 
 __all__ = ["SEQUENCES", "Diagnosis", "Fact", "Subject", "diagnose", "subject_from_constants", "subject_from_layer"]
@@ -95,12 +95,12 @@ def subject_from_layer(name: str, layer: nn.Module, input: Tensor, index: int = 
         raise ValueError("only the first layer of a bidirectional model can be checked: choose layer 1")
     features = input[:MOST_STEPS]
     for below in range(index):
-        features = measure.simulate(theory.network_from_layer(layer, below), features).y[1:]
+        features = measure.simulate(network_from_layer(layer, below), features).y[1:]
     if layer.num_layers > 1:
         name += f", layer {index + 1} of {layer.num_layers}"
     if layer.bidirectional:
         name += ", forward direction"
-    return Subject(name, theory.network_from_layer(layer, index), features, len(input))
+    return Subject(name, network_from_layer(layer, index), features, len(input))
 
 
 def subject_from_constants(
@@ -137,7 +137,7 @@ def subject_from_constants(
     layer.reset_parameters(generator(seed, "check", "weights"))
     input = torch.rand(min(length, MOST_STEPS), SEQUENCES, inputs, generator=generator(seed, "check", "input"))
     name = f"dt {dt:g}, gamma {gamma:g}, epsilon {epsilon:g}, {damping} damping, {hidden_size} neurons, before training"
-    return Subject(name, theory.network_from_layer(layer), input, length)
+    return Subject(name, network_from_layer(layer), input, length)
 
 
 def diagnose(subject: Subject) -> Diagnosis:
