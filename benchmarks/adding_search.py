@@ -1,12 +1,12 @@
-"""Which settings solve the adding problem: many models side by side, each with its own, on one GPU.
+"""Search settings that solve the adding problem: many models side by side on one GPU, each with its own settings.
 
     python benchmarks/adding_search.py --length 500 --models 256 --json results/adding-search/NAME.json
     python benchmarks/adding_search.py --length 500 --variants variants.json --seeds 12 --json ...
 
-The first draws settings at random. The second takes a list of dictionaries, each a change to `BASE` below, and trains
-every one from several seeds; the variants have the same first weights, seed by seed, but for their scale. A model has
-solved the task at the first step at which the running mean of its training loss, on fresh sequences throughout, is
-below 0.01. At the end all models are tested on 1,000 sequences more.
+The first command draws settings at random. The second takes a list of dictionaries, each a change to `BASE` below, and
+trains every one from several seeds; with the same seed, variants start from the same weights up to their scale. A model
+solves the task at the first step at which the running mean of its training loss, on new sequences throughout, is below
+0.01. At the end all models are tested on 1,000 further sequences.
 """
 
 import argparse
@@ -23,21 +23,21 @@ from cornn._machine import machine
 from cornn.lab.tasks.adding import draw
 
 BASE = {
-    "rate": 1.2e-2,  # of Adam
-    "V_rate": 1.0,  # of V, b, W with W_z, and the head, as shares of it
+    "rate": 1.2e-2,  # Adam's learning rate
+    "V_rate": 1.0,  # learning rates of V, b, W with W_z, and the head, as shares of it
     "b_rate": 1.0,
     "recurrent_rate": 0.1,
     "head_rate": 1.0,
     "beta1": 0.9,
     "beta2": 0.99,
     "clip": 0.1,
-    "cosine": 1.0,  # 1: the rate falls to 0 along a cosine
-    "average": 0.0,  # weights tested: 0 the last, 0.99 an average over the last hundred steps or so
+    "cosine": 1.0,  # 1: cosine schedule down to 0
+    "average": 0.0,  # tested weights: 0 the last, 0.99 an average over about the last hundred steps
     "dt": 0.3,
     "damping": 0.7,  # epsilon * dt
     "shortest": 0.1,  # half-lives of the neurons, as shares of the length
     "longest": 2.0,
-    "V": 3.0,  # half-widths of the uniform distributions of the first weights
+    "V": 3.0,  # half-widths of the uniform distributions of the initial weights
     "V_spread": 1.0,  # above 1: V is log-uniform in size, from V / V_spread to V
     "b": 0.3,
     "W": 0.05,  # as a share of the paper's

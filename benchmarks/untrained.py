@@ -1,10 +1,10 @@
-"""What the last state of a network that was not trained tells about permuted MNIST: a linear readout of it.
+"""Fit a linear readout to the last state of untrained networks on permuted MNIST.
 
     python benchmarks/untrained.py --json results/untrained.json [--seeds 3]
 
-The readout is fitted by ridge regression on some of the training images, its ridge is chosen on others, and its
-accuracy is that on the validation part. The test part is not read. The data are those of `cornn train psmnist`; it
-takes two minutes of one core.
+The readout is fitted by ridge regression on some training images, the ridge is chosen on others, and the accuracy is that
+on the validation split. The test split is not read. The data are those of `cornn train psmnist`; it takes two minutes of
+one core.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from cornn.layers import CoRNN
 
 NAMES = ("paper-128", "memory", "ringing")
 FITTED, CHOSEN = 6000, 2000
-"""Training images of which the readout is fitted, and those of which the ridge is chosen."""
+"""Number of training images to fit the readout, and to choose the ridge."""
 RIDGES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 AT_ONCE = 500
 
 
 def states(layer: CoRNN, part: Part, count: int) -> Tensor:
-    """y after the last pixel of the first `count` images of a part, (images, hidden)."""
+    """Return y after the last pixel of the first `count` images of a split, (images, hidden)."""
     found = []
     with torch.no_grad():
         for first in range(0, count, AT_ONCE):
@@ -41,12 +41,12 @@ def states(layer: CoRNN, part: Part, count: int) -> Tensor:
     return torch.cat(found).double()
 
 
-def right(features: Tensor, targets: Tensor, weights: Tensor) -> float:
+def accuracy(features: Tensor, targets: Tensor, weights: Tensor) -> float:
     return 100 * ((features @ weights).argmax(1) == targets).double().mean().item()
 
 
 def readout(layer: CoRNN, task: Task) -> float:
-    """The accuracy of the best linear readout on the validation part, in percent."""
+    """Return the accuracy of the best linear readout on the validation split in percent."""
     many = FITTED + CHOSEN
     targets = task.training.rows["target"][:many]
     features = states(layer, task.training, many)
@@ -60,9 +60,9 @@ def readout(layer: CoRNN, task: Task) -> float:
     products, answers = fitted.t() @ fitted, fitted.t() @ wanted
     unit = torch.eye(len(products), dtype=torch.float64)
     solutions = [torch.linalg.solve(products + ridge * unit, answers) for ridge in RIDGES]
-    best = max(solutions, key=lambda weights: right(features[FITTED:], targets[FITTED:], weights))
+    best = max(solutions, key=lambda weights: accuracy(features[FITTED:], targets[FITTED:], weights))
     held = task.validation
-    return right(scaled(states(layer, held, held.size)), held.rows["target"], best)
+    return accuracy(scaled(states(layer, held, held.size)), held.rows["target"], best)
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def test_the_reach_is_reached(dt, gamma, epsilon, damping):
 
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_no_state_starts_as_fast_as_the_root_of_time(damping):
-    """prop:4 assumes |y_n| of order sqrt(t_n) for small n too; it is t_n^2 / 2 at the most."""
+    """prop:4 assumes |y_n| of order sqrt(t_n) for small n too; it is at most t_n^2 / 2."""
     one, n = single(0.01, 1.0, 1.0, damping), torch.arange(101, dtype=torch.float64)
     assert (energy.state_bound(one, 100)[0][:, 0] <= 0.01**2 * n * (n + 1) / 2 * ROUNDING).all()
 

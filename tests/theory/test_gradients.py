@@ -46,7 +46,7 @@ def test_the_small_gain_bounds_products_stable_or_not(one, input):
 def test_filter_gains_are_the_largest_on_the_circle(one):
     r = small_gain.slowest_rate(one)
     assert small_gain.loop_gain(one, r) < 1
-    r *= 1.02  # so that the circle's points lie close enough beside a root
+    r *= 1.02  # so that the circle's points lie close enough to a root
     y, z = small_gain.filter_gains(one, r)
     x = r * torch.exp(1j * torch.linspace(0, math.pi, 4001, dtype=torch.float64))[:, None]
     p = x**2 - (1 + one.keep - one.dt * one.push * one.gamma) * x + one.keep

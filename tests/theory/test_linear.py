@@ -1,4 +1,4 @@
-"""The linear picture against the recurrence itself."""
+"""The linearised dynamics agree with the recurrence."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Networks and inputs that hypothesis makes up: both dampings, constants one a neuron, weights small and very large."""
+"""Random networks and inputs for hypothesis: both dampings, constants per neuron, small and very large weights."""
 
 import torch
 from hypothesis import strategies as some

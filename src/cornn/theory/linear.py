@@ -206,9 +206,9 @@ def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit"
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
     half_trace, radius = (1 + keep - dt * pull) / 2, torch.sqrt(torch.clamp(keep, min=0))
-    rings = half_trace.abs() < radius
-    angle = torch.acos(torch.where(rings, half_trace / torch.where(rings, radius, 1.0), 0.0))
-    return torch.where(rings, 2 * math.pi / angle, math.inf)
+    oscillates = half_trace.abs() < radius
+    angle = torch.acos(torch.where(oscillates, half_trace / torch.where(oscillates, radius, 1.0), 0.0))
+    return torch.where(oscillates, 2 * math.pi / angle, math.inf)
 
 
 def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:

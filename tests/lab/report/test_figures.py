@@ -136,11 +136,11 @@ def test_the_command_writes_both_files_and_names_them(monkeypatch, capsys, tmp_p
         (("assumptions", "nowhere"), "cornn: "),
     ],
 )
-def test_what_cannot_be_drawn_is_said_on_one_line(monkeypatch, capsys, arguments, sentence):
+def test_what_cannot_be_drawn_is_message_on_one_line(monkeypatch, capsys, arguments, sentence):
     assert run(monkeypatch, *arguments) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(sentence)
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(sentence)
+    assert message.count("\n") == 1
 
 
 def test_an_ablation_is_a_grid_of_means():
@@ -164,8 +164,8 @@ def test_a_record_of_a_watched_training_is_read_row_by_row(tmp_path):
 
 
 def test_neurons_that_ring_hold_more_than_neurons_that_hold():
-    hold, ring, values = FIGURES["spectrum"]().axes
-    weights = [axes.images[0].get_array() for axes in (hold, ring)]
+    overdamped, underdamped, values = FIGURES["spectrum"]().axes
+    weights = [axes.images[0].get_array() for axes in (overdamped, underdamped)]
     assert [part.shape for part in weights] == [(128, 784)] * 2
     assert weights[0].min() >= 0 > weights[1].min()
     few, many = (int(text.get_text().split()[1]) for text in values.get_legend().get_texts())
