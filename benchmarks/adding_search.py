@@ -41,7 +41,7 @@ BASE = {
     "V_spread": 1.0,  # above 1: V is log-uniform in size, from V / V_spread to V
     "b": 0.3,
     "W": 0.05,  # as a share of the paper's
-    "feedback": 0.0,  # kappa: W starts as -kappa V V^+ besides, which takes the input summed up so far off the input
+    "feedback": 0.0,  # kappa: adds -kappa V V^+ to W, which subtracts the accumulated input
     "head": 1.0,  # as a share of nn.Linear's
     "centre": 1.0,  # 1: b is shifted such that the average input drives no neuron
 }
@@ -68,7 +68,7 @@ TEST_SEQUENCES = 1000
 
 
 def settings(options: argparse.Namespace, random: torch.Generator) -> dict[str, Tensor]:
-    """One value a model, setting by setting."""
+    """Return one value per model for every setting."""
     if options.variants:
         changes = json.loads(options.variants.read_text())
         unknown = {name for change in changes for name in change} - set(BASE)

@@ -2,9 +2,9 @@
 
     python benchmarks/untrained.py --json results/untrained.json [--seeds 3]
 
-The readout is fitted by ridge regression on some training images, the ridge is chosen on others, and the accuracy is that
-on the validation split. The test split is not read. The data are those of `cornn train psmnist`; it takes two minutes of
-one core.
+The readout is fitted by ridge regression on some training images, the ridge is chosen on others, and the accuracy is
+that on the validation split. The test split is not read. The data are those of `cornn train psmnist`; it takes two
+minutes of one core.
 """
 
 import argparse

@@ -220,7 +220,7 @@ def compare(bound: Bound, network: Network, trajectory: Trajectory) -> Compariso
         The comparison, or None if the bound does not apply: its condition is not met, or it requires a zero start and
         the trajectory has another one.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from cornn import theory
         >>> network = theory.network(torch.eye(2), torch.eye(2), dt=0.1, gamma=1.0, epsilon=1.0)

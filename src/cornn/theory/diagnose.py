@@ -149,7 +149,7 @@ def diagnose(subject: Subject) -> Diagnosis:
     Returns:
         Facts, hypotheses, bounds with measured values, and a summary.
 
-    Example:
+    Examples:
         >>> from cornn.theory.diagnose import diagnose, subject_from_constants
         >>> diagnosis = diagnose(subject_from_constants(0.05, 1.0, 4.0, hidden_size=8, length=50))
         >>> diagnosis.is_sound

@@ -118,7 +118,7 @@ def stability_limit(gamma: Value, epsilon: Value, *, damping: str = "explicit") 
     Returns:
         The limit of dt, (...).
 
-    Example:
+    Examples:
         >>> from cornn.theory import linear
         >>> round(linear.stability_limit(1.0, 1.0).item(), 4)
         1.2361
@@ -142,7 +142,7 @@ def half_life(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explic
     Returns:
         Half-lives in steps, (...); infinite where nothing is lost.
 
-    Example:
+    Examples:
         >>> from cornn import theory
         >>> round(theory.half_life(0.05, 0.5, 4.0).item(), 1)
         107.7

@@ -62,7 +62,7 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     Returns:
         The trajectory.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from cornn import theory
         >>> network = theory.network(torch.eye(3), torch.eye(3), dt=0.1, gamma=1.0, epsilon=1.0)

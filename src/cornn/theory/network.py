@@ -133,7 +133,7 @@ def network_from_layer(layer: nn.Module, number: int = 0, reverse: bool = False)
     Raises:
         ValueError: If `layer` is of another class.
 
-    Example:
+    Examples:
         >>> from cornn import CoRNN, theory
         >>> theory.network_from_layer(CoRNN(2, 64)).hidden_size
         64

@@ -87,7 +87,7 @@ def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
     Returns:
         The rate per step; infinite where the weights are so large that r would overflow.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from cornn import theory
         >>> uncoupled = theory.network(torch.zeros(2, 2), torch.zeros(2, 2), dt=0.1, gamma=1.0, epsilon=1.0)

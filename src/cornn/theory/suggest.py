@@ -145,7 +145,7 @@ def suggest(
     Raises:
         ValueError: If a value is out of range, or the half-lives or periods are impossible with this dt.
 
-    Example:
+    Examples:
         >>> from cornn import theory
         >>> layer = theory.suggest(500, 64).layer(input_size=3)
         >>> layer.hidden_size

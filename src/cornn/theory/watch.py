@@ -33,7 +33,7 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
         - `gradient_quarter`, `gradient_half`, `gradient_first`: log10 of |dE_n/dX_k| / |dE_n/dX_n|, for k a quarter of
           the sequence before its end, in its middle, and at its first step
 
-    Example:
+    Examples:
         >>> import torch
         >>> from cornn import CoRNN, theory
         >>> numbers = theory.watch(CoRNN(2, 16), torch.rand(100, 4, 2))
