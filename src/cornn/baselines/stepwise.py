@@ -32,6 +32,7 @@ def check_plain(model: str, backend: str, precision: str) -> None:
 
 
 def no_timespans(model: str, timespans: Tensor | None) -> None:
+    """Raise if timespans are given to a model without a time step."""
     if timespans is not None:
         raise ValueError(f"{model} has no step of time for timespans to scale: leave them out, or make them a feature")
 

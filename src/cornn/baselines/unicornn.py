@@ -211,8 +211,10 @@ class UnICORNNCell(StepwiseCell):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, Tensor]:
-        """As `StepwiseCell.sequence`, without stored states. It is that with the backend "reference", and where a
-        compiler or function transform looks on, which cannot follow a backward pass written by hand.
+        """Run a sequence like `StepwiseCell.sequence`, without storing states.
+
+        With the backend "reference", and under a compiler or function transform, which cannot follow a hand-written
+        backward pass, it calls that method.
         """
         if backend == "reference" or (backend == "auto" and not is_eager((input, state, self.weight_ih))):
             options = {"every": every, "backend": backend, "precision": precision}
