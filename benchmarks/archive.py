@@ -25,10 +25,9 @@ from cornn._machine import commit, machine
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.estimators import CoRNNClassifier
-from cornn.estimators.base import parts, usual_batch
-from cornn.estimators.classifier import stratified
+from cornn.estimators.base import default_batch_size, split_rows
+from cornn.estimators.classifier import draw_stratified
 from cornn.estimators.network import Schedule, train
-from cornn.estimators.preparation import prepare
 from cornn.estimators.sequences import Columns, read_sequences
 from cornn.lab.runs import write_json
 from cornn.models import SequenceModel, count_parameters
@@ -57,22 +56,22 @@ DATA = (
 UNEQUAL = ("JapaneseVowels", "PickupGestureWiimoteZ")
 """Of unequal lengths, which the ROCKETs do not take: they get the archive's version with all lengths made equal."""
 
-Fitted = tuple[Callable[[Any], Any], dict[str, Any]]
+Fit = tuple[Callable[[Any], Any], dict[str, Any]]
 """Predict labels for test sequences; and what is to be recorded of the fit."""
 
 
-def fit_cornn(X: list, y: np.ndarray, seed: int) -> Fitted:
+def fit_cornn(X: list, y: np.ndarray, seed: int) -> Fit:
     fitted = CoRNNClassifier(random_state=seed, device="cpu").fit(X, y)
     return fitted.predict, {"epochs": fitted.n_iter_, "parameters": count_parameters(fitted.model_)}
 
 
-def fit_torch(kind: type[nn.RNNBase]) -> Callable[[list, np.ndarray, int], Fitted]:
+def fit_torch(kind: type[nn.RNNBase]) -> Callable[[list, np.ndarray, int], Fit]:
     """One of PyTorch's layers in the place of coRNN, with the same scaling, schedule, clipping and size."""
 
-    def fit(X: list, y: np.ndarray, seed: int) -> Fitted:
+    def fit(X: list, y: np.ndarray, seed: int) -> Fit:
         usual, columns = CoRNNClassifier(), Columns(None, None, None)
         sequences = read_sequences(X, columns)
-        preparation = prepare(sequences, longest=1.0)
+        preparation = fit_preparation(sequences, longest=1.0)
         data = preparation(sequences)
         classes, target = np.unique(y, return_inverse=True)
         targets = torch.from_numpy(target)
@@ -83,10 +82,12 @@ def fit_torch(kind: type[nn.RNNBase]) -> Callable[[list, np.ndarray, int], Fitte
         def loss(model: SequenceModel, batch: Any, rows: torch.Tensor) -> torch.Tensor:
             return nn.functional.cross_entropy(model(batch.input, ends(batch.lengths)), targets[rows])
 
-        rows = parts(len(y), usual.validation_share, lambda count, random: stratified(target, count, random), seed)
+        rows = split_rows(
+            len(y), usual.validation_share, lambda count, random: draw_stratified(target, count, random), seed
+        )
         schedule = Schedule(
             usual.epochs,
-            usual_batch(len(rows[0])),
+            default_batch_size(len(rows[0])),
             usual.learning_rate,
             usual.weight_decay,
             usual.patience,
@@ -111,12 +112,12 @@ def ends(lengths: torch.Tensor) -> torch.Tensor | None:
     return None if (lengths == lengths[0]).all() else lengths
 
 
-def fit_rocket(X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
+def fit_rocket(X: np.ndarray, y: np.ndarray, seed: int) -> Fit:
     fitted = MiniRocketClassifier(random_state=seed, n_jobs=1).fit(X, y)
     return fitted.predict, {}
 
 
-CLASSIFIERS: dict[str, Callable[[Any, np.ndarray, int], Fitted]] = {
+CLASSIFIERS: dict[str, Callable[[Any, np.ndarray, int], Fit]] = {
     "coRNN": fit_cornn,
     "nn.LSTM": fit_torch(nn.LSTM),
     "nn.GRU": fit_torch(nn.GRU),

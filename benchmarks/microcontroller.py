@@ -18,11 +18,11 @@ from string import Template
 import numpy as np
 
 from cornn._machine import commit, machine
-from cornn.export import Trained, open_trained
-from cornn.export.c import Options, cortex, export, host
-from cornn.export.c.float32 import arithmetic, in_fours
+from cornn.export import TrainedModel, load_model
+from cornn.export.c import COptions, cortex, host, to_c
+from cornn.export.c.float32 import emit_arithmetic, pack_rows
 from cornn.export.c.source import Constants, render
-from cornn.export.c.vectors import Trial, trial
+from cornn.export.c.vectors import ReferenceVectors, make_vectors
 from cornn.lab.runs import open_run, write_json
 from cornn.models import count_parameters
 
@@ -31,17 +31,17 @@ WINDOWS = 64  # that the emulator runs
 LARGEST_DIFFERENCE = 1e-3  # of an answer on the emulator from PyTorch's, of float32 code
 
 
-def cornn_rows(trained: Trained, tried: Trial) -> list[dict]:
+def cornn_rows(trained: TrainedModel, vectors: ReferenceVectors) -> list[dict]:
     rows = []
     for weights in ("float32", "int8"):
         with tempfile.TemporaryDirectory() as place:
-            written = export(trained, place, Options(weights=weights))
-            given = Path(place), tried.sequences[:WINDOWS], tried.answers.shape[1]
+            written = to_c(trained, place, COptions(weights=weights))
+            given = Path(place), vectors.sequences[:WINDOWS], vectors.answers.shape[1]
             found = cortex.measure(*given)
             other = cortex.measure(*given, "cortex-m3")
-            here = _on_host(Path(place), tried)
+            here = _on_host(Path(place), vectors)
         assert written.checked is not None
-        row = _row(trained, "cornn", weights, found, other, tried)
+        row = _row(trained, "cornn", weights, found, other, vectors)
         row |= {"state": written.state, "constants": written.flash, "multiplications": written.multiplications}
         row |= {"accuracy": written.checked.c, "difference": written.checked.difference}
         # Whole numbers are the same everywhere; only the last multiplication, with the head's scale, may be fused.
@@ -51,7 +51,7 @@ def cornn_rows(trained: Trained, tried: Trial) -> list[dict]:
     return rows
 
 
-def fastgrnn_rows(trained: Trained, tried: Trial, edgeml: Path | None) -> list[dict]:
+def fastgrnn_rows(trained: TrainedModel, vectors: ReferenceVectors, edgeml: Path | None) -> list[dict]:
     rows = []
     for code in ["ours", *(["edgeml", "edgeml-single"] if edgeml else [])]:
         with tempfile.TemporaryDirectory() as place:
@@ -65,26 +65,31 @@ def fastgrnn_rows(trained: Trained, tried: Trial, edgeml: Path | None) -> list[d
             if code == "edgeml-single":
                 (folder / "single.h").write_text("#include <math.h>\n#define tanh tanhf\n", encoding="utf8")
                 flags = ["-include", str(folder / "single.h"), "-fsingle-precision-constant"]
-            given = folder, tried.sequences[:WINDOWS], tried.answers.shape[1]
+            given = folder, vectors.sequences[:WINDOWS], vectors.answers.shape[1]
             found = cortex.measure(*given, sources=sources, flags=flags)
             other = cortex.measure(*given, "cortex-m3", sources=sources, flags=flags)
-            here = _on_host(folder, tried, sources)
-        row = _row(trained, code, "float32", found, other, tried)
+            here = _on_host(folder, vectors, sources)
+        row = _row(trained, code, "float32", found, other, vectors)
         layer = trained.model.layer
         m, d = layer.hidden_size, layer.input_size
         # EdgeML's products each add two more for a row: its factors alpha and beta.
         scaling = 0 if code == "ours" else 4 * m
         row |= {"state": 4 * m, "constants": constants.bytes}
         row |= {"multiplications": {"weights": m * (d + m), "gates": 3 * m, "scaling": scaling}}
-        row |= {"accuracy": tried.measure(here), "difference": float(np.abs(here - tried.answers).max())}
+        row |= {"accuracy": vectors.measure(here), "difference": float(np.abs(here - vectors.answers).max())}
         rows.append(row)
     return rows
 
 
 def _row(
-    trained: Trained, code: str, weights: str, found: cortex.Measured, other: cortex.Measured, tried: Trial
+    trained: TrainedModel,
+    code: str,
+    weights: str,
+    found: cortex.Measurement,
+    other: cortex.Measurement,
+    vectors: ReferenceVectors,
 ) -> dict:
-    difference = float(np.abs(found.answers - tried.answers[:WINDOWS]).max())
+    difference = float(np.abs(found.answers - vectors.answers[:WINDOWS]).max())
     assert weights == "int8" or difference <= LARGEST_DIFFERENCE, difference
     size = trained.model.layer.hidden_size
     return {
@@ -99,15 +104,15 @@ def _row(
         "instructions": round(found.instructions, 1),
         "instructions_cortex_m3": round(other.instructions, 1),
         "difference_on_emulator": difference,
-        "pytorch_accuracy": tried.measure(tried.answers),
+        "pytorch_accuracy": vectors.measure(vectors.answers),
     }
 
 
-def _write_fastgrnn(folder: Path, trained: Trained, code: str) -> Constants:
+def _write_fastgrnn(folder: Path, trained: TrainedModel, code: str) -> Constants:
     cell, head = trained.model.layer.cell(), trained.model.head
     arguments = cell.arguments()
     W, U, parameters = (part.detach().double().numpy() for part in (arguments[0], arguments[2], arguments[3]))
-    arrange = in_fours if code == "ours" else np.asarray
+    arrange = pack_rows if code == "ours" else np.asarray
     constants = Constants()
     arrays = {"W": arrange(W), "U": arrange(U), "b_z": parameters[0], "b_h": parameters[1]}
     arrays |= {"zeta": parameters[2, :1], "nu": parameters[3, :1]}
@@ -118,19 +123,19 @@ def _write_fastgrnn(folder: Path, trained: Trained, code: str) -> Constants:
     source = "fastgrnn.c.in" if code == "ours" else "edgeml.c.in"
     for target, template in (("model.h", "fastgrnn.h.in"), ("model.c", source)):
         text = Template((HERE / "microcontroller" / template).read_text(encoding="utf8"))
-        values = {**sizes, "constants": constants.text(), "arithmetic": arithmetic()}
+        values = {**sizes, "constants": constants.text(), "arithmetic": emit_arithmetic()}
         (folder / target).write_text(text.safe_substitute(values), encoding="utf8")
     return constants
 
 
-def _on_host(folder: Path, tried: Trial, sources: list[Path] | None = None) -> np.ndarray:
+def _on_host(folder: Path, vectors: ReferenceVectors, sources: list[Path] | None = None) -> np.ndarray:
     """The answers of a folder's code on this machine, over all sequences."""
     program = folder / "check"
     values = {"sample": "float sample[MODEL_INPUTS]", "address": "", "every": 0}
     program.with_suffix(".c").write_text(render("check.c.in", values), encoding="utf8")
     files = [folder / "model.c", program.with_suffix(".c"), *(sources or [])]
     subprocess.run(["gcc", "-O2", f"-I{folder}", *map(str, files), "-o", str(program), "-lm"], check=True)
-    return host.answers(program, tried.sequences, tried.answers.shape[1])
+    return host.run_program(program, vectors.sequences, vectors.answers.shape[1])
 
 
 def main() -> None:
@@ -142,15 +147,15 @@ def main() -> None:
     options = parser.parse_args()
     rows, sources = [], []
     for path in options.runs:
-        trained = open_trained(path)
-        tried = trial(trained, 10**9)
+        trained = load_model(path)
+        vectors = make_vectors(trained, 10**9)
         run = open_run(path)
         told = {name: run.config[name] for name in ("model", "task", "recipe", "settings", "seed")}
-        sources.append(told | {"test": (run.result or {})["test"], "compared_on": tried.words})
+        sources.append(told | {"test": (run.result or {})["test"], "compared_on": vectors.words})
         if type(trained.model.layer).__name__ == "FastGRNN":
-            rows += fastgrnn_rows(trained, tried, options.edgeml)
+            rows += fastgrnn_rows(trained, vectors, options.edgeml)
         else:
-            rows += cornn_rows(trained, tried)
+            rows += cornn_rows(trained, vectors)
     versions = {tool: _version(tool) for tool in ("arm-none-eabi-gcc", "qemu-system-arm", "gcc")}
     content = {
         "measured": "instructions of one step, with SysTick under qemu's -icount shift=0; bytes of arm-none-eabi-size",

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from cornn import CoRNN, estimators
 from cornn.baselines import LAYERS
-from cornn.export.load import open_trained
+from cornn.export.load import load_model
 from cornn.lab import training
 from cornn.layers import INITS
 
@@ -84,7 +84,7 @@ def test_weights_outputs_and_gradients_of_an_init(init, damping):
 @pytest.mark.parametrize("name", RUNS)
 def test_a_finished_run(name):
     with torch.no_grad():
-        assert_close(open_trained(SAVED / name).model(sequences()), EXPECTED["outputs"][name], **FLOAT32)
+        assert_close(load_model(SAVED / name).model(sequences()), EXPECTED["outputs"][name], **FLOAT32)
 
 
 @pytest.mark.parametrize("name", ["run-finished", "run-rival"])
@@ -98,7 +98,7 @@ def test_resuming_an_interrupted_run(tmp_path):
     shutil.copytree(SAVED / "run-interrupted", tmp_path / "run")
     training.resume(tmp_path / "run")
     with torch.no_grad():
-        found = open_trained(tmp_path / "run").model(sequences())
+        found = load_model(tmp_path / "run").model(sequences())
     assert_close(found, EXPECTED["outputs"]["run-interrupted"], **TRAINED)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert_close(result["test"], EXPECTED["test"]["run-interrupted"], **TRAINED)

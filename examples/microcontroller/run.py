@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cornn.estimators import CoRNNClassifier
-from cornn.export.c import Options, cortex, export, host
+from cornn.export.c import COptions, cortex, host, to_c
 
 HERE = Path(__file__).resolve().parent
 SAMPLES, RATE = 64, 50
@@ -40,19 +40,19 @@ def main() -> None:
     new, kinds = windows(300, seed=1)
     print(f"accuracy on new windows: {100 * model.score(new, kinds):.1f} %")
     for weights in ("float32", "int8"):
-        written = export(model, folder / weights, Options(weights=weights), data=new)
+        written = to_c(model, folder / weights, COptions(weights=weights), data=new)
         print("\n".join(["", *written.lines()]))
     print()
-    if host.compiler() is not None:
+    if host.find_compiler() is not None:
         program = folder / "device"
         sources = [HERE / "main.c", folder / "int8" / "model.c"]
-        command = [host.compiler(), "-std=c99", "-O2", f"-I{folder / 'int8'}", *sources, "-o", program]
+        command = [host.find_compiler(), "-std=c99", "-O2", f"-I{folder / 'int8'}", *sources, "-o", program]
         subprocess.run([str(word) for word in command], check=True)
         samples = "\n".join(" ".join(f"{value:.4f}" for value in sample) for sample in new[0])
         print(f"the program, on a window of {kinds[0]}:")
         print(subprocess.run([str(program)], input=samples, capture_output=True, text=True, check=True).stdout)
-    if cortex.missing():
-        print(f"not run on a Cortex-M4: there is no {', no '.join(cortex.missing())} on this machine")
+    if cortex.missing_tools():
+        print(f"not run on a Cortex-M4: there is no {', no '.join(cortex.missing_tools())} on this machine")
         return
     for weights in ("float32", "int8"):
         given = [window.astype(np.float32) for window in new[:20]]

@@ -20,7 +20,7 @@ from tolerances import FLOAT32
 
 from cornn import theory
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, Series, load
-from cornn.estimators.preparation import spread
+from cornn.estimators.preparation import mean_and_scale
 
 QUICK = {"hidden_size": 8, "epochs": 6, "random_state": 0, "device": "cpu"}
 LEARN = {"hidden_size": 16, "epochs": 40, "random_state": 0, "device": "cpu", "learning_rate": 0.02}
@@ -106,7 +106,7 @@ def test_some_features_are_forecast_and_the_others_looked_at():
     fitted = CoRNNForecaster(horizon=3, targets=[1], **QUICK).fit(series[None])
     assert fitted.predict(series[None]).shape == (1, 3, 1)
     assert np.isfinite(fitted.score(series[None]))
-    every = fitted.forecasts([series, series[:50]])
+    every = fitted.predict_every_step([series, series[:50]])
     assert [part.shape for part in every] == [(120, 3, 1), (50, 3, 1)]
     torch.testing.assert_close(
         torch.from_numpy(every[1][-1]), torch.from_numpy(fitted.predict(series[None, :50])[0]), **FLOAT32
@@ -115,7 +115,11 @@ def test_some_features_are_forecast_and_the_others_looked_at():
     frame = pd.DataFrame({"id": 0, "x": series[:, 0], "y": series[:, 1]})
     named = CoRNNForecaster(horizon=3, targets=["y"], id_column="id", **QUICK).fit(frame)
     np.testing.assert_array_equal(named.predict(frame), fitted.predict(series[None]))
-    for wrong, message in ((["z"], "no feature: there are x, y"), ([], "targets is empty"), ([2], "targets has 2")):
+    for wrong, message in (
+        (["z"], "not a feature: the features are x, y"),
+        ([], "targets is empty"),
+        ([2], "targets contains 2"),
+    ):
         with pytest.raises(ValueError, match=message):
             CoRNNForecaster(targets=wrong, id_column="id", **QUICK).fit(frame)
 
@@ -217,7 +221,7 @@ def test_missing_values_are_filled_forward_and_marked():
     X[1, 0] = np.nan
     fitted = CoRNNClassifier(**QUICK).fit(X, y)
     assert fitted.preparation_.masked
-    data = fitted.preparation_(fitted._again(X, None)).input
+    data = fitted.preparation_(fitted._validate_input(X, None)).input
     mean, scale = np.nanmean(X), np.nanstd(X)
     np.testing.assert_allclose(data[5:8, 0, 0], np.full(3, (X[0, 4] - mean) / scale), rtol=1e-5)
     np.testing.assert_array_equal(data[:, 0, 1], np.isnan(X[0]))
@@ -242,7 +246,7 @@ def test_the_unit_of_values_and_targets_does_not_matter(unit):
 
 def test_a_constant_is_not_blown_up():
     table = np.array([[0.1, 1e-13, 0.0, 1e200, np.nan]] * 1000)
-    mean, scale = spread(table)
+    mean, scale = mean_and_scale(table)
     np.testing.assert_allclose(mean, [0.1, 1e-13, 0, 1e200, 0], rtol=1e-12)
     np.testing.assert_array_equal(scale, 1)
 
@@ -264,10 +268,10 @@ def test_a_missing_value_is_not_forecast():
 
 def test_a_horizon_that_nothing_was_known_of_is_refused():
     CoRNNForecaster(**QUICK, horizon=4).fit(X[:, :5])
-    with pytest.raises(ValueError, match=r"feature 0, 5 ahead, .*a horizon of at most 4, or give longer sequences"):
+    with pytest.raises(ValueError, match=r"feature 0 5 steps ahead: .*a horizon of at most 4, or pass longer"):
         CoRNNForecaster(**QUICK, horizon=5).fit(X[:, :5])
     gone = np.stack([X, np.full_like(X, np.nan)], 2)
-    with pytest.raises(ValueError, match=r"feature 1, 1 ahead, .*leave it out of targets"):
+    with pytest.raises(ValueError, match=r"feature 1 1 steps ahead: .*remove it from targets"):
         CoRNNForecaster(**QUICK).fit(gone)
 
 
@@ -366,10 +370,10 @@ def test_what_is_not_a_saved_estimator(tmp_path):
     with pytest.raises(ValueError, match="not a safetensors file"):
         load(path)
     save_file({"x": np.zeros(1)}, path)
-    with pytest.raises(ValueError, match="holds no estimator"):
+    with pytest.raises(ValueError, match="does not contain an estimator"):
         load(path)
     save_file({"x": np.zeros(1)}, path, {"cornn.estimator": json.dumps({"kind": "os.system"})})
-    with pytest.raises(ValueError, match=r"holds a 'os\.system'"):
+    with pytest.raises(ValueError, match=r"unknown estimator 'os\.system'"):
         load(path)
     fitted_with_gaps("regressor")[0].save(path)
     with pytest.raises(ValueError, match="not a CoRNNClassifier"):
@@ -382,11 +386,11 @@ def test_what_is_not_a_saved_estimator(tmp_path):
 def test_a_damaged_file_is_named(kind, tmp_path):
     from safetensors.numpy import save_file
 
-    from cornn.estimators.stored import read
+    from cornn.estimators.saving import read_file
 
     path = tmp_path / "model.safetensors"
     fitted_with_gaps(kind)[0].save(path)
-    about, arrays = read(path)
+    about, arrays = read_file(path)
     learned = {"classes": ["a"], "mean": [0.0], "scale": [1.0], "targets": [0], "type": "<U1", "single": True}
     damages = [
         *(({key: part for key, part in about.items() if key != name}, arrays) for name in about),
@@ -444,25 +448,25 @@ WRONG = {
     "one class": ({}, X, np.zeros(24), "of 1 class, "),
     "empty": ({}, [X[0], X[1, :0]], [0, 1], "sequence 1 is empty"),
     "none": ({}, [], [], "no sequences"),
-    "text": ({}, [X[0], ["1", "two"]], [0, 1], "sequence 1, step 1: 'two' is no number"),
-    "infinity": ({}, [X[0], [1.0, np.inf]], [0, 1], "sequence 1, step 1 holds infinity"),
+    "text": ({}, [X[0], ["1", "two"]], [0, 1], "sequence 1, step 1: 'two' is not a number"),
+    "infinity": ({}, [X[0], [1.0, np.inf]], [0, 1], "sequence 1, step 1 contains infinity"),
     "features": ({}, [X[:2], X[:3].T], [0, 1], "sequence 1 has 3 features, sequence 0 has 20"),
     "dimensions": ({}, [X[None]], [0], r"sequence 0 has shape \(1, 24, 20\)"),
-    "targets": ({}, X, Y[:-1], "24 sequences and y 23 targets"),
+    "targets": ({}, X, Y[:-1], "24 sequences and y has 23 targets"),
     "flat": ({}, X[0], Y, "expected \\(sequences, time, features\\)"),
-    "times": ({}, [Series(X[0], np.zeros(20)), X[1]], [0, 1], "sequence 0: times must rise, step 1"),
-    "some times": ({}, [X[1], Series(X[0], np.arange(20))], [0, 1], "sequence 1 and sequence 0 differ"),
-    "few times": ({}, [Series(X[0], np.arange(3))], [0], "20 steps and 3 times"),
+    "times": ({}, [Series(X[0], np.zeros(20)), X[1]], [0, 1], "sequence 0: times must increase, but step 1"),
+    "some times": ({}, [X[1], Series(X[0], np.arange(20))], [0, 1], "only one of sequence 1 and sequence 0 has times"),
+    "few times": ({}, [Series(X[0], np.arange(3))], [0], "20 steps but 3 times"),
     "ragged spans": ({"timespans": np.ones((3, 20))}, X, Y, "24 sequences and timespans 3"),
     "short spans": ({"timespans": np.ones(19)}, X, Y, "timespans of sequence 0 have shape"),
-    "negative spans": ({"timespans": -np.ones(20)}, X, Y, "timespans of sequence 0 must be 0 or more"),
-    "epochs": ({"epochs": 0}, X, Y, "epochs must be a whole number above 0"),
+    "negative spans": ({"timespans": -np.ones(20)}, X, Y, "timespans of sequence 0 must not be negative"),
+    "epochs": ({"epochs": 0}, X, Y, "epochs must be a positive integer"),
     "share": ({"validation_share": 1.0}, X, Y, "validation_share must be"),
     "device": ({"device": "cuda"}, X, Y, "no CUDA device"),
-    "column": ({"id_column": "who"}, MIXED, "kind", "no column 'who': there are id, at, v, kind"),
+    "column": ({"id_column": "who"}, MIXED, "kind", "no column 'who': the columns are id, at, v, kind"),
     "changing target": (FRAME, MIXED.assign(v=1.0), "kind", "column 'kind' changes within sequence 1"),
-    "text in a column": (FRAME, MIXED, [0, 1], "column 'v', row 1: 'x' is no number"),
-    "two at a time": (FRAME | {"time_column": "at"}, MIXED.assign(v=1.0), [0, 1], "sequence 1: times must rise"),
+    "text in a column": (FRAME, MIXED, [0, 1], "column 'v', row 1: 'x' is not a number"),
+    "two at a time": (FRAME | {"time_column": "at"}, MIXED.assign(v=1.0), [0, 1], "sequence 1: times must increase"),
     "named target": ({}, X, "kind", "set id_column"),
 }
 
@@ -482,9 +486,9 @@ def test_mistakes_after_fitting():
     fitted = CoRNNClassifier(**QUICK).fit(X, Y)
     with pytest.raises(ValueError, match="sequence 0 of X has 20 features, but this estimator is expecting 1"):
         fitted.predict(X[None])
-    with pytest.raises(ValueError, match="fitted without times, and sequence 0 has them"):
+    with pytest.raises(ValueError, match="fitted without times, but sequence 0 has them"):
         fitted.predict(X, timespans=np.ones(20))
-    with pytest.raises(ValueError, match="bidirectional must be False"):
+    with pytest.raises(ValueError, match=r"a forecaster must not see .* set bidirectional=False"):
         CoRNNForecaster(**QUICK, bidirectional=True).fit(X)
     with pytest.raises(ValueError, match="the target of sequence 2 is missing"):
         CoRNNRegressor(**QUICK).fit(X, np.where(np.arange(24) == 2, np.nan, 1.0))
@@ -499,17 +503,17 @@ def test_what_is_not_finite_is_no_answer(kind):
     fitted = kind(**QUICK).fit(X, Y)
     far = X.copy()
     far[3, 7] = 1e300
-    with pytest.raises(ValueError, match="sequence 3, step 7 is further from the training data than float32 can hold"):
+    with pytest.raises(ValueError, match="sequence 3, step 7 is too far from the training data for float32"):
         fitted.predict(far)
     with torch.no_grad():
         fitted.model_.head.weight[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="the network's answer is not finite"):
+    with pytest.raises(ValueError, match="the network's output is not finite"):
         fitted.stream()(X[0, 0])
-    with pytest.raises(ValueError, match="the network's answer to sequence 0 is not finite"):
+    with pytest.raises(ValueError, match="the network's output for sequence 0 is not finite"):
         fitted.predict(X)
     if kind is CoRNNForecaster:
-        with pytest.raises(ValueError, match="the network's answer to sequence 0 is not finite"):
-            fitted.forecasts(X)
+        with pytest.raises(ValueError, match="the network's output for sequence 0 is not finite"):
+            fitted.predict_every_step(X)
 
 
 def test_without_scikit_learn_a_sentence_says_what_to_install(monkeypatch):
@@ -551,7 +555,9 @@ def test_times_are_numbers_or_dates_of_any_kind(kind):
     assert model.preparation_.unit == pytest.approx(86400.0)
     if kind == "texts":
         for wrong in ("01/02/2020", "soon"):
-            with pytest.raises(ValueError, match="column 'at' holds what is no time: use numbers, or dates like"):
+            with pytest.raises(
+                ValueError, match="column 'at' contains values that are not times: use numbers, or dates"
+            ):
                 model.fit(frame.assign(at=[wrong] * 24))
 
 
@@ -561,7 +567,7 @@ def test_a_stream_refuses_infinity_and_what_is_no_state():
     stream(0.5)
     before = stream.to_bytes()
     for sample in (np.inf, [-np.inf], np.array([np.inf])):
-        with pytest.raises(ValueError, match="the sample holds infinity"):
+        with pytest.raises(ValueError, match="the sample contains infinity"):
             stream(sample)
     assert stream.to_bytes() == before
     with pytest.raises(ValueError, match="this is not a stream's state"):

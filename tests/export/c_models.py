@@ -12,8 +12,10 @@ from cornn.export.c import cortex, host
 from cornn.models import SequenceModel
 
 ROOT = Path(__file__).parents[2]
-needs_gcc = pytest.mark.skipif(host.compiler() is None, reason="no gcc, clang or cc on this machine")
-needs_emulator = pytest.mark.skipif(bool(cortex.missing()), reason=f"no {', '.join(cortex.missing())} on this machine")
+needs_gcc = pytest.mark.skipif(host.find_compiler() is None, reason="no gcc, clang or cc on this machine")
+needs_emulator = pytest.mark.skipif(
+    bool(cortex.missing_tools()), reason=f"no {', '.join(cortex.missing_tools())} on this machine"
+)
 
 SHAPES = {
     "one layer": {},

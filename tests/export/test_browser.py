@@ -19,7 +19,7 @@ pytest.importorskip("onnx")
 from cornn import CoRNN
 from cornn._random import generator
 from cornn.export.check import TOLERANCE
-from cornn.export.onnx import Options, to_onnx
+from cornn.export.onnx import OnnxOptions, to_onnx
 from cornn.models import SequenceModel
 
 PACKAGE = Path(__file__).parents[2] / "build" / "onnxruntime-web"
@@ -79,7 +79,7 @@ def plain(array: np.ndarray) -> dict:
 def test_the_browser_gives_the_same_answer(tmp_path):
     layer = CoRNN(6, 16, 2, damping="implicit", gamma=torch.linspace(0.1, 2, 16))
     model = SequenceModel(layer, 3, encoder=nn.Embedding(10, 6)).eval()
-    to_onnx(model, tmp_path / "model.onnx", Options(state=True))
+    to_onnx(model, tmp_path / "model.onnx", OnnxOptions(state=True))
     words = torch.randint(0, 10, (2, 12), generator=generator(0, "words"))
     zeros = np.zeros((2, 2, 16), np.float32)
     feeds = {"whole": plain(words.numpy()), "state": {"y": plain(zeros), "z": plain(zeros)}}

@@ -11,8 +11,8 @@ from torch import nn
 from cornn import CoRNN
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
-from cornn.export import Trained, open_trained
-from cornn.export.c import Options, export, host
+from cornn.export import TrainedModel, load_model
+from cornn.export.c import COptions, host, to_c
 from cornn.export.c.int8 import TANH_BITS
 from cornn.models import SequenceModel
 
@@ -21,7 +21,7 @@ from cornn.models import SequenceModel
 @pytest.mark.parametrize("shape", SHAPES)
 def test_float32_is_pytorch(shape, tmp_path):
     model, data = build(**SHAPES[shape])
-    written = export(model, tmp_path, data=data)
+    written = to_c(model, tmp_path, data=data)
     assert written.checked.difference <= 1e-5
     assert written.checked.words == "24 sequences of the data"
     text = (tmp_path / "model.c").read_text()
@@ -36,7 +36,7 @@ def test_float32_is_pytorch(shape, tmp_path):
 @pytest.mark.parametrize("shape", [name for name in SHAPES if name not in ("one layer", "no bias")])
 def test_int8_is_near_pytorch(shape, tmp_path):
     model, data = build(**SHAPES[shape])
-    written = export(model, tmp_path, Options(weights="int8", largest_loss=1.0), data)
+    written = to_c(model, tmp_path, COptions(weights="int8", largest_loss=1.0), data)
     assert written.checked.metric == "R² with PyTorch"
     assert written.checked.c > 0.99
     assert written.flash < sum(parameter.numel() for parameter in model.parameters()) * 4 + 300
@@ -47,7 +47,7 @@ def called(folder, body: str) -> np.ndarray:
     program = f'#include "{folder / "model.c"}"\n#include <stdio.h>\nint main(void)\n{{\n{body}\n    return 0;\n}}\n'
     (folder / "called.c").write_text(program)
     command = [
-        host.compiler(),
+        host.find_compiler(),
         "-std=c99",
         "-O1",
         f"-I{folder}",
@@ -62,7 +62,7 @@ def called(folder, body: str) -> np.ndarray:
 @needs_gcc
 def test_tanh_of_float32(tmp_path):
     model, data = build()
-    export(model, tmp_path, data=data)
+    to_c(model, tmp_path, data=data)
     loop = 'for (int i = -20000; i <= 20000; i++) printf("%.9g\\n", (double)tanh_of((float)i / 1600.0f));'
     exact = np.tanh((np.arange(-20000, 20001) / np.float32(1600)).astype(np.float32).astype(float))
     assert np.abs(called(tmp_path, loop) - exact).max() < 5e-7  # eight roundings of float32 near 1
@@ -71,7 +71,7 @@ def test_tanh_of_float32(tmp_path):
 @needs_gcc
 def test_tanh_of_int8(tmp_path):
     model, data = build()
-    export(model, tmp_path, Options(weights="int8"), data)
+    to_c(model, tmp_path, COptions(weights="int8"), data)
     loop = 'for (int32_t i = -(8 << 16); i < 8 << 16; i += 37) printf("%d\\n", (int)tanh_of(i));'
     exact = np.tanh(np.arange(-(8 << 16), 8 << 16, 37) / 2**16)
     # Straight lines between points 1/16 apart: 1/8 (1/16)^2 of the largest second derivative, .77.
@@ -82,7 +82,7 @@ def test_tanh_of_int8(tmp_path):
 def test_int8_bears_any_input(tmp_path):
     """Far beyond what it was calibrated on everything saturates, and nothing overflows: the sanitizers watch."""
     model, data = build(layers=2)
-    export(model, tmp_path, Options(weights="int8"), data)
+    to_c(model, tmp_path, COptions(weights="int8"), data)
     (tmp_path / "check.c").write_text(
         "#include <stdio.h>\n#include <math.h>\n"
         '#include "model.h"\nint main(void)\n{\n    model_state state;\n    float out[MODEL_OUTPUTS];\n'
@@ -91,8 +91,8 @@ def test_int8_bears_any_input(tmp_path):
         "        const float x[3] = {bad[n % 6], bad[n / 6 % 6], bad[n / 36 % 6]};\n"
         "        model_step(&state, x);\n    }\n    model_read(&state, out);\n    return isfinite(out[0]) ? 0 : 1;\n}\n"
     )
-    host.build(tmp_path, tmp_path / "check", sanitized=True)
-    assert len(host.answers(tmp_path / "check", [], 1)) == 0
+    host.compile_program(tmp_path, tmp_path / "check", sanitized=True)
+    assert len(host.run_program(tmp_path / "check", [], 1)) == 0
 
 
 @needs_gcc
@@ -107,7 +107,7 @@ def test_slow_neurons_forget_in_int8(tmp_path):
         model.head.weight.fill_(1.0), model.head.bias.zero_()
     data = torch.zeros(3000, 2, 1)
     data[:100] = 1.0
-    written = export(model, tmp_path, Options(weights="int8"), data)
+    written = to_c(model, tmp_path, COptions(weights="int8"), data)
     assert written.checked.difference < 0.1 / 64  # a tenth of what is left of the pulse at the end
 
 
@@ -126,13 +126,13 @@ def test_a_classifier_of_sensor_windows(tmp_path):
     model = CoRNNClassifier(hidden_size=12, epochs=25, learning_rate=0.02, random_state=0).fit(X[:80], y[:80])
     assert model.score(X[80:], y[80:]) > 0.8
     model.save(tmp_path / "model.safetensors")
-    trained = open_trained(tmp_path / "model.safetensors")
+    trained = load_model(tmp_path / "model.safetensors")
     for weights, least in (("float32", 100.0), ("int8", 97.5)):
-        written = export(trained, tmp_path / weights, Options(weights, largest_loss=2.5), X)
+        written = to_c(trained, tmp_path / weights, COptions(weights, largest_loss=2.5), X)
         assert written.checked.metric == "agreement"
         assert written.checked.c >= least
     assert "the largest is the likeliest" in (tmp_path / "int8" / "model.h").read_text()
-    assert "drawn at random" in export(trained, tmp_path / "drawn").checked.words
+    assert "drawn at random" in to_c(trained, tmp_path / "drawn").checked.words
 
 
 @needs_gcc
@@ -141,7 +141,7 @@ def test_answers_are_in_the_users_units(kind, tmp_path):
     X, y = waves(40)
     model = kind(hidden_size=8, epochs=3, random_state=0)
     model.fit(X, 1e3 + 5.0 * y) if kind is CoRNNRegressor else model.fit(X)
-    written = export(Trained("test", model.model_, estimator=model), tmp_path, data=X)
+    written = to_c(TrainedModel("test", model.model_, estimator=model), tmp_path, data=X)
     answers = model.predict(X) if kind is CoRNNRegressor else (model.predict(X) - X[:, -1:]).reshape(len(X), -1)
     program = (
         '#include <stdio.h>\n#include "model.h"\nint main(void)\n{\n    model_state state;\n    float x[2], out[2];\n'
@@ -151,7 +151,7 @@ def test_answers_are_in_the_users_units(kind, tmp_path):
     )
     program += "    model_read(&state, out);\n    return fwrite(out, sizeof(float), MODEL_OUTPUTS, stdout) < 1;\n}\n"
     (tmp_path / "one.c").write_text(program)
-    host.build(tmp_path, tmp_path / "one", sanitized=True)
+    host.compile_program(tmp_path, tmp_path / "one", sanitized=True)
     given = X[0].astype(np.float32).tobytes()
     out = np.frombuffer(subprocess.run([tmp_path / "one"], input=given, capture_output=True).stdout, np.float32)
     np.testing.assert_allclose(out, np.ravel(answers[0]), rtol=1e-4, atol=1e-4)
@@ -160,24 +160,24 @@ def test_answers_are_in_the_users_units(kind, tmp_path):
 
 def test_what_has_no_c():
     model, data = build()
-    with pytest.raises(ValueError, match="C is written for coRNN alone, the model is LSTM"):
-        export(SequenceModel(nn.LSTM(3, 4), 1), "unused")
-    with pytest.raises(ValueError, match="reads both ways"):
-        export(SequenceModel(CoRNN(3, 4, bidirectional=True), 1), "unused")
-    with pytest.raises(ValueError, match="activation tanh, the model has relu"):
-        export(SequenceModel(CoRNN(3, 4, activation="relu"), 1), "unused")
-    with pytest.raises(ValueError, match="calibrated on sequences, and there are none"):
-        export(model, "unused", Options(weights="int8"))
+    with pytest.raises(ValueError, match="the C export supports CoRNN only, the model has LSTM"):
+        to_c(SequenceModel(nn.LSTM(3, 4), 1), "unused")
+    with pytest.raises(ValueError, match="a bidirectional layer"):
+        to_c(SequenceModel(CoRNN(3, 4, bidirectional=True), 1), "unused")
+    with pytest.raises(ValueError, match="activation tanh only, the model has relu"):
+        to_c(SequenceModel(CoRNN(3, 4, activation="relu"), 1), "unused")
+    with pytest.raises(ValueError, match="calibrated on sequences, but there are none"):
+        to_c(model, "unused", COptions(weights="int8"))
     with pytest.raises(ValueError, match="unknown weights 'int4'"):
-        export(model, "unused", Options(weights="int4"), data)
+        to_c(model, "unused", COptions(weights="int4"), data)
     X, y = waves(30)
     X[0, 3, 0] = np.nan
     gaps = CoRNNClassifier(hidden_size=4, epochs=1).fit(X, y)
     with pytest.raises(ValueError, match="fitted on missing values"):
-        export(Trained("test", gaps.model_, estimator=gaps), "unused")
+        to_c(TrainedModel("test", gaps.model_, estimator=gaps), "unused")
     timed = CoRNNClassifier(hidden_size=4, epochs=1).fit(X[1:], y[1:], timespans=np.ones(X[1:].shape[:2]))
     with pytest.raises(ValueError, match="fitted with times"):
-        export(Trained("test", timed.model_, estimator=timed), "unused")
+        to_c(TrainedModel("test", timed.model_, estimator=timed), "unused")
 
 
 @needs_gcc
@@ -186,17 +186,17 @@ def test_code_that_deviates_is_not_written(tmp_path, monkeypatch):
     from cornn.export.c import float32
 
     monkeypatch.setattr(float32, "TANH_P", (0.99, *float32.TANH_P[1:]))
-    with pytest.raises(ValueError, match="away from PyTorch's"):
-        export(model, tmp_path / "out", data=data)
+    with pytest.raises(ValueError, match="deviate from PyTorch's"):
+        to_c(model, tmp_path / "out", data=data)
     with pytest.raises(ValueError, match="more than 0: it is not written"):
-        export(model, tmp_path / "out", Options(weights="int8", largest_loss=0.0), data)
+        to_c(model, tmp_path / "out", COptions(weights="int8", largest_loss=0.0), data)
     assert not (tmp_path / "out").exists()
 
 
 def test_without_a_compiler_it_says_so(tmp_path, monkeypatch):
     model, data = build()
     monkeypatch.setattr(host, "compiler", lambda: None)
-    written = export(model, tmp_path, data=data)
+    written = to_c(model, tmp_path, data=data)
     assert written.checked is None
     assert "not checked: there is no gcc" in written.lines()[-1]
     assert (tmp_path / "model.h").exists()
@@ -214,8 +214,8 @@ def test_a_stiff_neuron_saturates_at_the_right_end(tmp_path):
         layer.matrices().V.fill_(1.0)
         model.head.weight.fill_(1.0)
     wave = np.arctanh(level) * torch.sin(torch.linspace(0, torch.pi, 61))[:45]
-    export(
-        model, tmp_path, Options(weights="int8"), wave.reshape(1, 45, 1) * torch.linspace(0.2, 1, 50).reshape(50, 1, 1)
+    to_c(
+        model, tmp_path, COptions(weights="int8"), wave.reshape(1, 45, 1) * torch.linspace(0.2, 1, 50).reshape(50, 1, 1)
     )
     body = (
         f"model_state s; model_reset(&s); const float f = {4 * wave.abs().max():.6f}f;\n"

@@ -9,7 +9,7 @@ import pytest
 from c_models import ROOT, SHAPES, build, needs_emulator, needs_gcc
 from tolerances import FLOAT32
 
-from cornn.export.c import Options, cortex, export, host
+from cornn.export.c import COptions, cortex, host, to_c
 from cornn.export.c.source import render
 
 LAST_PRODUCT = {"rtol": 2e-7, "atol": 1e-7}  # one rounding of float32
@@ -17,7 +17,7 @@ LAST_PRODUCT = {"rtol": 2e-7, "atol": 1e-7}  # one rounding of float32
 
 @needs_gcc
 def test_the_guides_commands(cornn, tmp_path):
-    """Those of docs/export.md: the exports are run, the trainings, which need data, are tried dry."""
+    """Those of docs/export.md: the exports are run, the trainings, which need data, are dry runs."""
     text = (ROOT / "docs" / "export.md").read_text(encoding="utf8").split("\n## C, for")[1]
     train = "train adding --length 20 --hidden-size 8 --steps 20 --quiet --out runs/small"
     code, _, error = cornn(*train.split())
@@ -27,8 +27,8 @@ def test_the_guides_commands(cornn, tmp_path):
     for command in exports:
         code, out, error = cornn(*command.split(), "--sequences", 50, "--largest-loss", 50)
         assert code == 0, error
-        assert "compiled without warnings; on 50 of 1,000 test sequences (50 of them under the sanitizers)" in out
-        assert "multiplications a step" in out
+        assert "compiled without warnings; on 50 of 1,000 test sequences (50 of them also under the sanitizers)" in out
+        assert "multiplications per step" in out
     assert "int8_t" in (tmp_path / "small-int8" / "model.c").read_text()
     assert "int8_t" not in (tmp_path / "runs" / "small" / "c" / "model.c").read_text()
     trainings = re.findall(r"^cornn (train .*)$", text, re.MULTILINE)
@@ -37,7 +37,7 @@ def test_the_guides_commands(cornn, tmp_path):
         assert '"task_name": "har2"' in cornn(*command.split(), "--data", "nowhere", "--dry-run")[1], command
     code, _, error = cornn(*exports[0].split(), "--data", "some.csv")
     assert code == 2
-    assert "--data is for a model of `cornn fit`" in error
+    assert "--data is only for a model of `cornn fit`" in error
 
 
 @needs_gcc
@@ -68,7 +68,7 @@ def test_the_example(tmp_path, monkeypatch, capfd):
     assert accuracy > 95
     assert out.count("compiled without warnings") == 2
     assert "after 64 samples: push" in out
-    assert out.count("20 of 20 answers as PyTorch's") == (0 if cortex.missing() else 2)
+    assert out.count("20 of 20 answers as PyTorch's") == (0 if cortex.missing_tools() else 2)
 
 
 @needs_gcc
@@ -85,15 +85,15 @@ def test_the_example(tmp_path, monkeypatch, capfd):
 def test_on_an_emulated_microcontroller(shape, weights, processor, tmp_path):
     """With the processor's instructions for pairs of 16 bits and without, whole numbers are as they are here."""
     model, data = build(**SHAPES[shape])
-    export(model, tmp_path, Options(weights=weights), data)
+    to_c(model, tmp_path, COptions(weights=weights), data)
     kind = np.uint32 if "words" in shape else np.float32
     sequences = [np.ascontiguousarray(row) for row in data.transpose(0, 1)[:4].numpy().astype(kind)]
     found = cortex.measure(tmp_path, sequences, model.head.out_features, processor)
     sample = "uint32_t sample" if "words" in shape else "float sample[MODEL_INPUTS]"
     values = {"sample": sample, "address": "&" * ("words" in shape), "every": 0}
     (tmp_path / "here.c").write_text(render("check.c.in", values))
-    host.build(tmp_path, tmp_path / "here", sanitized=False)
-    here = host.answers(tmp_path / "here", sequences, model.head.out_features)
+    host.compile_program(tmp_path, tmp_path / "here", sanitized=False)
+    here = host.run_program(tmp_path / "here", sequences, model.head.out_features)
     # float32 sums are fused there, and so is the last product of int8, with the head's scale.
     np.testing.assert_allclose(found.answers, here, **(FLOAT32 if weights == "float32" else LAST_PRODUCT))
     assert found.ram == 0

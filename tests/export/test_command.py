@@ -9,8 +9,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from cornn.estimators import CoRNNClassifier
-from cornn.export import open_trained
-from cornn.export.check import session
+from cornn.export import load_model
+from cornn.export.check import open_session
 from cornn.lab import training
 from cornn.lab.runs import open_run
 
@@ -22,13 +22,15 @@ def test_a_run_to_onnx(cornn, tmp_path, model):
     assert cornn("train", "adding", *SHORT, "--out", "here", "--model", *model)[0] == 0
     code, out, _ = cornn("export", "here", "--to", "onnx")
     assert code == 0
-    assert "takes input (batch, time, 2)\ngives output (batch, 1)\nin onnxruntime within" in out
+    assert "inputs: input (batch, time, 2)\noutputs: output (batch, 1)\nlargest deviation of onnxruntime" in out
     assert out.strip().endswith("here/model.onnx")
     config = training.from_dictionary(open_run(tmp_path / "here").config)
     trained = training.build(config, training.load(config))
     trained.load_state_dict(open_run(tmp_path / "here").weights())
     input = torch.rand(5, 3, 2)
-    (output,) = session((tmp_path / "here/model.onnx").read_bytes()).run(None, {"input": input.transpose(0, 1).numpy()})
+    (output,) = open_session((tmp_path / "here/model.onnx").read_bytes()).run(
+        None, {"input": input.transpose(0, 1).numpy()}
+    )
     torch.testing.assert_close(torch.from_numpy(output), trained(input).detach(), rtol=1e-5, atol=1e-5)
 
 
@@ -36,8 +38,8 @@ def test_with_state_to_another_place(cornn, tmp_path):
     cornn("train", "adding", *SHORT, "--out", "here")
     code, out, _ = cornn("export", "here", "--to", "onnx", "--state", "--lengths", "--timespans", "-o", "there/it.onnx")
     assert code == 0
-    assert "takes input (batch, time, 2); lengths (batch); timespans (batch, time); y (1, batch, 8); z (1, batch" in out
-    assert "gives output (batch, 1); last_y (1, batch, 8); last_z (1, batch, 8)" in out
+    assert "inputs: input (batch, time, 2); lengths (batch); timespans (batch, time); y (1, batch, 8); z (1" in out
+    assert "outputs: output (batch, 1); last_y (1, batch, 8); last_z (1, batch, 8)" in out
     assert (tmp_path / "there/it.onnx").exists()
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["it.onnx"]
 
@@ -53,11 +55,11 @@ def test_an_estimator_to_onnx(cornn, tmp_path):
     for source, target in (("mine.safetensors", "mine-model.onnx"), ("fitted", "fitted/model.onnx")):
         code, out, _ = cornn("export", source, "--to", "onnx")
         assert code == 0
-        assert "gives probabilities (batch, 2)" in out
+        assert "outputs: probabilities (batch, 2)" in out
         assert (tmp_path / target).exists()
     code, _, err = cornn("export", "mine.safetensors", "--to", "hub")
     assert code == 2
-    assert "publish the file as it is" in err
+    assert "publish the file itself" in err
 
 
 def test_a_run_to_the_hub(cornn, tmp_path):
@@ -65,10 +67,10 @@ def test_a_run_to_the_hub(cornn, tmp_path):
     cornn("train", "adding", *SHORT, "--out", "here")
     code, out, _ = cornn("export", "here", "--to", "hub")
     assert code == 0
-    assert out.strip().endswith("adding, cornn: here/hub")
+    assert out.strip().endswith("wrote adding, cornn to here/hub")
     again = hub.HubModel.from_pretrained(tmp_path / "here/hub", strict=True)
     input = torch.rand(5, 3, 2)
-    assert torch.equal(again(input), open_trained(tmp_path / "here").model(input))
+    assert torch.equal(again(input), load_model(tmp_path / "here").model(input))
 
 
 def test_errors_are_one_line(cornn, tmp_path):
@@ -78,10 +80,10 @@ def test_errors_are_one_line(cornn, tmp_path):
     cornn("train", "adding", *SHORT, "--model", "lem", "--out", "here")
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2
-    assert "no ONNX of the layer LEM: there is one of CoRNN, LSTM, GRU, RNN" in err
+    assert "cannot export the layer LEM to ONNX: supported layers are CoRNN, LSTM, GRU, RNN" in err
     code, _, err = cornn("export", "here", "--to", "hub", "--state")
     assert code == 2
-    assert "--state is for --to onnx: leave it out" in err
+    assert "--state is only for --to onnx: omit it" in err
     (tmp_path / "here/model.safetensors").unlink()
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2

@@ -33,7 +33,7 @@ def model_of(**options) -> SequenceModel:
 @pytest.mark.parametrize("options", [{}, {"read": "every", "encoder": nn.Embedding(7, 3)}], ids=["values", "words"])
 def test_a_model_comes_back_as_it_was(tmp_path, options):
     model = model_of(**options)
-    HubModel.of(model).save_pretrained(tmp_path)
+    HubModel.from_model(model).save_pretrained(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"README.md", "config.json", "model.safetensors"}
     again = HubModel.from_pretrained(tmp_path, strict=True)
     for name, value in model.state_dict().items():
@@ -50,14 +50,14 @@ def test_a_model_comes_back_as_it_was(tmp_path, options):
 
 def test_a_copy_is_published(tmp_path):
     model = model_of()
-    published = HubModel.of(model)
+    published = HubModel.from_model(model)
     with torch.no_grad():
         model.head.weight.zero_()
     assert published.model.head.weight.abs().min() > 0
 
 
 def test_a_weight_that_is_missing_is_noticed(tmp_path):
-    HubModel.of(model_of()).save_pretrained(tmp_path)
+    HubModel.from_model(model_of()).save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     del weights["model.head.bias"]
     save_file(weights, tmp_path / "model.safetensors")
@@ -68,12 +68,12 @@ def test_a_weight_that_is_missing_is_noticed(tmp_path):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (lambda: SequenceModel(nn.GRU(3, 5), 2), "of coRNN layers, this one is of GRU"),
+        (lambda: SequenceModel(nn.GRU(3, 5), 2), "need a CoRNN layer, this one has GRU"),
         (lambda: model_of(encoder=nn.Linear(2, 3)), "an embedding or no encoder, this one has Linear"),
-        (lambda: model_of().double(), "in float32, this one in torch.float64"),
+        (lambda: model_of().double(), "are float32, this one is torch.float64"),
     ],
     ids=["layer", "encoder", "double"],
 )
 def test_what_the_hub_has_no_place_for(model, says):
     with pytest.raises(ValueError, match=says):
-        HubModel.of(model())
+        HubModel.from_model(model())

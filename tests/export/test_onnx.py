@@ -17,8 +17,8 @@ from cornn._random import generator
 from cornn.baselines import LEM
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.export import equations
-from cornn.export.check import TOLERANCE, session
-from cornn.export.onnx import Options, to_onnx
+from cornn.export.check import TOLERANCE, open_session
+from cornn.export.onnx import OnnxOptions, to_onnx
 from cornn.export.recurrent import LAYERS
 from cornn.models import SequenceModel
 
@@ -48,7 +48,7 @@ def values(*shape: int) -> torch.Tensor:
 
 
 def ran(path, **feeds) -> dict:
-    running = session(path.read_bytes())
+    running = open_session(path.read_bytes())
     names = [output.name for output in running.get_outputs()]
     return dict(zip(names, running.run(names, {name: np.asarray(value) for name, value in feeds.items()}), strict=True))
 
@@ -84,7 +84,7 @@ def test_the_encoder_is_included(tmp_path, encoder, shape):
 @pytest.mark.parametrize("kind", LAYERS, ids=lambda kind: kind.__name__)
 def test_every_layer_with_state_and_lengths(tmp_path, kind):
     model = model_of(kind, num_layers=2, bidirectional=True)
-    written = to_onnx(model, tmp_path / "model.onnx", Options(state=True, lengths=True))
+    written = to_onnx(model, tmp_path / "model.onnx", OnnxOptions(state=True, lengths=True))
     states = [name for name in written.inputs if name not in ("input", "lengths")]
     assert written.inputs == {"input": ["batch", "time", 3], "lengths": ["batch"]} | {
         n: [4, "batch", 8] for n in states
@@ -100,8 +100,8 @@ def test_every_layer_with_state_and_lengths(tmp_path, kind):
 @pytest.mark.parametrize("kind", [CoRNN, nn.GRU])
 def test_one_sample_at_a_time(tmp_path, kind, read):
     model = model_of(kind, read, num_layers=2)
-    to_onnx(model, tmp_path / "model.onnx", Options(state=True))
-    running, input = session((tmp_path / "model.onnx").read_bytes()), values(2, 12, 3)
+    to_onnx(model, tmp_path / "model.onnx", OnnxOptions(state=True))
+    running, input = open_session((tmp_path / "model.onnx").read_bytes()), values(2, 12, 3)
     names = LAYERS[kind].states
     state = [np.zeros((2, 2, 8), np.float32) for _ in names]
     outputs = []
@@ -117,8 +117,8 @@ def test_one_sample_at_a_time(tmp_path, kind, read):
 
 def test_a_stream_of_python_and_one_of_onnx_agree(tmp_path):
     model = model_of()
-    to_onnx(model, tmp_path / "model.onnx", Options(state=True))
-    running, stream = session((tmp_path / "model.onnx").read_bytes()), model.stream()
+    to_onnx(model, tmp_path / "model.onnx", OnnxOptions(state=True))
+    running, stream = open_session((tmp_path / "model.onnx").read_bytes()), model.stream()
     y = z = np.zeros((1, 1, 8), np.float32)
     for sample in values(7, 3).numpy():
         output, y, z = running.run(None, {"input": sample[None, None], "y": y, "z": z})
@@ -128,7 +128,7 @@ def test_a_stream_of_python_and_one_of_onnx_agree(tmp_path):
 @pytest.mark.parametrize("damping", ["explicit", "implicit"])
 def test_uneven_times(tmp_path, damping):
     model = model_of(damping=damping, bidirectional=True)
-    to_onnx(model, tmp_path / "model.onnx", Options(timespans=True))
+    to_onnx(model, tmp_path / "model.onnx", OnnxOptions(timespans=True))
     input, spans = values(2, 9, 3), values(2, 9).abs()
     y, _ = model.layer.last_state(input.transpose(0, 1), timespans=spans.T)
     found = ran(tmp_path / "model.onnx", input=input, timespans=spans)["output"]
@@ -143,7 +143,7 @@ def test_a_model_in_training_stays_in_training(tmp_path):
 
 def test_double_precision(tmp_path):
     model = model_of(num_layers=2, activation="duffing").double()
-    assert to_onnx(model, tmp_path / "model.onnx", Options(state=True)).deviation < FLOAT64["rtol"]
+    assert to_onnx(model, tmp_path / "model.onnx", OnnxOptions(state=True)).deviation < FLOAT64["rtol"]
 
 
 def test_what_differs_from_pytorch_is_not_written(tmp_path, monkeypatch):
@@ -151,29 +151,33 @@ def test_what_differs_from_pytorch_is_not_written(tmp_path, monkeypatch):
     path.write_bytes(b"as it was")
     swapped = equations.ACTIVATIONS | {"tanh": equations.ACTIVATIONS["relu"]}
     monkeypatch.setattr(equations, "ACTIVATIONS", swapped)
-    with pytest.raises(ValueError, match="away from PyTorch's, more than 1e-05: it is not written"):
+    with pytest.raises(ValueError, match="more than 1e-05: the file is not written"):
         to_onnx(model_of(), path)
     assert path.read_bytes() == b"as it was"
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
 
 
 REFUSED = {
-    "layer": (lambda: model_of(LEM), {}, "no ONNX of the layer LEM: there is one of CoRNN, LSTM"),
-    "encoder": (lambda: model_of(encoder=nn.Bilinear(1, 1, 1)), {}, "no ONNX of the encoder Bilinear"),
-    "half": (lambda: model_of().half(), {}, "computes in torch.float16, ONNX in float32 or float64"),
+    "layer": (lambda: model_of(LEM), {}, "cannot export the layer LEM to ONNX: supported layers are CoRNN, LSTM"),
+    "encoder": (lambda: model_of(encoder=nn.Bilinear(1, 1, 1)), {}, "cannot export the encoder Bilinear"),
+    "half": (lambda: model_of().half(), {}, "is torch.float16, but the ONNX export needs float32 or float64"),
     "batch-first": (lambda: model_of(batch_first=True), {}, "the model's layer is batch_first"),
-    "lengths": (lambda: model_of(read="every"), {"lengths": True}, "answers at every step and takes no lengths"),
-    "timespans": (lambda: model_of(nn.LSTM), {"timespans": True}, "timespans are factors on dt, and LSTM has none"),
-    "kind": (lambda: CoRNN(3, 8), {}, "a SequenceModel or a fitted estimator can be exported, this is a CoRNN"),
-    "unfitted": (CoRNNClassifier, {}, "a fitted estimator can be exported, this is a CoRNNClassifier"),
-    "projections": (lambda: model_of(nn.LSTM, proj_size=2), {}, "no ONNX of an LSTM with projections"),
+    "lengths": (lambda: model_of(read="every"), {"lengths": True}, "at every step does not use lengths"),
+    "timespans": (
+        lambda: model_of(nn.LSTM),
+        {"timespans": True},
+        "factors on dt, which LSTM does not have",
+    ),
+    "kind": (lambda: CoRNN(3, 8), {}, "cannot export a CoRNN: pass a SequenceModel"),
+    "unfitted": (CoRNNClassifier, {}, "cannot export a CoRNNClassifier: pass"),
+    "projections": (lambda: model_of(nn.LSTM, proj_size=2), {}, "cannot export an LSTM with projections"),
 }
 
 
 @pytest.mark.parametrize(("make", "options", "says"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_is_refused(tmp_path, make, options, says):
     with pytest.raises(ValueError, match=says):
-        to_onnx(make(), tmp_path / "model.onnx", Options(**options))
+        to_onnx(make(), tmp_path / "model.onnx", OnnxOptions(**options))
     assert not list(tmp_path.iterdir())
 
 
@@ -196,8 +200,8 @@ def series(missing: float = 0.2):
 def test_a_classifier_gives_probabilities(tmp_path, missing):
     X, y, _ = series(missing)
     classifier = CoRNNClassifier(**QUICK).fit(X, np.array(["a", "b", "c"])[y])
-    to_onnx(classifier, tmp_path / "model.onnx", Options(state=True))
-    # What is missing in new data is filled up even if nothing was in the training data.
+    to_onnx(classifier, tmp_path / "model.onnx", OnnxOptions(state=True))
+    # What is missing in new data is filled in even if nothing was in the training data.
     X, _, _ = series(0.3)
     state = {"y": np.zeros((1, 24, 6), "f4"), "z": np.zeros((1, 24, 6), "f4"), "seen": np.zeros((24, 2), "f4")}
     assert_near(ran(tmp_path / "model.onnx", input=X, **state)["probabilities"], classifier.predict_proba(X))
@@ -205,7 +209,7 @@ def test_a_classifier_gives_probabilities(tmp_path, missing):
         found = ran(tmp_path / "model.onnx", input=piece, **state)
         state = {name: found[f"last_{name}"] for name in state}
     assert_near(found["probabilities"], classifier.predict_proba(X))
-    notes = session((tmp_path / "model.onnx").read_bytes()).get_modelmeta().custom_metadata_map
+    notes = open_session((tmp_path / "model.onnx").read_bytes()).get_modelmeta().custom_metadata_map
     assert json.loads(notes["classes"]) == ["a", "b", "c"]
 
 
@@ -214,13 +218,13 @@ def test_a_regressor_answers_in_its_own_unit(tmp_path, numbers):
     X, y, spans = series()
     target = 100.0 * y + 7 if numbers == 1 else np.stack((y, 50 - 9.0 * y), 1)
     regressor = CoRNNRegressor(**QUICK, bidirectional=True).fit(X, target, timespans=spans)
-    written = to_onnx(regressor, tmp_path / "model.onnx", Options(lengths=True))
+    written = to_onnx(regressor, tmp_path / "model.onnx", OnnxOptions(lengths=True))
     assert list(written.inputs) == ["input", "lengths", "timespans"]
     lengths = np.arange(24) % 15 + 1
     want = regressor.predict(*[[own[:n] for own, n in zip(part, lengths, strict=True)] for part in (X, spans)])
     assert_near(ran(tmp_path / "model.onnx", input=X, lengths=lengths, timespans=spans)["prediction"], want)
-    with pytest.raises(ValueError, match="reads both ways needs the whole sequence: leave state out"):
-        to_onnx(regressor, tmp_path / "model.onnx", Options(state=True))
+    with pytest.raises(ValueError, match="a bidirectional network needs the whole sequence: omit state"):
+        to_onnx(regressor, tmp_path / "model.onnx", OnnxOptions(state=True))
 
 
 @pytest.mark.parametrize("targets", [[0], [1], [1, 0]])
@@ -239,5 +243,5 @@ def test_a_forecaster_goes_on_from_the_last_known_values(tmp_path):
     written = to_onnx(forecaster, tmp_path / "model.onnx")
     assert written.outputs == {"prediction": ["batch", 4, 2]}
     assert_near(ran(tmp_path / "model.onnx", input=X)["prediction"], forecaster.predict(X))
-    with pytest.raises(ValueError, match="fitted without times: leave timespans out"):
-        to_onnx(forecaster, tmp_path / "model.onnx", Options(timespans=True))
+    with pytest.raises(ValueError, match="fitted without times: omit timespans"):
+        to_onnx(forecaster, tmp_path / "model.onnx", OnnxOptions(timespans=True))

@@ -56,13 +56,13 @@ def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
     settings = [word for word in QUICK if word != "--quiet"]
     code, out, _ = cornn("fit", "wide.csv", "--target", "kind", *settings, "--epochs", "60", "--out", "here")
     assert code == 0
-    assert "wide.csv, one row a sequence" in out
-    assert "40, 32 to learn from and 8 for the test" in out
+    assert "wide.csv, one row per sequence" in out
+    assert "40, 32 for training and 8 for the test" in out
     assert "kind, 2 classes" in out
-    assert "training loss, by epoch" in out
-    assert "true, predicted:" in out
+    assert "training loss" in out
+    assert "true \\ predicted" in out
     assert "theory: Uncoupled neurons are stable" in out
-    assert "of always answering fast" in out
+    assert "for always predicting fast" in out
     folder = tables / "here"
     names = {"config.json", "metrics.jsonl", "model.safetensors", "predictions.csv", "report.html", "result.json"}
     assert {path.name for path in folder.iterdir()} == names
@@ -72,7 +72,7 @@ def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
     assert sum(map(sum, result["confusion"])) == 8
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 60
     page = (folder / "report.html").read_text()
-    for words in ("The data", "Confusion matrix", "Losses of training", "bound that stands", "Test accuracy"):
+    for words in ("Data", "Confusion matrix", "Training loss", "proven bound", "Test accuracy"):
         assert words in page
     assert not re.search(r'(src|href)="(?!data:)', page)
 
@@ -95,7 +95,7 @@ def test_a_long_table_with_times_and_data_without_a_target(cornn, tables):
     write_csv(tables / "new.csv", rows[0], rows[1 : 1 + 3 * STEPS])
     code, out, err = cornn("predict", "runs/long-0001", "new.csv", "--out", "answers.csv")
     assert (code, out) == (0, "")
-    assert "3 rows: answers.csv" in err
+    assert "wrote 3 rows to answers.csv" in err
     answers = predictions((tables / "answers.csv").read_text())
     assert [row["who"] for row in answers] == ["p0", "p1", "p2"]
     code, _, err = cornn("predict", "runs/long-0001", "wide.csv")
@@ -107,8 +107,8 @@ def test_numbers_are_regressed(cornn, tables):
     arguments = ("fit", "long.csv", "--target", "size", "--id", "who", "--time", "at", "--ignore", "kind")
     code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
     assert code == 0
-    assert "against" in out
-    assert "of always answering the mean" in out
+    assert "compared with" in out
+    assert "for always predicting the mean" in out
     result = json.loads((tables / "here/result.json").read_text())
     assert "size: R²" in result["more"]
     assert "residuals" in (tables / "here/report.html").read_text()
@@ -121,7 +121,7 @@ def test_a_series_is_forecast(cornn, tables):
     arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day", "--horizon", "3")
     code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
     assert code == 0
-    assert "of forecasting no change" in out
+    assert "for forecasting no change" in out
     result = json.loads((tables / "here/result.json").read_text())
     assert len(result["ahead"]) == 3
     assert result["count"] == 3 * 30
@@ -149,7 +149,7 @@ def test_a_column_without_values_in_the_test_part(cornn, tables):
 def test_numbers_that_are_not_finite_are_null():
     from cornn.fitting import artifact
 
-    assert artifact._known({"a": (1.0, float("nan"), {"b": float("inf")}), "c": "nan"}) == {
+    assert artifact._replace_non_finite({"a": (1.0, float("nan"), {"b": float("inf")}), "c": "nan"}) == {
         "a": [1.0, None, {"b": None}],
         "c": "nan",
     }
@@ -163,11 +163,11 @@ def test_the_forecast_of_the_test_part_is_made_without_it(tables):
     values[80:] += 100
     write_csv(tables / "jump.csv", ["v"], [[value] for value in values])
     data = read(tables / "jump.csv", Layout("series"))
-    parts = fitting.split(data, "forecast", None, 0.2, 0)
-    finished = fitting.fit("forecast", parts, {"hidden_size": 4, "epochs": 2, "random_state": 0, "device": "cpu"})
-    assert parts.cuts == [80]
+    splits = fitting.split(data, "forecast", None, 0.2, 0)
+    finished = fitting.fit("forecast", splits, {"hidden_size": 4, "epochs": 2, "random_state": 0, "device": "cpu"})
+    assert splits.cuts == [80]
     assert abs(finished.estimator.preparation_.mean[0]) < 1
-    assert finished.outcome.count == 20
+    assert finished.evaluation.count == 20
 
 
 def test_arrays_and_the_archive_with_a_test_file(cornn, tables):
@@ -192,7 +192,7 @@ def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
     assert "feature signal" in out
     code, _, err = cornn("fit", "series.csv", "--task", "forecast", "--target", "nothing", "--dry-run")
     assert code == 2
-    assert "series.csv has no values 'nothing' to forecast: there are day, sales, price" in err
+    assert "series.csv has no values 'nothing' to forecast: the values are day, sales, price" in err
     assert sorted(tables.iterdir()) == before
 
 
@@ -206,20 +206,20 @@ def test_an_estimator_that_was_saved_predicts_too(cornn, tables):
 ONE = "a,b,y\n" + "1,2,x\n" * 6
 NUMBERS = "a,b,y\n" + "".join(f"{k},{k + 1},{k / 3}\n" for k in range(30))
 WRONG = {
-    "no target": (NUMBERS, (), "learn what? Name the column with --target"),
-    "another target": (NUMBERS, ("--target", "z"), "data.csv has no column 'z': there are a, b, y"),
-    "text": (NUMBERS + "1,two,3\n", ("--target", "y"), "data.csv, row 31 (line 32), column 'b': 'two' is no number"),
+    "no target": (NUMBERS, (), "nothing to learn: choose the column with --target"),
+    "another target": (NUMBERS, ("--target", "z"), "data.csv has no column 'z': the columns are a, b, y"),
+    "text": (NUMBERS + "1,two,3\n", ("--target", "y"), "data.csv, row 31 (line 32), column 'b': 'two' is not a number"),
     "one class": (ONE, ("--target", "y"), "data.csv: all 5 sequences, from row 1 (line 2) to row"),
     "a missing target": (NUMBERS + "1,2,\n", ("--target", "y"), "data.csv, row 31 (line 32): the target is missing"),
-    "an empty sequence": (NUMBERS + ",,1\n", ("--target", "y"), "data.csv, row 31 (line 32) holds no value"),
+    "an empty sequence": (NUMBERS + ",,1\n", ("--target", "y"), "data.csv, row 31 (line 32) has no values"),
     "a cut file": (NUMBERS + "1,2", ("--target", "y"), "data.csv, row 31 (line 32) has 2 cells"),
-    "classes as numbers": (ONE, ("--target", "y", "--task", "regress"), "the target 'x' is no number"),
-    "a horizon": (NUMBERS, ("--target", "y", "--horizon", "3"), "--horizon is of forecasts"),
-    "balance": (NUMBERS, ("--target", "y", "--balanced"), "--balanced weighs classes"),
-    "a share": (NUMBERS, ("--target", "y", "--test-share", "1"), "the share of the test part must be"),
-    "the folder": (NUMBERS, ("--target", "y", "--out", "data.csv"), "data.csv is there already"),
+    "classes as numbers": (ONE, ("--target", "y", "--task", "regress"), "the target 'x' is not a number"),
+    "a horizon": (NUMBERS, ("--target", "y", "--horizon", "3"), "--horizon is only for forecasts"),
+    "balance": (NUMBERS, ("--target", "y", "--balanced"), "--balanced is only for classes"),
+    "a share": (NUMBERS, ("--target", "y", "--test-share", "1"), "the test share must be"),
+    "the folder": (NUMBERS, ("--target", "y", "--out", "data.csv"), "data.csv already exists"),
     "under a file": (NUMBERS, ("--target", "y", "--out", "data.csv/x"), "cannot write the folder data.csv/x"),
-    "a setting": (NUMBERS, ("--target", "y", "--epochs", "0"), "epochs must be a whole number above 0"),
+    "a setting": (NUMBERS, ("--target", "y", "--epochs", "0"), "epochs must be a positive integer"),
     "values to forecast": (NUMBERS, ("--task", "forecast", "--target", "z"), "data.csv has no values 'z' to forecast"),
     "too short": ("a\n1\n", ("--task", "forecast"), "the longest sequence has 1 steps"),
 }
@@ -257,7 +257,7 @@ def test_damaged_models_are_refused(cornn, tables):
         code, _, err = cornn("predict", "here", "wide.csv")
         assert (code, err.count("\n")) == (2, 1)
     shutil.rmtree(tables / "here")
-    assert "here is no model" in cornn("predict", "here", "wide.csv")[2]
+    assert "here is not a model" in cornn("predict", "here", "wide.csv")[2]
 
 
 def test_the_page_of_a_fit_is_in_its_folder(cornn, tables):
@@ -272,7 +272,7 @@ def test_an_interruption_leaves_nothing(cornn, tables, monkeypatch):
         raise KeyboardInterrupt
 
     # The package has a function `fit`, so that the module of this name is not its attribute.
-    monkeypatch.setattr(sys.modules["cornn.fitting.fit"], "judge", interrupted)
+    monkeypatch.setattr(sys.modules["cornn.fitting.fit"], "evaluate", interrupted)
     code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
     assert code == 130
     assert err == "cornn: stopped; nothing was written.\n"
@@ -284,7 +284,7 @@ def test_dollars_in_names_set_no_formulas(cornn, tables):
     (tables / "wide.csv").write_text(text)
     code, out, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
     assert (code, err) == (0, "")
-    assert "of always answering $10 [b]" in out
+    assert "for always predicting $10 [b]" in out
     assert (tables / "here/report.html").exists()
     series = (tables / "series.csv").read_text().replace("sales", "US$^$")
     (tables / "series.csv").write_text(series)
@@ -300,13 +300,13 @@ def test_names_of_users_are_no_markup(cornn, tables):
     for said in (
         "wide [b].csv, one row",
         "[/a] 20",
-        "of always answering [/a]",
+        "for always predicting [/a]",
         "folder: m [x];",
         "cornn predict 'm [x]' DATA",
         "[red] :x:",
     ):
         assert said in out
-    assert cornn("predict", "m [x]", "wide [b].csv", "--out", "o [x].csv")[2] == "40 rows: o [x].csv\n"
+    assert cornn("predict", "m [x]", "wide [b].csv", "--out", "o [x].csv")[2] == "wrote 40 rows to o [x].csv\n"
     code, out, _ = cornn("export", "m [x]", "--to", "c", "--data", "wide [b].csv")
     assert code == 0
     assert "m [x]/c/model.h" in out
@@ -318,10 +318,10 @@ def test_a_report_that_fails_does_not_cost_the_model(cornn, tables, monkeypatch)
     def failing(*arguments):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(page, "page", failing)
+    monkeypatch.setattr(page, "render_page", failing)
     code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
     assert code == 0
-    assert "the report could not be made (RuntimeError: no ink): the model is written without it" in err
+    assert "the report failed (RuntimeError: no ink): the model is written without it" in err
     assert not (tables / "here/report.html").exists()
     assert len(predictions(cornn("predict", "here", "wide.csv")[1])) == 40
 
@@ -330,18 +330,18 @@ def test_what_is_not_installed_is_explained(cornn, tables, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
     assert code == 2
-    assert f"{install_command('report')}, or leave it out with --no-report" in err
+    assert f"{install_command('report')}, or omit it with --no-report" in err
 
 
 def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
     rows = ["t0,t1,t2,kind", *(f"{number},1,2,{'ab'[number % 2]}" for number in range(5))]
     (tmp_path / "few.csv").write_text("\n".join(rows))
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run")
-    assert "all to learn from: the classes have too few each for a test part" in out
+    assert "all for training: too few per class for a test split" in out
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0.01")
-    assert "all to learn from: too few for a test part" in out
+    assert "all for training: too few for a test split" in out
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0")
-    assert "all to learn from:" not in out
+    assert "all for training:" not in out
 
 
 def test_a_fitted_folder_is_no_run_of_a_task(cornn, tmp_path):

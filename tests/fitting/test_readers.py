@@ -77,7 +77,7 @@ def test_every_form_gives_the_same_sequences(tmp_path):
     np.testing.assert_array_equal(data.labels(), LABELS)
     np.savez(tmp_path / "named.npz", signals=VALUES, answer=np.arange(6) / 4, ids=np.array(list("abcdef")))
     data = same(read(tmp_path / "named.npz", Layout(values=("signals",), target=("answer",))))
-    assert (data.ids[1], data.kind()) == ("b", "regress")
+    assert (data.ids[1], data.infer_task()) == ("b", "regress")
 
     lines = [
         ":".join([*(",".join(map(str, own[:, k])) for k in (0, 1)), name])
@@ -94,7 +94,7 @@ def test_unequal_lengths_and_missing_values(tmp_path):
     data = read(tmp_path / "wide.csv", Layout(target=("y",)))
     assert [len(series.values) for series in data.sequences] == [3, 2, 1]
     np.testing.assert_array_equal(data.sequences[0].values[:, 0], [1, np.nan, 3])
-    assert data.kind() == "classify"
+    assert data.infer_task() == "classify"
     assert data.labels().tolist() == [0, 1, 0]
     (tmp_path / "data.ts").write_text("@univariate true\n@classLabel true a b\n@data\n1,?,3:a\n4,5:b\n")
     data = read(tmp_path / "data.ts")
@@ -137,7 +137,7 @@ def test_a_target_may_be_absent_where_it_is_not_wanted(tmp_path):
     del columns["kind"]
     (tmp_path / "new.csv").write_text(rows_of(columns))
     layout = Layout("long", "who", "at", ("speed", "force"), ("kind",))
-    assert same(read(tmp_path / "new.csv", layout, target_wanted=False)).target is None
+    assert same(read(tmp_path / "new.csv", layout, require_target=False)).target is None
     with pytest.raises(ValueError, match="has no column 'kind'"):
         read(tmp_path / "new.csv", layout)
 
@@ -145,18 +145,18 @@ def test_a_target_may_be_absent_where_it_is_not_wanted(tmp_path):
 def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
     def series(text, layout):
         (tmp_path / "a.csv").write_text(text)
-        data = read(tmp_path / "a.csv", layout, target_wanted=False)
+        data = read(tmp_path / "a.csv", layout, require_target=False)
         return data.sequences[0].values.T.tolist(), data.layout
 
     # By number, of any count, with other columns beside them.
     found, layout = series("t0,t10,t2,y\n1,3,2,a\n", Layout(target=("y",)))
     assert (found, layout.values) == ([[1, 2, 3]], ("t",))
     assert series("age,t3,t1,t2,t0\n9,4,2,3,1\n", layout)[0] == [[1, 2, 3, 4]]
-    with pytest.raises(ValueError, match=r"there are a, b; .* a model takes the columns that it was fitted with"):
+    with pytest.raises(ValueError, match=r"the columns are a, b; .* a model needs the columns that it was fitted with"):
         series("a,b\n1,2\n", layout)
     assert series("1,2\n5,6\n", Layout("wide"))[1].values == ("",)
     np.savez(tmp_path / "a.npz", X=VALUES[..., 0])
-    assert len(read(tmp_path / "a.npz", layout, target_wanted=False)) == 6
+    assert len(read(tmp_path / "a.npz", layout, require_target=False)) == 6
 
     # By name, in the order of the first.
     for header in ("mon,tue,wed", "t-2,t-1,t-0"):
@@ -164,7 +164,7 @@ def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
         found, layout = series(f"{header},y\n1,2,3,a\n", Layout(target=("y",)))
         assert found == [[1, 2, 3]]
         assert series(f"age,{third},{first},{second}\n9,3,1,2\n", layout)[0] == [[1, 2, 3]]
-        with pytest.raises(ValueError, match=f"has no column '{third}': there are {first}, {second}, x"):
+        with pytest.raises(ValueError, match=f"has no column '{third}': the columns are {first}, {second}, x"):
             series(f"{first},{second},x\n1,2,3\n", layout)
 
 
@@ -185,46 +185,51 @@ def test_labels_keep_their_spelling(tmp_path):
 GOOD = rows_of(long_columns())
 TS = "@univariate true\n@classLabel true a b\n@data\n"
 WRONG = {
-    "a column that is not there": ("a.csv", GOOD, Layout(id="name"), "no column 'name': there are who, at, speed"),
-    "a target that is not there": ("a.csv", GOOD, Layout(target=("kin",)), "no column 'kin'.*--target names it"),
-    "text": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"row 2 \(line 3\), column 'v': 'two' is no number"),
-    "text remedy": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), "leave the column out with --ignore v"),
+    "a column that is not there": (
+        "a.csv",
+        GOOD,
+        Layout(id="name"),
+        "no column 'name': the columns are who, at",
+    ),
+    "a target that is not there": ("a.csv", GOOD, Layout(target=("kin",)), "no column 'kin'.*choose one with --target"),
+    "text": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"row 2 \(line 3\), column 'v': 'two' is not a number"),
+    "text remedy": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), "omit the column with --ignore v"),
     "a decimal comma": ("a.csv", 'id;v\n1;"2,5"\n1;1\n', Layout(id="id"), "write decimals with a point"),
-    "infinity": ("a.csv", "id,v\n1,2\n1,inf\n", Layout(id="id"), r"row 2 \(line 3\), column 'v' holds infinity"),
-    "an empty sequence": ("a.csv", "a,b,y\n1,2,0\n,,1\n", Layout(target=("y",)), r"row 2 \(line 3\) holds no value"),
-    "an empty long one": ("a.csv", "id,v\n1,2\n1,3\n2,\n2,\n", Layout(id="id"), r"row 3 .*sequence 2 holds no value"),
+    "infinity": ("a.csv", "id,v\n1,2\n1,inf\n", Layout(id="id"), r"row 2 \(line 3\), column 'v' contains infinity"),
+    "an empty sequence": ("a.csv", "a,b,y\n1,2,0\n,,1\n", Layout(target=("y",)), r"row 2 \(line 3\) has no values"),
+    "an empty long one": ("a.csv", "id,v\n1,2\n1,3\n2,\n2,\n", Layout(id="id"), r"row 3 .*sequence 2 has no values"),
     "no id": ("a.csv", "id,v\n1,2\n,3\n1,2", Layout(id="id"), r"row 2 \(line 3\): the id in column 'id' is missing"),
     "a changing target": ("a.csv", "who,v,kind\n1,1,a\n1,2,b\n", LONG, r"row 2 .*'kind' is 'b' after 'a'"),
     "a time twice": ("a.csv", "id,t,v\n1,0,1\n1,0,2\n", Layout(id="id", time="t"), "row 1 .* and row 2 .* same time"),
     "no time": ("a.csv", "id,t,v\n1,,1\n1,0,2\n", Layout(id="id", time="t"), "the time in column 't' is missing"),
-    "what is no time": ("a.csv", "id,t,v\n1,x,1\n1,0,2\n", Layout(id="id", time="t"), "row 1 .*'x' is no time"),
-    "a cut row": ("a.csv", GOOD[:-8], LONG, r"row 24 \(line 25\) has 4 cells, the header names 5 columns.*cut off"),
-    "a cut quotation": ("a.csv", 'id,v\n1,2\n1,"3', Layout(id="id"), "line 3 cannot be read.*cut off"),
+    "what is not a time": ("a.csv", "id,t,v\n1,x,1\n1,0,2\n", Layout(id="id", time="t"), "row 1 .*'x' is not a time"),
+    "a cut row": ("a.csv", GOOD[:-8], LONG, r"row 24 \(line 25\) has 4 cells, but the header has 5.*truncated"),
+    "a cut quotation": ("a.csv", 'id,v\n1,2\n1,"3', Layout(id="id"), "line 3 cannot be read.*truncated"),
     "no header": ("a.csv", "0.5,1.5\n2.5,3.5\n", Layout(), "starts with numbers"),
     "two of a name": ("a.csv", "a,a,y\n1,2,3\n", Layout(target=("y",)), "two columns named 'a'"),
     "no name": ("a.csv", ",a,b\n3,1,2\n9,1,2\n", Layout(), "column 1 has no name: name it, or remove it"),
-    "two of a step": ("a.csv", "a_1,a1,a2\n1,2,3\n", Layout(), "the columns 'a1' and 'a_1' are both step 1"),
+    "two of a step": ("a.csv", "a_1,a1,a2\n1,2,3\n", Layout(), "columns 'a1' and 'a_1' are both step 1"),
     "no rows": ("a.csv", "a,b\n", Layout(), "has no rows"),
     "nothing": ("a.csv", "", Layout(), "is empty"),
-    "another encoding": ("a.csv", "a,é\n1,2\n".encode("latin-1"), Layout(), "no text in UTF-8"),
-    "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': known are \.csv"),
+    "another encoding": ("a.csv", "a,é\n1,2\n".encode("latin-1"), Layout(), "not UTF-8 text"),
+    "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': supported endings are \.csv"),
     "no file": (None, "", Layout(), "no file"),
     "unknown features": ("a.csv", "a_0,a_1,y\n1,2,0\n", Layout(values=("b",), target=("y",)), "no columns b_0, b_1"),
     "long without id": ("a.csv", GOOD, Layout(form="long"), "needs --id"),
-    "time without id": ("a.csv", GOOD, Layout(time="at"), "name the column of the sequences' ids with --id"),
-    "only a target": ("a.csv", "y\n1\n", Layout(target=("y",)), "no column of values"),
-    "a damaged Parquet": ("a.parquet", b"PAR1 and then nothing", Layout(), "no whole Parquet file"),
-    "a damaged npz": ("a.npz", b"PK\x03\x04 and then nothing", Layout(), "no whole .npz file"),
-    "what is no npz": ("a.npz", b"something else", Layout(), "no .npz file|holds Python objects"),
+    "time without id": ("a.csv", GOOD, Layout(time="at"), "choose the column of the sequence ids with --id"),
+    "only a target": ("a.csv", "y\n1\n", Layout(target=("y",)), "no columns of values"),
+    "a damaged Parquet": ("a.parquet", b"PAR1 and then nothing", Layout(), "not a valid Parquet file"),
+    "a damaged npz": ("a.npz", b"PK\x03\x04 and then nothing", Layout(), "is truncated or corrupt"),
+    "what is no npz": ("a.npz", b"something else", Layout(), "not an .npz file|contains Python objects"),
     "a ts without data": ("a.ts", "1,2,3:a\n", Layout(), "line 1: no @data"),
-    "a ts of a header": ("a.ts", TS, Layout(), "holds no sequences"),
-    "a ts with text": ("a.ts", TS + "1,2:a\n1,x:b\n", Layout(), r"row 2 \(line 5\), step 2: 'x' is no number"),
+    "a ts of a header": ("a.ts", TS, Layout(), "has no sequences"),
+    "a ts with text": ("a.ts", TS + "1,2:a\n1,x:b\n", Layout(), r"row 2 \(line 5\), step 2: 'x' is not a number"),
     "a cut ts": ("a.ts", TS + "1,2:a\n1,2\n", Layout(), r"row 2 \(line 5\) ends with '1,2', which @classLabel"),
-    "a ts of other features": ("a.ts", TS + "1,2:a\n1,2:3,4:b\n", Layout(), "row 2 .* has 2 features, the first"),
-    "an empty ts line": ("a.ts", TS + "1,2:a\n:b\n", Layout(), "row 2 .* holds no value"),
-    "a short ts": ("a.ts", "@seriesLength 3\n" + TS + "1,2:a\n", Layout(), "has 2 steps, @seriesLength says 3"),
+    "a ts of other features": ("a.ts", TS + "1,2:a\n1,2:3,4:b\n", Layout(), "row 2 .* has 2 features, but the first"),
+    "an empty ts line": ("a.ts", TS + "1,2:a\n:b\n", Layout(), "row 2 .* has no values"),
+    "a short ts": ("a.ts", "@seriesLength 3\n" + TS + "1,2:a\n", Layout(), "has 2 steps, but @seriesLength is 3"),
     "an open bracket": ("a.ts", TS + "(0,1),(1,2:a\n", Layout(), "row 1"),
-    "falling times": ("a.ts", TS + "(1,1),(0,2):a\n", Layout(), "row 1 .*its times must rise"),
+    "falling times": ("a.ts", TS + "(1,1),(0,2):a\n", Layout(), "row 1 .*its times must increase"),
 }
 
 
@@ -239,15 +244,15 @@ def test_what_is_wrong_is_said_with_its_row(case, tmp_path):
 
 
 ARRAYS = {
-    "objects": ({"X": np.array([[1.0], [1.0, 2.0]], dtype=object)}, "holds Python objects, which are not read"),
-    "no X": ({"Z": VALUES}, "no array 'X': there are Z"),
+    "objects": ({"X": np.array([[1.0], [1.0, 2.0]], dtype=object)}, "contains Python objects, which are not read"),
+    "no X": ({"Z": VALUES}, "no array 'X': the arrays are Z"),
     "texts": ({"X": np.array([["a", "b"]])}, "expected numbers"),
     "lengths": ({"X": VALUES, "lengths": np.array([4, 4, 0, 4, 4, 4])}, "row 3: its length is 0"),
-    "many lengths": ({"X": VALUES, "lengths": np.arange(3)}, r"lengths of shape \(3,\)"),
-    "targets": ({"X": VALUES, "y": np.arange(5)}, r"y has shape \(5,\), and there are 6 sequences"),
-    "empty": ({"X": np.where(np.arange(6)[:, None, None] == 4, np.nan, VALUES)}, "row 5 holds no value"),
-    "infinity": ({"X": np.where(VALUES[1, 2, 0] == VALUES, np.inf, VALUES)}, "row 2, step 3 holds infinity"),
-    "times": ({"X": VALUES, "times": np.zeros((6, 4))}, "row 1: times must rise"),
+    "many lengths": ({"X": VALUES, "lengths": np.arange(3)}, r"lengths has shape \(3,\)"),
+    "targets": ({"X": VALUES, "y": np.arange(5)}, r"y has shape \(5,\), but there are 6 sequences"),
+    "empty": ({"X": np.where(np.arange(6)[:, None, None] == 4, np.nan, VALUES)}, "row 5 has no values"),
+    "infinity": ({"X": np.where(VALUES[1, 2, 0] == VALUES, np.inf, VALUES)}, "row 2, step 3 contains infinity"),
+    "times": ({"X": VALUES, "times": np.zeros((6, 4))}, "row 1: times must increase"),
 }
 
 
@@ -267,7 +272,7 @@ def test_a_truncated_file_is_refused_at_every_length(tmp_path):
         cut = tmp_path / f"cut.{ending}"
         for share in (0.2, 0.5, 0.9, 0.99):
             cut.write_bytes(whole[: int(share * len(whole))])
-            with pytest.raises(ValueError, match=r"cut off or damaged|no whole Parquet"):
+            with pytest.raises(ValueError, match=r"truncated or corrupt|not a valid Parquet"):
                 read(cut)
 
 
@@ -335,7 +340,7 @@ def test_columns_that_are_hardly_steps_are_refused_in_a_wide_table(tmp_path):
     kind = {"kind": ["up", "down"] * (count // 2)}
     path.write_text(rows_of({"age": [30] * count, "body mass": [1.5] * count} | steps | kind))
     said = refused(path)
-    assert "age, body mass would be read as steps of the sequence, beside t0 to t3" in said
+    assert "age, body mass would be read as steps of the sequence, like t0 to t3" in said
     assert "--ignore age 'body mass'" in said
     layout = Layout(target=("kind",), ignore=("age", "body mass"))
     assert read(path, layout).sequences[0].values.shape == (4, 1)
@@ -347,7 +352,7 @@ def test_features_with_other_steps_each_are_refused(tmp_path):
     path = tmp_path / "data.csv"
     names = [*(f"speed_{step}" for step in range(4)), *(f"force_{step}" for step in range(3))]
     path.write_text(rows_of({name: [1.0, 2.0] for name in names} | {"kind": ["up", "down"]}))
-    assert "the features 'speed' and 'force' have other steps each, 3 is one's alone" in refused(path)
+    assert "features 'speed' and 'force' have different steps, only one has step 3" in refused(path)
 
 
 def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
@@ -355,14 +360,14 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
     subjects = [number for number in range(10) for _ in range(8)]
     columns = {"subject": subjects, "v": np.arange(80.0).tolist(), "kind": [f"k{own % 2}" for own in subjects]}
     path.write_text(rows_of(columns))
-    assert "If a row is a sample, --id subject tells the sequences apart" in refused(path)
+    assert "If each row is a sample, use --id subject to separate the sequences" in refused(path)
     assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
 
 
 def test_a_date_among_the_values_may_be_a_time(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("date,v\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
-    assert "if it is the time of a sample, say --time date" in refused(path, Layout(form="series"))
+    assert "if it is the time of a sample, use --time date" in refused(path, Layout(form="series"))
 
 
 @pytest.mark.parametrize(

@@ -21,74 +21,75 @@ if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do witho
 
 __all__ = ["FitCommand"]
 
-MOST_CLASSES = 12  # of a confusion matrix on a terminal
+MOST_CLASSES = 12  # of a confusion matrix in the terminal
 
 
 @dataclass(frozen=True)
 class FitCommand:
-    """Learn from your own sequences: classes, numbers, or how they go on. Leaves a folder with a model and a report.
+    """Fit a model to your own sequences: classification, regression or forecasting.
 
-    A table (.csv, .tsv, .parquet) has one row a sequence, or with --id one row a sample. Others: .npz, .ts.
+    Writes a folder with the model and a report. A table (.csv, .tsv, .parquet) has one row per sequence, or with --id
+    one row per sample. Other formats: .npz, .ts.
     """
 
     data: tyro.conf.Positional[Path]
-    """The file."""
+    """The data file."""
     target: tuple[str, ...] = ()
-    """The column to learn; of an .npz the array (default y). A .ts file has its own. To forecast: which values."""
+    """The column to predict; for .npz the array (default y). With --task forecast: the values to forecast."""
     id: str | None = None
-    """The column that says which sequence a row belongs to."""
+    """The column that identifies the sequence of a row."""
     time: str | None = None
-    """The column that says when a sample was taken, in numbers or dates."""
+    """The column with the time of a sample, as numbers or dates."""
     values: tuple[str, ...] = ()
-    """The columns of values. Default: all that are not named otherwise. Of an .npz the array (default X)."""
+    """The columns of features. Default: all columns not named elsewhere. For .npz the array (default X)."""
     ignore: tuple[str, ...] = ()
-    """Columns to leave out."""
+    """Columns to ignore."""
     form: Literal["wide", "long", "series"] | None = None
-    """One row a sequence, one row a sample, or all rows one series. Default: by the ids."""
+    """Layout: one row per sequence, one row per sample, or one series. Default: inferred from the ids."""
     task: Literal["classify", "regress", "forecast"] | None = None
-    """What to learn. Default: by the target."""
+    """The task. Default: inferred from the target."""
     horizon: int = 1
-    """With --task forecast: how many steps ahead."""
+    """Number of steps to forecast, with --task forecast."""
     test: Path | None = None
-    """A file of test data. Default: a share of the data is kept apart."""
+    """A file with test data. Default: a share of the data, see --test-share."""
     test_share: float = 0.2
-    """Of the sequences, kept apart for the test; of forecasts, the last steps of each. 0: none."""
+    """Share of the sequences in the test split; for forecasts, of the last steps of each. 0 disables it."""
     out: Path | None = None
-    """The folder to write. Default: a new one under runs/."""
+    """The folder to write. Default: a new folder under runs/."""
     hidden_size: int | None = None
-    """Neurons. Default: as the estimators have it, as are those below."""
+    """Number of neurons per layer. Default: that of the estimator, as for the options below."""
     num_layers: int | None = None
-    """Layers."""
+    """Number of recurrent layers."""
     epochs: int | None = None
-    """Passes over the data."""
+    """Maximum number of passes over the training data."""
     batch_size: int | None = None
-    """Sequences a step."""
+    """Number of sequences per training step."""
     learning_rate: float | None = None
-    """Of Adam."""
+    """Adam's learning rate."""
     validation_share: float | None = None
-    """Of what is learned from, held out to end training in time. 0: none."""
+    """Share of the training data held out for early stopping. 0 disables it."""
     patience: int | None = None
-    """Epochs without a better validation loss, after which training ends."""
+    """Number of epochs without a better validation loss after which training stops."""
     dt: float | None = None
-    """Step of the oscillators. Default, as for the two below: theory.suggest for the data's length."""
+    """Time step of the oscillators. Default: cornn.theory.suggest for the length of the sequences."""
     gamma: float | None = None
-    """Stiffness."""
+    """Stiffness of the oscillators. Default: as for --dt."""
     epsilon: float | None = None
-    """Damping."""
+    """Damping of the oscillators. Default: as for --dt."""
     balanced: bool = False
-    """With classes: weigh them so that rare ones count as much as frequent ones."""
+    """Weight the classes so that rare ones count as much as frequent ones."""
     seed: int = 0
-    """Of the test part, the weights and the order of training."""
+    """Random seed of the test split, the initial weights and the order of training."""
     device: str = "auto"
-    """cpu, cuda, or auto, which takes a GPU where there is one."""
+    """Device: cpu, cuda, or auto, which uses a GPU if there is one."""
     report: bool = True
-    """Write report.html into the folder."""
+    """Write report.html to the folder."""
     quiet: bool = False
-    """Print the closing lines only."""
+    """Print only the closing lines."""
     json: bool = False
-    """Print the result as one line of JSON on standard output; all else goes to the other."""
+    """Print the result as one line of JSON on stdout; everything else goes to stderr."""
     dry_run: bool = False
-    """Print the summary of the data, and learn nothing."""
+    """Print the summary of the data and exit."""
 
     def run(self) -> None:
         from cornn import fitting
@@ -98,53 +99,52 @@ class FitCommand:
         console = screen(stderr=self.json)
         layout = self._layout()
         data = read(self.data, layout)
-        task = fitting.task_of(self.task, data)
+        task = fitting.choose_task(self.task, data)
         test = None if self.test is None else read(self.test, data.layout)
         settings = self._settings(task, data)
-        parts = fitting.split(data, task, test, self.test_share, self.seed)
-        facts = fitting.summary(data, parts, task, self.target)
+        splits = fitting.split(data, task, test, self.test_share, self.seed)
+        facts = fitting.summarize(data, splits, task, self.target)
         if not self.quiet:
             _print_facts(console, facts)
         if self.dry_run:
             return
         out = self.out or _new_folder(Path("runs"), self.data.stem)
-        fitting.check_free(out)
+        fitting.check_output_folder(out)
         if self.report:
             page.check_packages()
         try:
-            finished = self._followed(console, lambda watch: fitting.fit(task, parts, settings, watch))
-            words = f"{test.source}" if test is not None else f"a part of {data.source} that was kept apart"
-            reached = fitting.result(finished, words)
-            found = text = None
+            finished = self._train_with_progress(console, lambda watch: fitting.fit(task, splits, settings, watch))
+            words = f"{test.source}" if test is not None else f"a held-out split of {data.source}"
+            result = fitting.build_result(finished, words)
+            check = text = None
             try:
-                found = page.check(finished, f"{data.source} after training")
-                text = page.page(self.data.name, facts, finished, reached, found) if self.report else None
-            except Exception as error:  # whatever it is, it must not cost the trained model
+                check = page.diagnose_fit(finished, f"{data.source} after training")
+                text = page.render_page(self.data.name, facts, finished, result, check) if self.report else None
+            except Exception as error:  # a failing report must not lose the trained model
                 print(
-                    f"cornn: the report could not be made ({type(error).__name__}: {error}): the model is written "
-                    "without it",
+                    f"cornn: the report failed ({type(error).__name__}: {error}): the model is written without it",
                     file=sys.stderr,
                 )
-            fitting.write(out, data, finished, reached, text)
+            fitting.write_folder(out, data, finished, result, text)
         except KeyboardInterrupt:
             print("cornn: stopped; nothing was written.", file=sys.stderr)
             raise SystemExit(130) from None
-        self._conclude(console, finished, reached, found and found.summary, out)
+        self._conclude(console, finished, result, check and check.summary, out)
 
     def _layout(self) -> "Layout":
         from cornn.fitting.readers import Layout
 
         form = self.form
-        # Without ids, a table that is to be forecast is one series; other forms have to be asked for.
+        # Without ids, a table for forecasting is one series, unless --form is given.
         if form is None and self.task == "forecast" and self.id is None:
             form = "series"
         if not self.target and self.task != "forecast" and self.data.suffix.lower() not in (".ts", ".npz"):
             raise ValueError(
-                "learn what? Name the column with --target, or use --task forecast to learn how sequences go on"
+                "nothing to learn: choose the column with --target, or use --task forecast to predict the next values"
             )
         if self.task != "forecast":
             return Layout(form, self.id, self.time, self.values, self.target, self.ignore)
-        # What is to be forecast is among the values.
+        # The values to forecast are also inputs.
         values = (*self.values, *(name for name in self.target if self.values and name not in self.values))
         return Layout(form, self.id, self.time, values, (), self.ignore)
 
@@ -155,17 +155,17 @@ class FitCommand:
         settings |= {"random_state": self.seed, "device": self.device}
         if self.balanced:
             if task != "classify":
-                raise ValueError(f"--balanced weighs classes, and the task is to {task}")
+                raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
             settings["class_weight"] = "balanced"
         if task == "forecast":
             settings["horizon"] = self.horizon
             if self.target:
                 settings["targets"] = [_number(data, name) for name in self.target]
         elif self.horizon != 1:
-            raise ValueError(f"--horizon is of forecasts, and the task is to {task}: add --task forecast")
+            raise ValueError(f"--horizon is only for forecasts, but the task is to {task}: add --task forecast")
         return settings
 
-    def _followed(self, console: Console, work: Callable[[Callable], Any]) -> Any:
+    def _train_with_progress(self, console: Console, work: Callable[[Callable], Any]) -> Any:
         if self.quiet or self.json:
             return work(lambda row: None)
         columns = (
@@ -173,7 +173,7 @@ class FitCommand:
             MofNCompleteColumn(),
             TextColumn("epochs, loss {task.fields[loss]}"),
             TimeRemainingColumn(),
-            TextColumn("left at most"),
+            TextColumn("left"),
         )
         with Progress(*columns, console=console, transient=True) as bar:
             shown = bar.add_task("training", total=None, loss="…")
@@ -184,35 +184,35 @@ class FitCommand:
 
             return work(watch)
 
-    def _conclude(self, console: Console, finished: Any, reached: dict, meaning: str | None, out: Path) -> None:
+    def _conclude(self, console: Console, finished: Any, result: dict, meaning: str | None, out: Path) -> None:
         if self.json:
-            print(json.dumps({**reached, "folder": str(out)}), flush=True)
+            print(json.dumps({**result, "folder": str(out)}), flush=True)
             return
-        outcome = finished.outcome
+        evaluation = finished.evaluation
         if not self.quiet:
             name = "validation" if "validation" in finished.estimator.history_[0] else "training"
             points = [(row["epoch"], row[name]) for row in finished.estimator.history_]
             line(console, draw_curves({"": points}, title=f"{name} loss", x_label="epoch"))
-            if outcome is not None:
-                _print_outcome(console, outcome)
+            if evaluation is not None:
+                _print_evaluation(console, evaluation)
             if meaning is not None:
                 line(console, f"theory: {meaning}", style="dim")
-        after = f"after {reached['epochs']} epochs and {reached['seconds']:.1f} s"
-        if outcome is None:
-            line(console, f"fitted {after}; no part was kept apart for a test")
+        after = f"after {result['epochs']} epochs and {result['seconds']:.1f} s"
+        if evaluation is None:
+            line(console, f"fitted {after}; there is no test split")
         else:
             line(
                 console,
-                f"test {outcome.metric} ",
-                (f"{outcome.test:.4g}", "bold"),
-                f" {after}, against {outcome.trivial:.4g} {outcome.trivial_words}",
+                f"test {evaluation.metric} ",
+                (f"{evaluation.test:.4g}", "bold"),
+                f" {after}, compared with {evaluation.trivial:.4g} {evaluation.trivial_words}",
             )
         line(console, f"folder: {out}; predict with: cornn predict {shlex.quote(str(out))} DATA")
 
 
 def _number(data: "Dataset", name: str) -> int:
     if name not in data.features:
-        raise ValueError(f"{data.source} has no values {name!r} to forecast: there are {', '.join(data.features)}")
+        raise ValueError(f"{data.source} has no values {name!r} to forecast: the values are {', '.join(data.features)}")
     return data.features.index(name)
 
 
@@ -223,18 +223,18 @@ def _print_facts(console: Console, facts: list[tuple[str, str]]) -> None:
     console.print(table)
 
 
-def _print_outcome(console: Console, outcome: Any) -> None:
-    if outcome.confusion and len(outcome.classes) <= MOST_CLASSES:
-        table = Table("true, predicted:", *outcome.classes, box=None, header_style="bold")
-        for name, row in zip(outcome.classes, outcome.confusion, strict=True):
+def _print_evaluation(console: Console, evaluation: Any) -> None:
+    if evaluation.confusion and len(evaluation.classes) <= MOST_CLASSES:
+        table = Table("true \\ predicted", *evaluation.classes, box=None, header_style="bold")
+        for name, row in zip(evaluation.classes, evaluation.confusion, strict=True):
             table.add_row(name, *map(str, row))
         console.print(table)
-    if outcome.ahead:
-        table = Table("steps ahead", "error", "of no change", box=None, header_style="bold")
-        for step, (own, idle) in list(enumerate(outcome.ahead, 1))[:MOST_CLASSES]:
+    if evaluation.ahead:
+        table = Table("steps ahead", "error", "error of no change", box=None, header_style="bold")
+        for step, (own, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
             table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
         console.print(table)
-    for name, value in outcome.more.items():
+    for name, value in evaluation.more.items():
         line(console, f"{name} {value:.4g}")
 
 

@@ -1,4 +1,4 @@
-"""Fit, predict and score on your own sequences, by scikit-learn's conventions."""
+"""Scikit-learn estimators for sequences: classification, regression and forecasting."""
 
 from cornn._extras import missing_extra
 
@@ -10,8 +10,8 @@ except ImportError as error:
 from cornn.estimators.classifier import CoRNNClassifier
 from cornn.estimators.forecaster import CoRNNForecaster
 from cornn.estimators.regressor import CoRNNRegressor
+from cornn.estimators.saving import read_file
 from cornn.estimators.sequences import Series
-from cornn.estimators.stored import read
 
 __all__ = ["ESTIMATORS", "CoRNNClassifier", "CoRNNForecaster", "CoRNNRegressor", "Series", "load"]
 
@@ -19,8 +19,25 @@ ESTIMATORS = {kind.__name__: kind for kind in (CoRNNClassifier, CoRNNRegressor, 
 
 
 def load(path) -> CoRNNClassifier | CoRNNRegressor | CoRNNForecaster:
-    """The estimator that `save` wrote, of whichever kind it is. Nothing that the file holds is executed."""
-    kind = read(path)[0]["kind"]
+    """Load an estimator that was saved with `save`, whatever its class.
+
+    Nothing in the file is executed.
+
+    Args:
+        path: The file that `save` wrote.
+
+    Returns:
+        The fitted estimator, with its settings, weights and scaling.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is damaged or does not contain an estimator.
+
+    Example:
+        >>> classifier.save("waves.safetensors")
+        >>> load("waves.safetensors").predict(X)
+    """
+    kind = read_file(path)[0]["kind"]
     if kind not in ESTIMATORS:
-        raise ValueError(f"{path} holds a {kind!r}: known are {', '.join(ESTIMATORS)}")
+        raise ValueError(f"{path} contains an unknown estimator {kind!r}: known ones are {', '.join(ESTIMATORS)}")
     return ESTIMATORS[kind].load(path)

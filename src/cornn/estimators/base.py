@@ -1,4 +1,4 @@
-"""What the three estimators share: settings, reading, training, saving, streaming."""
+"""Base class of the three estimators: settings, reading, training, saving and streaming."""
 
 import math
 import numbers
@@ -16,29 +16,42 @@ from torch import Tensor
 
 from cornn._random import generator
 from cornn._tf32 import no_tf32
-from cornn.estimators.network import Loss, Network, Schedule, device_of, predicted, train, wanted
-from cornn.estimators.preparation import Padded, Preparation, prepare
-from cornn.estimators.sequences import Columns, Read, is_frame, read_sequences, sequence_ids, target_of
-from cornn.estimators.stored import plain, read, write
+from cornn.estimators.network import (
+    Loss,
+    NetworkSpec,
+    Schedule,
+    compute_outputs,
+    resolve_constants,
+    resolve_device,
+    train,
+)
+from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
+from cornn.estimators.saving import read_file, to_json_value, write_file
+from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_sequences, read_target, sequence_ids
 from cornn.models import SequenceModel
 from cornn.streaming import Stream, open_stream
 
-__all__ = ["Estimator", "PredictionStream", "check_settings", "drawn", "parts", "usual_batch"]
+__all__ = ["Estimator", "PredictionStream", "check_settings", "default_batch_size", "split_rows", "uniform_sampler"]
 
-VALIDATION_SHARE = 0.1  # unless another one is asked for
-FEWEST_FOR_VALIDATION = 500  # sequences; a tenth of fewer says too little, and is missed where it was taken
-LARGEST_BATCH = 32  # sequences, unless another size is asked for
+VALIDATION_SHARE = 0.1  # default
+FEWEST_FOR_VALIDATION = 500  # sequences; with fewer, validation is too noisy and training misses them
+LARGEST_BATCH = 32  # sequences, default
 
 
-HeldOut = Callable[[int, torch.Generator], Tensor]
-"""(count, generator) -> the rows of the sequences for validation."""
+ValidationSampler = Callable[[int, torch.Generator], Tensor]
+"""Function (count, generator) -> row indices of the validation sequences."""
 
 
 class PredictionStream:
-    """`prediction = stream(sample)`: what the estimator predicts for the sequence up to this sample.
+    """Predict from one sample at a time, with the state kept between calls.
 
-    sample: (features), or a number; NaN where a value is missing.
-    timespan: the time since the sample before, in the unit of the training data; None: the usual one.
+    After n samples the prediction equals that of `predict` for the sequence of these n samples. Create one with the
+    estimator's `stream` method.
+
+    Example:
+        >>> stream = classifier.stream("predict_proba")
+        >>> for sample in sequence:  # (time, features)
+        ...     probabilities = stream(sample)
     """
 
     def __init__(self, stream: Stream, preparation: Preparation, finish: Callable[[NDArray, Stream], Any]) -> None:
@@ -46,51 +59,71 @@ class PredictionStream:
         self._preparation, self._finish = preparation, finish
 
     def __call__(self, sample: Any, timespan: float | None = None) -> Any:
+        """Process one sample and return the prediction so far.
+
+        Args:
+            sample: The sample, shape (features,), or a number if there is one feature; NaN marks a missing value.
+            timespan: The time since the previous sample, in the unit of the training data. Defaults to the median of
+                the training data.
+
+        Returns:
+            The prediction for the sequence up to this sample.
+        """
         factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
         if sample.__class__ is not float:
             sample = np.asarray(sample, np.float64)
-        # Of a handful of numbers: numpy's calls would take longer than the step itself.
+        # For a few numbers numpy's calls would take longer than the step itself.
         if any(map(math.isinf, (sample,) if sample.__class__ is float else sample.ravel().tolist())):
-            raise ValueError("the sample holds infinity: replace it, or give NaN if the value is missing")
+            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
         answer = self.stream(sample, factor)
         if not math.isfinite(sum(answer.tolist())):
             raise ValueError(
-                "the network's answer is not finite: a sample is too far from those of the training, or the weights "
-                "are damaged; `reset` the stream and correct the sample, or fit anew"
+                "the network's output is not finite: a sample is too far from the training data, or the weights are "
+                "damaged; correct the sample and `reset` the stream, or fit again"
             )
         return self._finish(answer, self.stream)
 
     def reset(self) -> None:
-        """Begin a new sequence."""
+        """Start a new sequence."""
         self.stream.reset()
 
     def to_bytes(self) -> bytes:
-        """The state, for `restore`."""
+        """Return the state as bytes, for `restore`."""
         return self.stream.to_bytes()
 
     def restore(self, state: bytes) -> None:
-        """Go on where another stream of this estimator was; `to_bytes` gave its state."""
+        """Continue from a state that `to_bytes` returned, from a stream of the same estimator."""
         self.stream.restore(state)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Estimator(BaseEstimator):
-    """Settings that all have; each estimator's own are in its docstring.
+    """Base class of the estimators, with the settings that all of them share.
 
-    hidden_size, num_layers, bidirectional: of the network.
-    dt, gamma, epsilon: step, stiffness and damping, a number or one a neuron; None: `theory.suggest` for the length of
-        the training sequences.
-    damping: "explicit" or "implicit"; None: implicit where times are uneven, since it bears long gaps, else explicit.
-    epochs, learning_rate, weight_decay: of Adam, with cosine decay.
-    batch_size: sequences a step; None: an eighth of them, at most 32.
-    validation_share: of the training sequences, held out to end training in time; 0: none. None: a tenth where there
-        are 500 sequences or more, else none.
-    patience: epochs without a better validation loss, after which training ends.
-    id_column, time_column, value_columns: of a frame in long form: which sequence a row belongs to, when it was taken
-        (or None), and its values (None: all other columns).
-    device: "auto" takes a GPU where there is one. backend: of `cornn.CoRNN`.
-    random_state: the same number gives the same result.
-    verbose: whether to print the losses as training goes on.
+    Args:
+        hidden_size: Number of neurons per layer.
+        num_layers: Number of recurrent layers.
+        bidirectional: Whether to read each sequence in both directions.
+        dt: Time step of the oscillators, a number or one per neuron. Defaults to `cornn.theory.suggest` for the
+            length of the training sequences.
+        gamma: Stiffness of the oscillators, a number or one per neuron. Default as for `dt`.
+        epsilon: Damping of the oscillators, a number or one per neuron. Default as for `dt`.
+        damping: "explicit" or "implicit". Defaults to "implicit" if the samples are at uneven times, because it is
+            stable over longer gaps, else to "explicit".
+        epochs: Maximum number of passes over the training data.
+        batch_size: Number of sequences per step. Defaults to an eighth of the training sequences, at most 32.
+        learning_rate: Adam's initial learning rate; it decays by a cosine schedule.
+        weight_decay: Adam's weight decay.
+        validation_share: Share of the training sequences held out for early stopping; 0 disables it. Defaults to a
+            tenth if there are at least 500 sequences, else to 0.
+        patience: Number of epochs without a better validation loss after which training stops.
+        id_column: Column of a long-form DataFrame that identifies the sequence of a row.
+        time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
+        value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
+        device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
+        backend: Backend of `cornn.CoRNN`.
+        random_state: Seed or random state. The same integer gives the same result.
+        verbose: Whether to print the losses after every epoch.
     """
 
     hidden_size: int = 64
@@ -115,7 +148,7 @@ class Estimator(BaseEstimator):
     verbose: bool = False
 
     watch: ClassVar[Callable[[dict[str, float]], None] | None] = None
-    """Called with the losses of every epoch as it ends, where a program has set it."""
+    """Function that is called with the losses after every epoch, if set."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -123,122 +156,148 @@ class Estimator(BaseEstimator):
         return tags
 
     def ids(self, frame: Any) -> NDArray:
-        """The ids of a frame's sequences, in the order of what `predict` gives."""
+        """Return the ids of the sequences of a long-form DataFrame, in the order of `predict`.
+
+        Args:
+            frame: A DataFrame with the column `id_column`.
+
+        Returns:
+            The ids, shape (sequences,), in order of first appearance.
+        """
         if self.id_column is None:
-            raise ValueError("set id_column to read frames in long form")
+            raise ValueError("set id_column to read a long-form DataFrame")
         return sequence_ids(frame, self.id_column)[0]
 
     def save(self, path: Any) -> None:
-        """Write settings and weights to one file in the format of safetensors."""
+        """Save the fitted estimator to one safetensors file: settings, weights and scaling.
+
+        Args:
+            path: The file to write. It is written completely or not at all.
+        """
         check_is_fitted(self, "model_")
         arrays = {f"model.{name}": value.numpy() for name, value in self.model_.state_dict().items()}
         preparation = asdict(self.preparation_)
         arrays |= {name: preparation.pop(name) for name in ("mean", "scale")}
         about = {
             "kind": type(self).__name__,
-            "settings": {name: plain(name, value) for name, value in self.get_params(deep=False).items()},
+            "settings": {name: to_json_value(name, value) for name, value in self.get_params(deep=False).items()},
             "network": asdict(self.network_),
             "preparation": preparation,
             "columns": self.columns_,
             "history": self.history_,
-            "learned": self._learned(),
+            "learned": self._fitted_state(),
         }
-        write(path, about, arrays)
+        write_file(path, about, arrays)
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """What `save` wrote. Nothing that the file holds is executed."""
-        about, arrays = read(path)
+        """Load an estimator of this class that was saved with `save`. Nothing in the file is executed.
+
+        Args:
+            path: The file that `save` wrote.
+
+        Returns:
+            The fitted estimator.
+        """
+        about, arrays = read_file(path)
         if about["kind"] != cls.__name__:
-            raise ValueError(f"{path} holds a {about['kind']}, not a {cls.__name__}: use cornn.estimators.load")
+            raise ValueError(f"{path} contains a {about['kind']}, not a {cls.__name__}: use cornn.estimators.load")
         try:
-            return cls._restored(about, arrays)
+            return cls._from_file(about, arrays)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
-            # What is missing or does not fit shows itself in many ways; PyTorch says it on several lines.
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ValueError(f"{path} is damaged: {said}; fit and save it anew") from error
+            # A damaged file can raise any of these; PyTorch's messages have several lines.
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ValueError(f"{path} is damaged: {reason}; fit and save it again") from error
 
     @classmethod
-    def _restored(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
+    def _from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
         settings = about["settings"]
         for name, value in settings.items():
             if isinstance(value, dict):
                 settings[name] = dict(zip(value["keys"], value["values"], strict=True))
         self = cls(**settings)
-        self.network_ = Network(**about["network"])
+        self.network_ = NetworkSpec(**about["network"])
         self.preparation_ = Preparation(mean=arrays["mean"], scale=arrays["scale"], **about["preparation"])
         self.columns_, self.history_ = about["columns"], about["history"]
         self.model_ = self.network_.build(self.backend)
         weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}
         self.model_.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
         self.n_features_in_ = len(self.preparation_.mean)
-        self._learn(about["learned"])
+        self._restore_fitted_state(about["learned"])
         features = self.preparation_.features
         if self.preparation_.scale.shape != self.preparation_.mean.shape or features != self.network_.features:
-            raise ValueError(f"the scaling is of {features} features, the network of {self.network_.features}")
-        if self._answers() != self.network_.outputs:
-            raise ValueError(f"it answers with {self._answers()} numbers, its network has {self.network_.outputs}")
+            raise ValueError(f"the scaling has {features} features, the network {self.network_.features}")
+        if self._output_size() != self.network_.outputs:
+            raise ValueError(
+                f"the estimator needs {self._output_size()} outputs, its network has {self.network_.outputs}"
+            )
         for name, value in arrays.items():
             if not np.isfinite(value).all():
-                raise ValueError(f"{name} holds what is no finite number")
+                raise ValueError(f"{name} contains values that are not finite")
         return self
 
-    def _answers(self) -> int:
-        """How many numbers the network has to give."""
+    def _output_size(self) -> int:
+        """Return the number of outputs that the network needs."""
         raise NotImplementedError
 
-    def _learned(self) -> dict[str, Any]:
-        """What an estimator of one kind knows beyond the network, in values that JSON holds."""
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return the fitted attributes of the subclass as JSON values."""
         raise NotImplementedError
 
-    def _learn(self, learned: dict[str, Any]) -> None:
+    def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         raise NotImplementedError
 
     def _columns(self, values: Sequence[str] | None = None) -> Columns:
         return Columns(self.id_column, self.time_column, values or self.value_columns)
 
-    def _read(self, X: Any, y: Any, timespans: Any) -> tuple[list[Read], Any]:
-        """Sequences and targets for `fit`; notes which columns they came from."""
+    def _read(self, X: Any, y: Any, timespans: Any) -> tuple[list[SequenceData], Any]:
+        """Read sequences and targets for `fit`, and store the names of the feature columns."""
         self.columns_ = None
         if not (is_frame(X) and self.id_column is not None):
             if isinstance(y, str):
-                raise ValueError("y names a column, and X is no frame in long form: set id_column, or give the values")
+                raise ValueError(
+                    "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"
+                )
             return read_sequences(X, self._columns(), timespans), y
         used = {self.id_column, self.time_column, y if isinstance(y, str) else None}
         named = self.value_columns or [name for name in X.columns if name not in used]
         self.columns_ = [str(name) for name in named]
         sequences = read_sequences(X, self._columns(named), timespans)
-        return sequences, None if y is None else target_of(X, y, self.id_column)
+        return sequences, None if y is None else read_target(X, y, self.id_column)
 
-    def _again(self, X: Any, timespans: Any) -> list[Read]:
-        """Sequences for a fitted estimator."""
+    def _validate_input(self, X: Any, timespans: Any) -> list[SequenceData]:
+        """Read sequences for a fitted estimator and check that they match the training data."""
         check_is_fitted(self, "model_")
         sequences = read_sequences(X, self._columns(self.columns_), timespans)
         self.preparation_.check(sequences)
         return sequences
 
     def _train(
-        self, sequences: list[Read], outputs: int, loss: Callable[[Padded, Preparation], Loss], held_out: HeldOut
+        self,
+        sequences: list[SequenceData],
+        outputs: int,
+        loss: Callable[[PaddedBatch, Preparation], Loss],
+        sampler: ValidationSampler,
     ):
         check_settings(self)
         length = max(len(sequence.values) for sequence in sequences)
-        damping = self.damping or ("implicit" if _uneven(sequences) else "explicit")
-        constants = wanted(
+        damping = self.damping or ("implicit" if _has_uneven_times(sequences) else "explicit")
+        constants = resolve_constants(
             length, int(self.hidden_size), dt=self.dt, gamma=self.gamma, epsilon=self.epsilon, damping=damping
         )
-        # A search may bring numpy's numbers, which neither the layer nor JSON takes.
+        # A search may pass numpy's numbers, which neither the layer nor JSON accepts.
         shape = {"hidden_size": int(self.hidden_size), "num_layers": int(self.num_layers)}
         shape |= {"bidirectional": bool(self.bidirectional)}
-        probe = Network(features=1, outputs=outputs, **shape, **constants)
-        preparation = prepare(sequences, probe.longest_span())
-        network = Network(features=preparation.features, outputs=outputs, **shape, **constants)
+        probe = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
+        preparation = fit_preparation(sequences, probe.max_timespan())
+        network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
         seed = self._seed()
-        model, device = network.build(self.backend), device_of(self.device)
-        network.start(model, seed)
-        training, validation = parts(len(sequences), self.validation_share, held_out, seed)
+        model, device = network.build(self.backend), resolve_device(self.device)
+        network.initialize(model, seed)
+        training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
         schedule = Schedule(
             self.epochs,
-            self.batch_size or usual_batch(len(training)),
+            self.batch_size or default_batch_size(len(training)),
             self.learning_rate,
             self.weight_decay,
             self.patience,
@@ -263,9 +322,9 @@ class Estimator(BaseEstimator):
             losses = ", ".join(f"{name} loss {row[name]:.4g}" for name in ("training", "validation") if name in row)
             print(f"epoch {row['epoch']:.0f} of {self.epochs}: {losses}", flush=True)
 
-    def _outputs(self, sequences: list[Read], every: bool = False) -> NDArray[np.float64]:
+    def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
         data = self.preparation_(sequences)
-        return predicted(self.model_, data, every, device_of(self.device))
+        return compute_outputs(self.model_, data, every, resolve_device(self.device))
 
     def _stream(self, finish: Callable[[NDArray, Stream], Any]) -> PredictionStream:
         check_is_fitted(self, "model_")
@@ -276,41 +335,42 @@ class Estimator(BaseEstimator):
 
 
 def check_settings(settings: Estimator) -> None:
+    """Validate the settings that the training loop uses."""
     for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
         value = getattr(settings, name)
         if name == "batch_size" and value is None:
             continue
         if not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{name} must be a whole number above 0, got {value!r}")
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
     if settings.validation_share is not None and not 0 <= settings.validation_share < 1:
-        raise ValueError(f"validation_share must be 0 or more and below 1, got {settings.validation_share!r}")
+        raise ValueError(f"validation_share must be at least 0 and below 1, got {settings.validation_share!r}")
     if not settings.learning_rate > 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate!r}")
 
 
-def parts(size: int, share: float | None, held_out: HeldOut, seed: int) -> tuple[Tensor, Tensor]:
-    """The rows to train on and those to validate on, of `size`."""
+def split_rows(size: int, share: float | None, sampler: ValidationSampler, seed: int) -> tuple[Tensor, Tensor]:
+    """Split `size` rows into training and validation rows."""
     if share is None:
         share = VALIDATION_SHARE if size >= FEWEST_FOR_VALIDATION else 0.0
     count = round(share * size)
-    validation = held_out(count, generator(seed, "validation")) if count else torch.empty(0, dtype=torch.int64)
+    validation = sampler(count, generator(seed, "validation")) if count else torch.empty(0, dtype=torch.int64)
     training = torch.tensor(sorted(set(range(size)) - set(validation.tolist())), dtype=torch.int64)
     return training, validation
 
 
-def usual_batch(size: int) -> int:
-    """Sequences a step, where `size` are trained on."""
+def default_batch_size(size: int) -> int:
+    """Return the default number of sequences per step for `size` training sequences."""
     return max(1, min(LARGEST_BATCH, size // 8))
 
 
-def _uneven(sequences: list[Read]) -> bool:
-    """Whether there are times, and the gaps between them differ by more than rounding."""
+def _has_uneven_times(sequences: list[SequenceData]) -> bool:
+    """Return whether there are times whose gaps differ by more than rounding."""
     if sequences[0].gaps is None:
         return False
     gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
     return len(gaps) > 0 and not np.allclose(gaps, np.median(gaps), rtol=1e-3, atol=0)
 
 
-def drawn(size: int) -> HeldOut:
-    """Validation rows at random, of `size`."""
+def uniform_sampler(size: int) -> ValidationSampler:
+    """Return a sampler that draws validation rows uniformly from `size` rows."""
     return lambda count, random: torch.randperm(size, generator=random)[:count]

@@ -13,27 +13,27 @@ from torch import Tensor
 
 from cornn._random import generator
 from cornn._tf32 import no_tf32
-from cornn.estimators.preparation import Padded
+from cornn.estimators.preparation import PaddedBatch
 from cornn.layers import CoRNN
 from cornn.models import SequenceModel
 from cornn.theory import suggest
 from cornn.theory.linear import stability_limit
 
-__all__ = ["Network", "Schedule", "device_of", "outputs", "predicted", "train", "wanted"]
+__all__ = ["NetworkSpec", "Schedule", "compute_outputs", "outputs", "resolve_constants", "resolve_device", "train"]
 
-# The suggested start is for values between 0 and 1, whose deviation is this; standardised ones have 1.
+# The suggested initialisation is for values between 0 and 1, with this standard deviation; ours are standardised.
 UNIFORM_DEVIATION = 12**-0.5
-CLIP = 1.0  # of the gradient's norm
-STABLE = 0.9  # the share of the stability limit that a timespan may reach
-SEQUENCES_AT_ONCE = 256  # without gradients
-STEPS_AT_ONCE = 2**18  # of all of them together
+CLIP = 1.0  # maximum norm of the gradient
+STABLE = 0.9  # share of the stability limit that a timespan may reach
+SEQUENCES_AT_ONCE = 256  # per batch without gradients
+STEPS_AT_ONCE = 2**18  # total steps of such a batch
 
 Constant = float | Sequence[float] | None
 
 
 @dataclass(frozen=True)
-class Network:
-    """What builds the model, in numbers that JSON holds."""
+class NetworkSpec:
+    """Constructor arguments of the model, as JSON values."""
 
     features: int
     outputs: int
@@ -47,7 +47,7 @@ class Network:
     init: str
 
     def build(self, backend: str = "auto") -> SequenceModel:
-        # What the constructors draw is drawn anew by `start`: the caller's own random numbers stay where they are.
+        # `initialize` draws the weights again; the caller's random state must not change.
         with torch.random.fork_rng(devices=[]):
             layer = CoRNN(
                 self.features,
@@ -63,8 +63,8 @@ class Network:
             )
             return SequenceModel(layer, self.outputs)
 
-    def start(self, model: SequenceModel, seed: int) -> None:
-        """Draw the weights."""
+    def initialize(self, model: SequenceModel, seed: int) -> None:
+        """Draw the initial weights."""
         model.reset_parameters(generator(seed, "weights"))
         layer: Any = model.layer
         with torch.no_grad():
@@ -73,14 +73,14 @@ class Network:
                     cell.weight_ih *= UNIFORM_DEVIATION
                     cell.bias *= UNIFORM_DEVIATION
 
-    def longest_span(self) -> float:
-        """The largest factor on dt with which every neuron, uncoupled, is stable, less a margin."""
+    def max_timespan(self) -> float:
+        """Return the largest factor on dt for which every uncoupled neuron is stable, less a margin."""
         gamma, epsilon = torch.tensor(self.gamma), torch.tensor(self.epsilon)
         limit = stability_limit(gamma, epsilon, damping=self.damping) / torch.tensor(self.dt)
         return STABLE * limit.min().item()
 
 
-def wanted(
+def resolve_constants(
     length: int,
     hidden_size: int,
     *,
@@ -89,17 +89,17 @@ def wanted(
     epsilon: Constant,
     damping: str,
 ) -> dict[str, Any]:
-    """dt, gamma, epsilon, damping and init: those that are given, the others from `theory.suggest`.
+    """Return dt, gamma, epsilon, damping and init: those that are given, and the others from `theory.suggest`.
 
-    What has to be told apart is in the shape of a sequence as often as in its sum: the half-lives go down to a
-    hundredth of it, which cross-validation on training parts of the archive preferred.
+    Classes differ in the shape of a sequence as often as in its sum. The half-lives therefore start at a hundredth of
+    its length, which cross-validation on training splits of the archive preferred.
     """
     step = None if dt is None else float(torch.as_tensor(dt, dtype=torch.float64).mean())
     length = max(2, length)
     suggested = partial(suggest, length, hidden_size, shortest=length / 100, longest=2.0 * length)
     found = suggested(dt=step, damping=damping)
     if step is None and damping == "implicit":
-        # A force moves a slow neuron by dt / epsilon: as far as with explicit damping, for which the start is made.
+        # A force moves a slow neuron by dt / epsilon. Keep that as for explicit damping, which the start is made for.
         usual = suggested()
         step = (found.dt * found.epsilon * usual.dt / usual.epsilon) ** 0.5
         found = suggested(dt=step, damping=damping)
@@ -118,36 +118,36 @@ class Schedule:
     batch_size: int
     learning_rate: float
     weight_decay: float
-    patience: int  # epochs without a better validation loss, after which training ends
+    patience: int  # epochs without a better validation loss after which training stops
     seed: int
     report: Callable[[dict], None]  # called with the losses after every epoch
 
 
-def device_of(name: str) -> torch.device:
+def resolve_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"no CUDA device here: use device='cpu' or 'auto' instead of {name!r}")
+        raise ValueError(f"no CUDA device found: use device='cpu' or 'auto' instead of {name!r}")
     return torch.device(name)
 
 
-def read_out(model: SequenceModel, batch: Padded, every: bool) -> Tensor:
-    """What the head reads: y at each sequence's end, (batch, hidden), or after every step, (time, batch, hidden)."""
+def read_out(model: SequenceModel, batch: PaddedBatch, every: bool) -> Tensor:
+    """Return y at the end of each sequence, (batch, hidden), or after every step, (time, batch, hidden)."""
     layer: Any = model.layer
     if every:
         return layer(batch.input, timespans=batch.timespans)[0]
     return model.read_out(layer.last_state(batch.input, timespans=batch.timespans, lengths=batch.lengths))
 
 
-def outputs(model: SequenceModel, batch: Padded, every: bool) -> Tensor:
-    """(batch, outputs), or (time, batch, outputs)."""
+def outputs(model: SequenceModel, batch: PaddedBatch, every: bool) -> Tensor:
+    """Apply the model: (batch, outputs), or (time, batch, outputs) if `every`."""
     return model.head(read_out(model, batch, every))
 
 
-def predicted(model: SequenceModel, data: Padded, every: bool, device: torch.device) -> NDArray[np.float64]:
-    """`outputs` for all sequences.
+def compute_outputs(model: SequenceModel, data: PaddedBatch, every: bool, device: torch.device) -> NDArray[np.float64]:
+    """Compute `outputs` for all sequences, in batches.
 
-    The head is applied in float64: what a sequence gives then does not depend on those beside it, to float32's digits.
+    The head is applied in float64, so that to float32's precision the result does not depend on the batch.
     """
     parts, weight, bias = [], model.head.weight.detach().double().numpy(), model.head.bias.detach().double().numpy()
     count = max(1, min(SEQUENCES_AT_ONCE, STEPS_AT_ONCE // len(data.input)))
@@ -158,7 +158,7 @@ def predicted(model: SequenceModel, data: Padded, every: bool, device: torch.dev
                 y = read_out(model, data.rows(index).to(device), every).double().cpu().numpy()
                 part = y @ weight.T + bias
                 if every:
-                    # Past the end of its longest sequence a batch has no steps; nobody looks there.
+                    # A batch has no steps past its longest sequence; the padding is not used.
                     part = np.pad(part, ((0, len(data.input) - len(part)), (0, 0), (0, 0)))
                 parts.append(part)
     finally:
@@ -169,24 +169,32 @@ def predicted(model: SequenceModel, data: Padded, every: bool, device: torch.dev
         wrong = (wrong & (np.arange(len(found))[:, None] < data.lengths.cpu().numpy())).any(0)
     if wrong.any():
         raise ValueError(
-            f"the network's answer to sequence {wrong.argmax()} is not finite: its values are too far from those of "
-            "the training, or the weights are damaged; correct the values, or fit anew"
+            f"the network's output for sequence {wrong.argmax()} is not finite: its values are too far from the "
+            "training data, or the weights are damaged; correct the values, or fit again"
         )
     return found
 
 
-Loss = Callable[[SequenceModel, Padded, Tensor], Tensor]
-"""(model, the batch, its rows) -> the mean loss."""
+Loss = Callable[[SequenceModel, PaddedBatch, Tensor], Tensor]
+"""Function (model, batch, rows of the batch) -> mean loss."""
 
 
 def train(
-    model: SequenceModel, data: Padded, loss: Loss, parts: tuple[Tensor, Tensor], schedule: Schedule
+    model: SequenceModel, data: PaddedBatch, loss: Loss, rows: tuple[Tensor, Tensor], schedule: Schedule
 ) -> list[dict[str, float]]:
-    """Trains in place, on the device where the model is, and returns the losses of every epoch.
+    """Train a model in place, on its device.
 
-    parts: rows to train on and rows to validate on. With the latter, the weights end as they were at the best epoch.
+    Args:
+        model: The model to train.
+        data: All sequences.
+        loss: The loss of a batch.
+        rows: Training rows and validation rows. If there are validation rows, the weights of the best epoch are kept.
+        schedule: Epochs, batch size, learning rate, early stopping and seed.
+
+    Returns:
+        The losses, one dictionary per epoch.
     """
-    training, validation = parts
+    training, validation = rows
     optimiser = torch.optim.Adam(
         model.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, foreach=False
     )
@@ -196,21 +204,21 @@ def train(
         optimiser.param_groups[0]["lr"] = schedule.learning_rate * share
         drawn = torch.randperm(len(training), generator=generator(schedule.seed, "order", epoch))
         total = 0.0
-        for rows in training[drawn].to(data.lengths.device).split(schedule.batch_size):
-            value = loss(model, data.rows(rows), rows)
+        for index in training[drawn].to(data.lengths.device).split(schedule.batch_size):
+            value = loss(model, data.rows(index), index)
             optimiser.zero_grad()
             value.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP, foreach=False)
             optimiser.step()
-            total += value.item() * len(rows)
+            total += value.item() * len(index)
         row = {"epoch": epoch, "training": total / len(training)}
         if not math.isfinite(total):
-            raise ValueError(f"training diverged in epoch {epoch}: lower learning_rate, or dt")
+            raise ValueError(f"training diverged in epoch {epoch}: lower learning_rate or dt")
         if len(validation):
             with torch.no_grad():
                 sums = [
-                    loss(model, data.rows(rows), rows).item() * len(rows)
-                    for rows in validation.to(data.lengths.device).split(SEQUENCES_AT_ONCE)
+                    loss(model, data.rows(index), index).item() * len(index)
+                    for index in validation.to(data.lengths.device).split(SEQUENCES_AT_ONCE)
                 ]
             row["validation"] = sum(sums) / len(validation)
             if row["validation"] < best:

@@ -1,4 +1,4 @@
-"""Numbers that belong to sequences."""
+"""Sequence-to-scalar regression."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -8,23 +8,28 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from cornn.estimators.base import Estimator, PredictionStream, drawn
+from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
 from cornn.estimators.network import outputs
-from cornn.estimators.preparation import spread
-from cornn.estimators.sequences import numbers
+from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.sequences import to_float_array
 
 __all__ = ["CoRNNRegressor"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoRNNRegressor(RegressorMixin, Estimator):
-    """One or several numbers for a sequence, read at its end: `CoRNNRegressor().fit(X, y).predict(X)`.
+    """Predict one or several numbers per sequence with a coRNN that is read at the end of each sequence.
 
-    X: (sequences, time, features), (sequences, time), a list of arrays of any lengths or of `Series`, or a frame in
-    long form. y: (sequences) or (sequences, numbers); with a frame also the name of a column. Targets are standardised
-    for training and given back in their own units.
+    Targets are standardised for training; predictions are in the units of y. The settings are those of
+    `cornn.estimators.base.Estimator`.
 
-    The other settings are those of `cornn.estimators.base.Estimator`.
+    Attributes:
+        model_: The trained `cornn.SequenceModel`.
+        history_: The losses, one dictionary per epoch.
+
+    Example:
+        >>> regressor = CoRNNRegressor(random_state=0).fit(X, y)  # X: (sequences, time, features)
+        >>> regressor.predict(X)
     """
 
     def __sklearn_tags__(self) -> Any:
@@ -33,15 +38,26 @@ class CoRNNRegressor(RegressorMixin, Estimator):
         return tags
 
     def fit(self, X: Any, y: Any, timespans: Any = None) -> Self:
-        """timespans: the time since the sample before, for each sequence; in place of `Series` with times."""
+        """Train on sequences and their targets.
+
+        Args:
+            X: Sequences: an array (sequences, time, features) or (sequences, time), a list of arrays (time, features)
+                or (time,) of any lengths, a list of `Series`, or a DataFrame in long form. NaN marks a missing value.
+            y: Targets, shape (sequences,) or (sequences, targets), or the name of a column of a long-form DataFrame.
+            timespans: Times since the previous sample, in the layout of X without features, as an alternative to
+                `Series` with times.
+
+        Returns:
+            The fitted regressor.
+        """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         sequences, y = self._read(X, y, timespans)
-        y = numbers(y, "y")
+        y = to_float_array(y, "y")
         if y.ndim not in (1, 2) or len(y) != len(sequences):
             raise ValueError(
-                f"y has shape {y.shape}, expected ({len(sequences)},) or ({len(sequences)}, numbers): y and X have "
-                "inconsistent numbers of samples, or y too many dimensions"
+                f"y has shape {y.shape}, expected ({len(sequences)},) or ({len(sequences)}, targets): y and X have "
+                "inconsistent numbers of samples, or y has too many dimensions"
             )
         if np.isnan(y).any():
             raise ValueError(
@@ -49,7 +65,7 @@ class CoRNNRegressor(RegressorMixin, Estimator):
             )
         self.single_ = y.ndim == 1
         table = y.reshape(len(y), -1)
-        self.target_mean_, self.target_scale_ = spread(table)
+        self.target_mean_, self.target_scale_ = mean_and_scale(table)
         target = ((table - self.target_mean_) / self.target_scale_).astype(np.float32)
 
         def loss(data, preparation):
@@ -58,16 +74,28 @@ class CoRNNRegressor(RegressorMixin, Estimator):
                 outputs(model, batch, every=False), targets[rows]
             )
 
-        self._train(sequences, target.shape[1], loss, drawn(len(y)))
+        self._train(sequences, target.shape[1], loss, uniform_sampler(len(y)))
         return self
 
     def predict(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
-        """(sequences), or (sequences, numbers), as y was."""
-        found = self._outputs(self._again(X, timespans)) * self.target_scale_ + self.target_mean_
+        """Predict the targets of each sequence.
+
+        Args:
+            X: Sequences, as for `fit`.
+            timespans: Times since the previous sample, as for `fit`.
+
+        Returns:
+            Predictions, shape (sequences,) or (sequences, targets), like y.
+        """
+        found = self._outputs(self._validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.single_ else found
 
     def stream(self) -> PredictionStream:
-        """One sample at a time: the prediction so far."""
+        """Open a stream that predicts from one sample at a time.
+
+        Returns:
+            A stream: `prediction = stream(sample)`.
+        """
 
         def finish(answer: NDArray, stream: Any) -> Any:
             found = answer * self.target_scale_ + self.target_mean_
@@ -75,13 +103,13 @@ class CoRNNRegressor(RegressorMixin, Estimator):
 
         return self._stream(finish)
 
-    def _answers(self) -> int:
+    def _output_size(self) -> int:
         return len(self.target_mean_)
 
-    def _learned(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, Any]:
         mean, scale = self.target_mean_.tolist(), self.target_scale_.tolist()
         return {"single": self.single_, "mean": mean, "scale": scale}
 
-    def _learn(self, learned: dict[str, Any]) -> None:
+    def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         self.single_ = learned["single"]
         self.target_mean_, self.target_scale_ = np.array(learned["mean"]), np.array(learned["scale"])

@@ -1,5 +1,5 @@
-"""Trained models for other programs: ONNX, the Hugging Face hub, C. Each target is a module with one function."""
+"""Export trained models to ONNX, C and the Hugging Face hub."""
 
-from cornn.export.load import Trained, as_trained, open_trained
+from cornn.export.load import TrainedModel, load_model, wrap_model
 
-__all__ = ["Trained", "as_trained", "open_trained"]
+__all__ = ["TrainedModel", "load_model", "wrap_model"]

@@ -1,4 +1,4 @@
-"""An ONNX file held against PyTorch in onnxruntime."""
+"""Compare an ONNX file in onnxruntime with PyTorch."""
 
 from typing import Any
 
@@ -12,54 +12,54 @@ from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn._stacking import Stack
 from cornn._tf32 import no_tf32
-from cornn.export.load import Trained
+from cornn.export.load import TrainedModel
 from cornn.export.recurrent import LAYERS
 from cornn.models import SequenceModel
 
 try:
     import onnxruntime
 except ImportError as error:
-    raise missing_extra("onnx", "the ONNX export needs onnxruntime to check itself") from error
+    raise missing_extra("onnx", "the ONNX export needs onnxruntime to check the file") from error
 
-__all__ = ["TOLERANCE", "by_pytorch", "check", "deviation", "session"]
+__all__ = ["TOLERANCE", "check", "deviation", "open_session", "run_pytorch"]
 
 TOLERANCE = 1e-5
-"""Of the largest value of an output."""
+"""Maximum deviation, relative to the largest value of an output."""
 SMALLEST = 1e-30
-"""An output that is all zeros is compared with this."""
+"""Scale of an output that is all zeros."""
 SEQUENCES, STEPS = 3, 100
-"""What is drawn where there is no task to take sequences from."""
+"""Size of the random input for models without a task."""
 
 Arrays = dict[str, NDArray]
 
 
-def session(content: bytes) -> Any:
-    """The file in onnxruntime, on one thread of the CPU."""
+def open_session(content: bytes) -> Any:
+    """Open an ONNX file in onnxruntime, on one thread of the CPU."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def check(content: bytes, trained: Trained, options: Any) -> float:
-    """The largest deviation from PyTorch, on several shapes; raises if it is above `TOLERANCE`."""
-    running = session(content)
+def check(content: bytes, trained: TrainedModel, options: Any) -> float:
+    """Return the largest deviation from PyTorch on several shapes; raise if it is above `TOLERANCE`."""
+    running = open_session(content)
     compare = _model if trained.estimator is None else _estimator
     found = compare(running, trained, options)
     if not found <= TOLERANCE:
         raise ValueError(
-            f"in onnxruntime the model's output is {found:.1e} of its largest value away from PyTorch's, more than "
-            f"{TOLERANCE:.0e}: it is not written. Is the model trained and finite? A network that amplifies rounding "
-            "this much gives other numbers on every machine; one in float64 does less"
+            f"the output in onnxruntime deviates from PyTorch's by {found:.1e} of its largest value, more than "
+            f"{TOLERANCE:.0e}: the file is not written. Check that the model is trained and finite. If it amplifies "
+            "rounding errors, its results differ between machines; use float64"
         )
     return found
 
 
 def deviation(found: Arrays, wanted: Arrays) -> float:
-    """The largest over all outputs, each as a share of its largest value."""
+    """Return the largest deviation over all outputs, each relative to its largest value."""
     shares = [0.0]
     for name, want in wanted.items():
         if found[name].shape != want.shape:
-            raise ValueError(f"the output {name} has shape {found[name].shape}, PyTorch's has {want.shape}")
+            raise ValueError(f"output {name} has shape {found[name].shape}, but PyTorch's has {want.shape}")
         largest = float(np.abs(want).max())
         shares.append(float(np.abs(found[name] - want).max()) / max(largest, SMALLEST))
     return float(np.max(shares))
@@ -70,19 +70,19 @@ def run(running: Any, feeds: Arrays) -> Arrays:
     return dict(zip(names, running.run(names, feeds), strict=True))
 
 
-def _model(running: Any, trained: Trained, options: Any) -> float:
+def _model(running: Any, trained: TrainedModel, options: Any) -> float:
     given = trained.sequences(SEQUENCES)
-    whole = _drawn(trained.model, running.get_inputs()[0]) if given is None else given.transpose(0, 1)
+    whole = _draw_input(trained.model, running.get_inputs()[0]) if given is None else given.transpose(0, 1)
     found = 0.0
-    # All of it, a single step of a single sequence, and a part.
+    # All of it, a single step of a single sequence, and a piece.
     for batch, steps in (whole.shape[:2], (1, 1), (2, 7)):
         feeds = _feeds(trained.model, whole[:batch, :steps].contiguous(), options)
-        found = np.maximum(found, deviation(run(running, feeds), by_pytorch(trained.model, feeds)))
+        found = np.maximum(found, deviation(run(running, feeds), run_pytorch(trained.model, feeds)))
     return float(found)
 
 
-def _drawn(model: SequenceModel, port: Any) -> Tensor:
-    """What the port of the input takes: (batch, time, features), or words (batch, time)."""
+def _draw_input(model: SequenceModel, port: Any) -> Tensor:
+    """Draw an input (batch, time, features), or words (batch, time)."""
     random = generator(0, "export", "input")
     if len(port.shape) == 2:
         words = next(part for part in model.encoder.modules() if isinstance(part, nn.Embedding))
@@ -105,8 +105,8 @@ def _feeds(model: SequenceModel, input: Tensor, options: Any) -> Arrays:
 
 
 @torch.no_grad()
-def by_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
-    """What the file has to give for `feeds`."""
+def run_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
+    """Compute the expected outputs for `feeds` with PyTorch."""
     layer: Any = model.layer
     given = {name: torch.from_numpy(value) for name, value in feeds.items()}
     names = LAYERS[type(layer)].states
@@ -133,8 +133,8 @@ def by_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
     return wanted
 
 
-def _estimator(running: Any, trained: Trained, options: Any) -> float:
-    """Against `predict` or `predict_proba`; with a state also in two pieces."""
+def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
+    """Compare with `predict` or `predict_proba`; with a state also in two pieces."""
     estimator, preparation = trained.estimator, trained.estimator.preparation_
     random = generator(0, "export", "values")
     shape = (SEQUENCES, STEPS, len(preparation.mean))
@@ -157,7 +157,7 @@ def _estimator(running: Any, trained: Trained, options: Any) -> float:
     name = running.get_outputs()[0].name
     found = []
     for cut in (STEPS, 1, STEPS // 3) if options.state else (STEPS,):
-        state = {port.name: _start(port, SEQUENCES) for port in running.get_inputs() if port.name not in feeds}
+        state = {port.name: _initial_state(port, SEQUENCES) for port in running.get_inputs() if port.name not in feeds}
         answer: Arrays = {}
         for piece in (slice(0, cut), slice(cut, STEPS))[: 1 if cut == STEPS else 2]:
             own = {key: value[:, piece] for key, value in feeds.items() if key != "lengths"}
@@ -170,5 +170,5 @@ def _estimator(running: Any, trained: Trained, options: Any) -> float:
     return float(np.max(found))
 
 
-def _start(port: Any, batch: int) -> NDArray:
+def _initial_state(port: Any, batch: int) -> NDArray:
     return np.zeros([batch if isinstance(size, str) else size for size in port.shape], np.float32)

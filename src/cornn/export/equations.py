@@ -1,4 +1,4 @@
-"""One step of each network in ONNX's operators: `cornn.functional` once more, and held against it at every export."""
+"""One step of each network in ONNX operators: the equations of `cornn.functional`, checked at every export."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,12 +15,12 @@ __all__ = ["Equation", "array", "equation"]
 
 
 class Equation(NamedTuple):
-    """drive = V u + b for all steps at once, and what each step does with its own."""
+    """The input map `drive = V u + b` of all steps, and the update of one step."""
 
     V: np.ndarray
     b: np.ndarray | None
     step: Callable[[Graph, list[str], str, str | None], list[str]]
-    """(graph of the step, states, drive, span) -> next states; all (batch, ...), the span (batch, 1) or None."""
+    """Function (graph of the step, states, drive, span) -> next states; all (batch, ...), span (batch, 1) or None."""
 
 
 def array(tensor: Tensor) -> np.ndarray:
@@ -28,7 +28,7 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 def equation(graph: Graph, cell: CoRNNCell | Cell) -> Equation:
-    """Of one layer and direction; its weights go into `graph`."""
+    """Return the equation of one layer and direction, and add its weights to `graph`."""
     return _oscillators(graph, cell) if isinstance(cell, CoRNNCell) else _one_state(graph, cell)
 
 

@@ -1,8 +1,8 @@
-"""An ONNX graph, written down node by node; a network's steps are one `Scan`.
+"""Build an ONNX graph node by node; the steps of a network are one `Scan`.
 
-PyTorch's own exporter needs its `scan`, which is a prototype under a private name, onnxscript, and the model written a
-second time around that scan. This needs the onnx package alone, takes milliseconds, reads a sequence from its end by a
-flag of Scan, and what it makes is held against PyTorch at every export (`cornn.export.check`).
+PyTorch's exporter would need onnxscript, its private prototype `scan`, and a second version of the model around it.
+This module only needs the onnx package, takes milliseconds, and reads a sequence backwards with a flag of Scan. Every
+export is compared with PyTorch (`cornn.export.check`).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,23 +25,24 @@ __all__ = ["DOUBLE", "FLOAT", "INT32", "INT64", "OPSET", "Graph", "Port", "Shape
 FLOAT, DOUBLE, INT32, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64
 
 OPSET = 17
-"""Of 2022: old enough for the runtimes that are in use, new enough for all that is needed."""
+"""From 2022: supported by the runtimes in use, with all operators that are needed."""
 
 Step = Callable[["Graph", list[str], list[str]], tuple[list[str], list[str]]]
-"""(graph of the step, states, this step's elements) -> (next states, what is collected); all are names."""
+"""Function (graph of the step, states, elements of this step) -> (next states, outputs of this step); all names."""
 
 
 Shape = list[str | int]
-"""Sizes, and the names of those that are free."""
+"""Sizes; dynamic ones are names."""
 
 Port = tuple[int, Shape]
-"""The type of what enters or leaves a graph, in ONNX's numbers, and its shape."""
+"""ONNX element type and shape of an input or output."""
 
 
 class Graph:
-    """Nodes and weights so far. Values are names; each is given once.
+    """An ONNX graph under construction. Values are names, each assigned once.
 
-    outer: for the step of a scan, the graph around it, whose values the step may use.
+    Args:
+        outer: For the step of a scan, the surrounding graph, whose values the step may use.
     """
 
     def __init__(self, outer: "Graph | None" = None) -> None:
@@ -50,32 +51,32 @@ class Graph:
         self._numbers = count() if outer is None else outer._numbers
 
     def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """The result of an operator."""
+        """Add an operator and return its result."""
         return self.several(operator, 1, *inputs, **attributes)[0]
 
     def several(self, operator: str, results: int, *inputs: str, **attributes: Any) -> list[str]:
         names = [self._name(operator.lower()) for _ in range(results)]
-        # Nodes have names too: older runtimes make those of what they fuse from them, and stumble over none.
+        # Nodes need names: older runtimes derive the names of fused nodes from them.
         self.nodes.append(helper.make_node(operator, list(inputs), names, names[0], **attributes))
         return names
 
-    def named(self, name: str, value: str) -> None:
-        """Give a value the name under which it leaves the graph."""
+    def name_output(self, name: str, value: str) -> None:
+        """Name a value as an output of the graph."""
         self.nodes.append(helper.make_node("Identity", [value], [name], name))
 
     def weight(self, values: ArrayLike) -> str:
         array = np.asarray(values)
-        # ascontiguousarray would make a vector of a number.
+        # ascontiguousarray would turn a scalar into a vector.
         self.weights.append(numpy_helper.from_array(array.copy(), name := self._name("weight")))
         return name
 
     def linear(self, input: str, weight: np.ndarray, bias: np.ndarray | None) -> str:
-        """weight: (outputs, inputs), as PyTorch keeps it; input: (..., inputs)."""
+        """Apply a linear map; weight: (outputs, inputs) as in PyTorch, input: (..., inputs)."""
         product = self("MatMul", input, self.weight(weight.T))
         return product if bias is None else self("Add", product, self.weight(bias))
 
     def part(self, value: str, index: int) -> str:
-        """value[index] of the first dimension."""
+        """Return value[index] along the first dimension."""
         return self("Gather", value, self.weight(np.int64(index)), axis=0)
 
     def unsqueeze(self, value: str, axis: int) -> str:
@@ -84,9 +85,10 @@ class Graph:
     def scan(
         self, step: Step, states: Sequence[str], sequences: Sequence[str], *, reverse: bool = False
     ) -> tuple[list[str], list[str]]:
-        """Run `step` over the first dimension of the sequences, from their end if `reverse`.
+        """Run `step` over the first dimension of the sequences, backwards if `reverse`.
 
-        Returns the last states, and the sequences of what was collected, which run forwards in time either way.
+        Returns:
+            The last states, and the sequences of outputs, which run forwards in time in both cases.
         """
         body = Graph(self)
         before = [self._name("state") for _ in states]
@@ -94,7 +96,7 @@ class Graph:
         after, collected = step(body, before, elements)
         leaving: list[str] = []
         for value in (*after, *collected):
-            # What leaves a body has a name of its own.
+            # Each output of a body needs its own name.
             leaving.append(body("Identity", value) if value in leaving else value)
         enter, leave = (
             [helper.make_empty_tensor_value_info(name) for name in names] for names in (before + elements, leaving)
@@ -108,8 +110,8 @@ class Graph:
         results = self.several("Scan", len(leaving), *states, *sequences, body=step_graph, **options)
         return results[: len(after)], results[len(after) :]
 
-    def whole(self, inputs: dict[str, Port], outputs: dict[str, Port], notes: dict[str, str]) -> bytes:
-        """The content of a file, checked for being ONNX. notes: what the file says of itself."""
+    def to_bytes(self, inputs: dict[str, Port], outputs: dict[str, Port], notes: dict[str, str]) -> bytes:
+        """Return the checked file content; `notes` become its metadata."""
         enter, leave = (
             [helper.make_tensor_value_info(name, *port) for name, port in side.items()] for side in (inputs, outputs)
         )

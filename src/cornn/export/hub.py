@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: a folder with the settings in config.json and the weights in safetensors."""
+"""Models for the Hugging Face hub: a folder with config.json and the weights in safetensors."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -26,15 +26,33 @@ class HubModel(
     tags=["cornn", "recurrent-neural-network"],
     paper_url="https://arxiv.org/abs/2010.00951",
 ):
-    """A `SequenceModel` of a `CoRNN` layer, with `save_pretrained`, `from_pretrained` and `push_to_hub`.
+    """A `SequenceModel` of a `CoRNN` layer with `save_pretrained`, `from_pretrained` and `push_to_hub`.
 
-    `HubModel.of(model)` wraps one that there is; `.model` is the one inside. The settings, which config.json holds, are
-    those of `CoRNN` and `SequenceModel`.
+    `HubModel.from_model(model)` copies a trained model; `.model` is the `SequenceModel`. config.json stores the
+    arguments, which are those of `CoRNN` and `SequenceModel`.
 
-    words: the size of an embedding's vocabulary, before the layer; None: there is none.
+    `from_pretrained` does not execute anything in a file. Pass `strict=True`: by default `huggingface_hub` leaves a
+    weight that is missing in the file at its random initial value.
 
-    `from_pretrained` executes nothing that a file holds. Give it `strict=True`: by the mixin's own default a weight
-    that the file lacks would stay as it was drawn.
+    Args:
+        input_size: Number of features of the layer's input.
+        hidden_size: Number of neurons per layer.
+        outputs: Number of outputs of the head.
+        dt: Time step, a number or one per neuron.
+        gamma: Stiffness, a number or one per neuron.
+        epsilon: Damping, a number or one per neuron.
+        num_layers: Number of layers.
+        bias: Whether the layers have a bias.
+        bidirectional: Whether to read sequences in both directions.
+        damping: "explicit" or "implicit".
+        activation: Name of the activation.
+        trainable: Names of the constants that are trained.
+        read: "last" or "every".
+        words: Vocabulary size of an embedding before the layer; None means no embedding.
+
+    Example:
+        >>> HubModel.from_model(model).save_pretrained("published")
+        >>> HubModel.from_pretrained("published", strict=True).model
     """
 
     def __init__(
@@ -73,15 +91,28 @@ class HubModel(
         self.model = SequenceModel(layer, outputs, read=read, encoder=encoder)
 
     @classmethod
-    def of(cls, model: SequenceModel) -> Self:
-        """A copy of a trained model."""
+    def from_model(cls, model: SequenceModel) -> Self:
+        """Copy a trained model.
+
+        Args:
+            model: A float32 model of a `CoRNN` layer, with an embedding or without encoder.
+
+        Returns:
+            The copy, in evaluation mode.
+        """
         layer, encoder = model.layer, model.encoder
         if type(layer) is not CoRNN:
-            raise ValueError(f"the hub's models are of coRNN layers, this one is of {type(layer).__name__}")
+            raise ValueError(
+                f"hub models need a CoRNN layer, this one has {type(layer).__name__}: export it to ONNX instead"
+            )
         if not isinstance(encoder, nn.Identity | nn.Embedding):
-            raise ValueError(f"the hub's models have an embedding or no encoder, this one has {type(encoder).__name__}")
+            raise ValueError(
+                f"hub models need an embedding or no encoder, this one has {type(encoder).__name__}: export to ONNX"
+            )
         if model.head.weight.dtype != torch.float32:
-            raise ValueError(f"the hub's models are in float32, this one in {model.head.weight.dtype}: convert it")
+            raise ValueError(
+                f"hub models are float32, this one is {model.head.weight.dtype}: convert it with model.float()"
+            )
         cell: CoRNNCell = layer.cell()  # pyright: ignore[reportAssignmentType]
         made = cls(
             layer.input_size,
@@ -101,10 +132,10 @@ class HubModel(
         return made.eval()
 
     def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """As `SequenceModel`: input is (time, batch, features)."""
+        """Apply the model; input: (time, batch, features), or words (time, batch)."""
         return self.model(input, lengths)
 
 
 def _plain(value: Tensor) -> Any:
-    """A number, or a list of them, as JSON holds it."""
+    """Convert to a number or a list of numbers."""
     return value.detach().cpu().tolist()

@@ -1,4 +1,4 @@
-"""What is shipped: a trained model, read from a run folder or from an estimator's file."""
+"""Load a trained model from a run folder, a fit folder or an estimator's file."""
 
 import copy
 from dataclasses import dataclass
@@ -15,15 +15,18 @@ from cornn.models import SequenceModel
 if TYPE_CHECKING:
     from cornn.lab.tasks import Task
 
-__all__ = ["Trained", "as_trained", "open_trained"]
+__all__ = ["TrainedModel", "load_model", "wrap_model"]
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A model on the CPU that is not trained further, and what is known of it.
+class TrainedModel:
+    """A trained model on the CPU, with its task or its estimator.
 
-    task: of a run, with its data.
-    estimator: one of `cornn.estimators`, whose model it is; it standardises what goes in and says what comes out.
+    Args:
+        name: A description of the model.
+        model: The model.
+        task: The task of a run, with its data.
+        estimator: The estimator that the model belongs to, which preprocesses inputs and interprets outputs.
     """
 
     name: str
@@ -32,7 +35,7 @@ class Trained:
     estimator: Any = None
 
     def sequences(self, count: int, seed: int = 0) -> Tensor | None:
-        """Some of the task's validation sequences, (time, batch, features) or words (time, batch); None: no task."""
+        """Return validation sequences, (time, batch, features) or words (time, batch); None without a task."""
         if self.task is None:
             return None
         part = self.task.validation
@@ -40,37 +43,51 @@ class Trained:
         return part.batch(rows, generator(seed, "export")).input
 
 
-def as_trained(given: Any) -> Trained:
-    """given: a `SequenceModel`, of which a copy is taken, a fitted estimator, or what `open_trained` gave."""
-    if isinstance(given, Trained):
+def wrap_model(given: Any) -> TrainedModel:
+    """Wrap a model for export.
+
+    Args:
+        given: A `SequenceModel`, which is copied, a fitted estimator, or a `TrainedModel`.
+
+    Returns:
+        The trained model.
+    """
+    if isinstance(given, TrainedModel):
         return given
     if isinstance(given, SequenceModel):
-        return Trained("model", copy.deepcopy(given).cpu().eval())
+        return TrainedModel("model", copy.deepcopy(given).cpu().eval())
     if isinstance(getattr(given, "model_", None), SequenceModel):
-        return Trained(type(given).__name__, given.model_.eval(), estimator=given)
-    raise ValueError(f"a SequenceModel or a fitted estimator can be exported, this is a {type(given).__name__}")
+        return TrainedModel(type(given).__name__, given.model_.eval(), estimator=given)
+    raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")
 
 
-def open_trained(path: Path) -> Trained:
-    """The model of a folder of `cornn train` or `cornn fit`, or of the file that an estimator's `save` wrote.
+def load_model(path: Path) -> TrainedModel:
+    """Load a trained model. Nothing in its files is executed.
 
-    Nothing that a file holds is executed.
+    Args:
+        path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
+
+    Returns:
+        The trained model.
+
+    Example:
+        >>> load_model(Path("runs/adding-0001")).model
     """
     file = path / "model.safetensors" if path.is_dir() else path
     if not file.is_file() and not (path / "config.json").is_file():
         raise FileNotFoundError(
-            f"{path} holds no model: give a folder of `cornn train` or `cornn fit`, or the file that an estimator's "
-            "`save` wrote"
+            f"no model in {path}: pass a folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` "
+            "wrote"
         )
     if path.is_dir() and not _has_settings(file):
         return _of_run(path)
     from cornn.estimators import load
 
-    return as_trained(load(file))
+    return wrap_model(load(file))
 
 
 def _has_settings(file: Path) -> bool:
-    """An estimator's file has its settings in the header, where a run's has nothing."""
+    """Return whether the file has settings in its header, as an estimator's file has and a run's has not."""
     if not file.is_file():
         return False
     try:
@@ -80,8 +97,8 @@ def _has_settings(file: Path) -> bool:
         raise ValueError(f"{file} is damaged: {error}") from error
 
 
-def _of_run(path: Path) -> Trained:
-    from cornn.lab import training  # whoever ships a model of their own needs none of it
+def _of_run(path: Path) -> TrainedModel:
+    from cornn.lab import training  # not needed to export other models
     from cornn.lab.runs import open_run
 
     run = open_run(path)
@@ -90,4 +107,4 @@ def _of_run(path: Path) -> Trained:
     task = training.load(config)
     model = training.build(config, task)
     model.load_state_dict(weights)
-    return Trained(f"{task.name}, {config.model}", model.eval(), task)
+    return TrainedModel(f"{task.name}, {config.model}", model.eval(), task)

@@ -1,4 +1,4 @@
-"""A trained model as an ONNX file: any batch, any length, and one sample at a time with `state`."""
+"""Export a trained model to ONNX: any batch size, any length, and single samples with `state`."""
 
 import json
 from collections.abc import Callable
@@ -13,77 +13,93 @@ from torch import nn
 from cornn._atomic import write_atomically, write_errors
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
-from cornn.export.load import Trained, as_trained
-from cornn.export.recurrent import LAYERS, Timing, recurrent
+from cornn.export.load import TrainedModel, wrap_model
+from cornn.export.recurrent import LAYERS, Timing, add_layer
 from cornn.layers import CoRNN
 from cornn.models import Head
 
-__all__ = ["Options", "Written", "build", "to_onnx"]
+__all__ = ["OnnxExport", "OnnxOptions", "build_graph", "to_onnx"]
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the file takes and gives besides input and output."""
+class OnnxOptions:
+    """Optional inputs and outputs of the file."""
 
     state: bool = False
-    """Take the state before the first step and give that after the last: a sequence may then come in pieces."""
+    """Add the state as input and output, so that a sequence can be processed in pieces."""
     lengths: bool = False
-    """Take the number of steps of each sequence, where they are padded to the longest."""
+    """Add the lengths of padded sequences as input."""
     timespans: bool = False
-    """Take the time since the sample before, for samples at uneven times."""
+    """Add the times since the previous sample as input, for samples at uneven times."""
 
 
 @dataclass(frozen=True)
-class Written:
+class OnnxExport:
+    """An exported file and its check."""
+
     path: Path
     size: int  # bytes
     inputs: dict[str, Shape]
     outputs: dict[str, Shape]
-    deviation: float  # from PyTorch, as a share of the largest value
+    deviation: float  # largest deviation from PyTorch, relative to the largest value
 
 
-def to_onnx(given: Any, path: Path | str, options: Options = Options()) -> Written:  # noqa: B008
-    """Write the file, once it has been run in onnxruntime and gives what PyTorch gives.
+def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) -> OnnxExport:  # noqa: B008
+    """Export a model to ONNX, after checking it in onnxruntime against PyTorch.
 
-    given: a `SequenceModel`, a fitted estimator, or what `cornn.export.open_trained` read.
+    Args:
+        given: A `SequenceModel`, a fitted estimator, or a model from `cornn.export.load_model`.
+        path: The file to write.
+        options: Optional inputs and outputs.
+
+    Returns:
+        The inputs, the outputs and the largest deviation from PyTorch.
+
+    Raises:
+        ValueError: If the model cannot be exported, or deviates from PyTorch.
+
+    Example:
+        >>> to_onnx(model, "model.onnx", OnnxOptions(state=True)).deviation
     """
     from cornn.export.check import check
 
-    trained = as_trained(given)
-    options = checked(trained, options)
-    content, inputs, outputs = build(trained, options)
+    trained = wrap_model(given)
+    options = validate_options(trained, options)
+    content, inputs, outputs = build_graph(trained, options)
     deviation = check(content, trained, options)
     _write(path := Path(path), content)
     takes, gives = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
-    return Written(path, len(content), takes, gives, deviation)
+    return OnnxExport(path, len(content), takes, gives, deviation)
 
 
-def checked(trained: Trained, options: Options) -> Options:
-    """Refuse what cannot be; an estimator that was fitted with times needs them."""
+def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions:
+    """Validate the options; an estimator that was fitted with times always gets `timespans`."""
     model, layer = trained.model, trained.model.layer
     if model.head.weight.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"the model computes in {model.head.weight.dtype}, ONNX in float32 or float64: convert it")
+        raise ValueError(
+            f"the model is {model.head.weight.dtype}, but the ONNX export needs float32 or float64: convert it"
+        )
     if type(layer) not in LAYERS:
         known = ", ".join(kind.__name__ for kind in LAYERS)
-        raise ValueError(f"no ONNX of the layer {type(layer).__name__}: there is one of {known}")
+        raise ValueError(f"cannot export the layer {type(layer).__name__} to ONNX: supported layers are {known}")
     if layer.batch_first:
-        raise ValueError("the model's layer is batch_first, a SequenceModel is time-major: make it without")
+        raise ValueError("the model's layer is batch_first, but a SequenceModel is time-major: use batch_first=False")
     if options.lengths and model.read == "every":
-        raise ValueError("this model answers at every step and takes no lengths: leave them out")
+        raise ValueError("a model that is read at every step does not use lengths: omit them")
     if options.timespans and not isinstance(layer, CoRNN):
-        raise ValueError(f"timespans are factors on dt, and {type(layer).__name__} has none: leave them out")
+        raise ValueError(f"timespans are factors on dt, which {type(layer).__name__} does not have: omit them")
     if trained.estimator is not None:
         timed = trained.estimator.preparation_.unit is not None
         if options.timespans and not timed:
-            raise ValueError("this estimator was fitted without times: leave timespans out")
+            raise ValueError("this estimator was fitted without times: omit timespans")
         if options.state and layer.bidirectional:
-            raise ValueError("a network that reads both ways needs the whole sequence: leave state out")
+            raise ValueError("a bidirectional network needs the whole sequence: omit state")
         return replace(options, timespans=timed)
     return options
 
 
-def build(trained: Trained, options: Options) -> tuple[bytes, dict[str, Port], dict[str, Port]]:
-    """The content of the file, what it takes and what it gives. Batches come first in everything but the state."""
+def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dict[str, Port], dict[str, Port]]:
+    """Return the file content, its inputs and its outputs, which are batch-first except for the state."""
     model, estimator, layer = trained.model, trained.estimator, trained.model.layer
     numbers = array(model.head.weight).dtype
     kind = {"float32": FLOAT, "float64": DOUBLE}[numbers.name]
@@ -106,42 +122,42 @@ def build(trained: Trained, options: Options) -> tuple[bytes, dict[str, Port], d
 
     after = {}
     if estimator is not None:
-        from cornn.export.onnx_preprocess import factors, prepared
+        from cornn.export.onnx_preprocess import add_preprocessing, add_time_factors
 
-        timing = factors(graph, estimator.preparation_, timing) if options.timespans else timing
-        value, after["seen"] = prepared(graph, estimator.preparation_, value, state["seen"], timing)
-    value = _encoded(graph, model.encoder, value)
+        timing = add_time_factors(graph, estimator.preparation_, timing) if options.timespans else timing
+        value, after["seen"] = add_preprocessing(graph, estimator.preparation_, value, state["seen"], timing)
+    value = _add_module(graph, model.encoder, value)
     every = model.read == "every"
-    output, last = recurrent(graph, layer, value, [state[name] for name in names], timing, every)
+    output, last = add_layer(graph, layer, value, [state[name] for name in names], timing, every)
     if not every:
         ends = last[0][-directions:]
         output = graph("Concat", *ends, axis=-1) if directions == 2 else ends[0]
-    output = _encoded(graph, model.head, output)
+    output = _add_module(graph, model.head, output)
     if every:
         output = graph("Transpose", output, perm=[1, 0, 2])
 
     name, shape = "output", ["batch", "time"] * every + ["batch"] * (not every) + [model.head.out_features]
     if estimator is not None:
-        from cornn.export.onnx_preprocess import ANSWERS
+        from cornn.export.onnx_preprocess import OUTPUTS
 
-        name, answer, shaped = ANSWERS[type(estimator)]
+        name, answer, shaped = OUTPUTS[type(estimator)]
         output, shape = answer(graph, estimator, output, after["seen"]), shaped(estimator)
-    graph.named(name, output)
+    graph.name_output(name, output)
     outputs: dict[str, Port] = {name: (kind, shape)}
     if options.state:
         for part, ends in zip(names, last, strict=True):
             after[part] = graph("Concat", *(graph.unsqueeze(end, 0) for end in ends), axis=0)
         for part, shape in shapes.items():
-            graph.named(f"last_{part}", after[part])
+            graph.name_output(f"last_{part}", after[part])
             outputs[f"last_{part}"] = (kind, shape)
     notes = {"model": trained.name}
     if estimator is not None and hasattr(estimator, "classes_"):
         notes["classes"] = json.dumps(estimator.classes_.tolist())
-    return graph.whole(inputs, outputs, notes), inputs, outputs
+    return graph.to_bytes(inputs, outputs, notes), inputs, outputs
 
 
-def _timing(graph: Graph, value: str, options: Options, kind: int) -> tuple[Timing, dict[str, Port]]:
-    """value: (time, batch, ...)."""
+def _timing(graph: Graph, value: str, options: OnnxOptions, kind: int) -> tuple[Timing, dict[str, Port]]:
+    """Add the inputs for lengths and timespans; value: (time, batch, ...)."""
     timing, ports = Timing(), dict[str, Port]()
     if options.lengths:
         ports["lengths"] = (INT64, ["batch"])
@@ -157,7 +173,7 @@ def _timing(graph: Graph, value: str, options: Options, kind: int) -> tuple[Timi
 
 
 def _input(encoder: nn.Module, width: int, kind: int) -> Port:
-    """What the encoder takes: words, or features."""
+    """Return the input port: words or features."""
     first = next(iter(encoder)) if isinstance(encoder, nn.Sequential) and len(encoder) else encoder
     if isinstance(first, nn.Embedding):
         return INT64, ["batch", "time"]
@@ -165,7 +181,7 @@ def _input(encoder: nn.Module, width: int, kind: int) -> Port:
 
 
 def _zeros(graph: Graph, shape: Shape, numbers: np.dtype) -> str:
-    """Zeros of a shape in which one dimension is the batch."""
+    """Add zeros of a shape with a batch dimension."""
     batch = graph("Shape", "input", start=0, end=1)
     sizes = [batch if size == "batch" else graph.weight(np.array([size])) for size in shape]
     return graph("Expand", graph.weight(np.zeros((), numbers)), graph("Concat", *sizes, axis=0))
@@ -177,13 +193,13 @@ def _linear(graph: Graph, module: nn.Linear, value: str) -> str:
 
 def _embedding(graph: Graph, module: nn.Embedding, value: str) -> str:
     if module.max_norm is not None:
-        raise ValueError("no ONNX of an embedding with max_norm: make it without")
+        raise ValueError("cannot export an embedding with max_norm to ONNX: use one without")
     return graph("Gather", graph.weight(array(module.weight)), value, axis=0)
 
 
 def _sequential(graph: Graph, module: nn.Sequential, value: str) -> str:
     for part in module:
-        value = _encoded(graph, part, value)
+        value = _add_module(graph, part, value)
     return value
 
 
@@ -197,18 +213,18 @@ MODULES: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
     nn.Tanh: lambda graph, module, value: graph("Tanh", value),
     nn.Sequential: _sequential,
 }
-"""What an encoder may be made of."""
+"""Modules that an encoder may consist of."""
 
 
-def _encoded(graph: Graph, module: nn.Module, value: str) -> str:
+def _add_module(graph: Graph, module: nn.Module, value: str) -> str:
     if type(module) not in MODULES:
         known = ", ".join(kind.__name__ for kind in MODULES)
-        raise ValueError(f"no ONNX of the encoder {type(module).__name__}: there is one of {known}")
+        raise ValueError(f"cannot export the encoder {type(module).__name__} to ONNX: supported modules are {known}")
     return MODULES[type(module)](graph, module, value)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all."""
+    """Write the file atomically."""
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)

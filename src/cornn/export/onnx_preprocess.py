@@ -1,4 +1,4 @@
-"""An estimator's own part of an ONNX graph: what it does to the values before the network, and to its output after."""
+"""Preprocessing and output conversion of an estimator in an ONNX graph."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +11,25 @@ from cornn.estimators.preparation import Preparation
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Shape
 from cornn.export.recurrent import Timing
 
-__all__ = ["ANSWERS", "factors", "prepared"]
+__all__ = ["OUTPUTS", "add_preprocessing", "add_time_factors"]
 
 
-def prepared(graph: Graph, preparation: Preparation, values: str, seen: str, timing: Timing) -> tuple[str, str]:
-    """From values (time, batch, values), NaN where one is missing, to features, and the last ones that were there.
+def add_preprocessing(
+    graph: Graph, preparation: Preparation, values: str, seen: str, timing: Timing
+) -> tuple[str, str]:
+    """Convert values (time, batch, values), with NaN for missing ones, to features, and return the last known values.
 
-    seen: (batch, values), the last known values before these, standardised: zeros at the beginning of a sequence.
+    Args:
+        graph: The graph.
+        preparation: The preprocessing of the estimator.
+        values: Name of the values.
+        seen: Name of the standardised last known values before these, (batch, values); zeros at the start.
+        timing: Lengths and timespans.
+
+    Returns:
+        Names of the features and of the last known values.
     """
-    # In float64, as `Preparation` does it: a mean may be large beside the deviation.
+    # In float64, like `Preparation`: a mean may be large compared with the standard deviation.
     standard = graph("Sub", graph("Cast", values, to=DOUBLE), graph.weight(preparation.mean))
     standard = graph("Cast", graph("Div", standard, graph.weight(preparation.scale)), to=FLOAT)
     live = [] if timing.live is None else [timing.live]
@@ -36,8 +46,8 @@ def prepared(graph: Graph, preparation: Preparation, values: str, seen: str, tim
     return features, last
 
 
-def factors(graph: Graph, preparation: Preparation, timing: Timing) -> Timing:
-    """Times since the sample before, in the unit of the training data, as factors on dt; NaN: the usual time."""
+def add_time_factors(graph: Graph, preparation: Preparation, timing: Timing) -> Timing:
+    """Convert times since the previous sample, in the unit of the training data, to factors on dt; NaN means 1."""
     assert timing.spans is not None
     ratio = graph("Div", timing.spans, graph.weight(np.float32(preparation.unit or 1)))
     ratio = graph("Min", ratio, graph.weight(np.float32(preparation.longest)))
@@ -65,7 +75,7 @@ def _ahead(graph: Graph, estimator: CoRNNForecaster, output: str, seen: str) -> 
 
 
 def _scaled(graph: Graph, value: str, scale: np.ndarray, mean: np.ndarray) -> str:
-    """value * scale + mean, in float64."""
+    """Compute value * scale + mean in float64."""
     double = graph("Cast", value, to=DOUBLE)
     return graph("Add", graph("Mul", double, graph.weight(scale)), graph.weight(mean))
 
@@ -74,7 +84,7 @@ def _shape(estimator: Any) -> Shape:
     return ["batch"] if estimator.single_ else ["batch", estimator.network_.outputs]
 
 
-ANSWERS: dict[type, tuple[str, Callable[..., str], Callable[[Any], Shape]]] = {
+OUTPUTS: dict[type, tuple[str, Callable[..., str], Callable[[Any], Shape]]] = {
     CoRNNClassifier: ("probabilities", _probabilities, lambda estimator: ["batch", len(estimator.classes_)]),
     CoRNNRegressor: ("prediction", _numbers, _shape),
     CoRNNForecaster: (
@@ -83,4 +93,4 @@ ANSWERS: dict[type, tuple[str, Callable[..., str], Callable[[Any], Shape]]] = {
         lambda estimator: ["batch", estimator.horizon, len(estimator.targets_)],
     ),
 }
-"""Estimator -> the output's name, what computes it from the network's output and the last known values, its shape."""
+"""Estimator -> name of the output, function that computes it, and its shape."""

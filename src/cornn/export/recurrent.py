@@ -1,4 +1,4 @@
-"""Recurrent layers as parts of an ONNX graph: ours as scans of their equations, PyTorch's own as ONNX's operators."""
+"""Recurrent layers in an ONNX graph: ours as scans of their equations, PyTorch's as ONNX operators."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from cornn.export.equations import array, equation
 from cornn.export.graph import INT32, Graph
 from cornn.layers import CoRNN, CoRNNCell
 
-__all__ = ["LAYERS", "Timing", "recurrent"]
+__all__ = ["LAYERS", "Timing", "add_layer"]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What is known of each step: names of values, or None."""
+    """Names of the values that describe the timing of each step, or None."""
 
     lengths: str | None = None  # (batch)
-    live: str | None = None  # (time, batch, 1), whether a sequence still runs
+    live: str | None = None  # (time, batch, 1), whether the step is within the sequence
     spans: str | None = None  # (time, batch, 1), factors on dt
 
 
-Ran = tuple[str, list[list[str]]]
-"""Output of every step, (time, batch, directions * hidden), or "" if it is not wanted; and for each part of the state
-the last of each layer and direction, (batch, hidden)."""
+LayerResult = tuple[str, list[list[str]]]
+"""Outputs of every step, (time, batch, directions * hidden), or "" if not requested; and for each component of the
+state its last value for each layer and direction, (batch, hidden)."""
 
 
-def recurrent(graph: Graph, layer: nn.Module, input: str, state: list[str], timing: Timing, every: bool) -> Ran:
-    """A layer over (time, batch, features), from `state`, whose parts are (layers * directions, batch, hidden)."""
+def add_layer(graph: Graph, layer: nn.Module, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
+    """Add a layer over (time, batch, features); components of `state`: (layers * directions, batch, hidden)."""
     return LAYERS[type(layer)].run(graph, layer, input, state, timing, every)
 
 
-def _stack(graph: Graph, layer: Stack, input: str, state: list[str], timing: Timing, every: bool) -> Ran:
+def _stack(graph: Graph, layer: Stack, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
     output, ends = input, []
     for number in range(layer.num_layers):
         wanted = every or number < layer.num_layers - 1
@@ -53,7 +53,7 @@ def _stack(graph: Graph, layer: Stack, input: str, state: list[str], timing: Tim
 def _scan(
     graph: Graph, cell: Any, input: str, before: list[str], timing: Timing, every: bool, reverse: bool
 ) -> tuple[list[str], list[str]]:
-    """One cell over the sequence: the last state, and the first part of that of every step if it is wanted."""
+    """Scan one cell; return the last state, and the first component at every step if `every`."""
     V, b, step_of_cell = equation(graph, cell)
     extras = [name for name in (timing.spans, timing.live) if name is not None]
 
@@ -61,7 +61,7 @@ def _scan(
         rest: dict[str | None, str] = dict(zip(extras, elements[1:], strict=True))
         after = step_of_cell(body, states, elements[0], rest.get(timing.spans))
         if timing.live is not None:
-            # Past its end a sequence keeps its state; read from the end, it waits there until it begins.
+            # A sequence keeps its state past its end; backwards, it keeps the initial state until its end is reached.
             pairs = zip(after, states, strict=True)
             after = [body("Where", rest[timing.live], new, old) for new, old in pairs]
         return after, after[:1] if every else []
@@ -69,12 +69,14 @@ def _scan(
     return graph.scan(step, before, [graph.linear(input, V, b), *extras], reverse=reverse)
 
 
-def _of_pytorch(operator: str, gates: tuple[int, ...], **attributes: int) -> Callable[..., Ran]:
-    """One of ONNX's operators. gates: for each of its gates, in its order, the place that it has in PyTorch."""
+def _pytorch_layer(operator: str, gates: tuple[int, ...], **attributes: int) -> Callable[..., LayerResult]:
+    """Return a function that adds an ONNX operator; `gates`: position in PyTorch of each ONNX gate."""
 
-    def run(graph: Graph, layer: nn.RNNBase, input: str, state: list[str], timing: Timing, every: bool) -> Ran:
+    def run(graph: Graph, layer: nn.RNNBase, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
         if layer.proj_size:
-            raise ValueError(f"no ONNX of an LSTM with projections (proj_size={layer.proj_size}): train one without")
+            raise ValueError(
+                f"cannot export an LSTM with projections (proj_size={layer.proj_size}) to ONNX: use proj_size=0"
+            )
         directions, hidden, output = 2 if layer.bidirectional else 1, layer.hidden_size, input
         options = dict(attributes, hidden_size=hidden, direction="bidirectional" if directions == 2 else "forward")
         if operator == "RNN":
@@ -106,23 +108,25 @@ def _of_pytorch(operator: str, gates: tuple[int, ...], **attributes: int) -> Cal
 
 
 @dataclass(frozen=True)
-class Kind:
+class LayerExport:
+    """Names of the state components, and the function that adds the layer to a graph."""
+
     states: tuple[str, ...]
-    run: Callable[..., Ran]
+    run: Callable[..., LayerResult]
 
 
-LAYERS: dict[type[nn.Module], Kind] = {
-    CoRNN: Kind(CoRNNCell.states, _stack),
-    nn.LSTM: Kind(("h", "c"), _of_pytorch("LSTM", (0, 3, 1, 2))),
-    nn.GRU: Kind(("h",), _of_pytorch("GRU", (1, 0, 2), linear_before_reset=1)),
-    nn.RNN: Kind(("h",), _of_pytorch("RNN", (0,))),
-    baselines.TanhRNN: Kind(Cell.states, _stack),
-    baselines.FastRNN: Kind(Cell.states, _stack),
-    baselines.FastGRNN: Kind(Cell.states, _stack),
-    baselines.AntisymmetricRNN: Kind(Cell.states, _stack),
-    baselines.GatedAntisymmetricRNN: Kind(Cell.states, _stack),
-    baselines.ExpRNN: Kind(Cell.states, _stack),
-    baselines.DTRIV: Kind(Cell.states, _stack),
-    baselines.LipschitzRNN: Kind(Cell.states, _stack),
+LAYERS: dict[type[nn.Module], LayerExport] = {
+    CoRNN: LayerExport(CoRNNCell.states, _stack),
+    nn.LSTM: LayerExport(("h", "c"), _pytorch_layer("LSTM", (0, 3, 1, 2))),
+    nn.GRU: LayerExport(("h",), _pytorch_layer("GRU", (1, 0, 2), linear_before_reset=1)),
+    nn.RNN: LayerExport(("h",), _pytorch_layer("RNN", (0,))),
+    baselines.TanhRNN: LayerExport(Cell.states, _stack),
+    baselines.FastRNN: LayerExport(Cell.states, _stack),
+    baselines.FastGRNN: LayerExport(Cell.states, _stack),
+    baselines.AntisymmetricRNN: LayerExport(Cell.states, _stack),
+    baselines.GatedAntisymmetricRNN: LayerExport(Cell.states, _stack),
+    baselines.ExpRNN: LayerExport(Cell.states, _stack),
+    baselines.DTRIV: LayerExport(Cell.states, _stack),
+    baselines.LipschitzRNN: LayerExport(Cell.states, _stack),
 }
-"""Layers that there is an ONNX of: the names of their state's parts, and what writes them into a graph."""
+"""Layers that can be exported."""

@@ -1,26 +1,26 @@
-"""From a file to a model and a report, and from a model to predictions: what `cornn fit` and `cornn predict` do."""
+"""Fit a model to a file of sequences, evaluate it, report on it, and predict: the library behind `cornn fit`."""
 
-from cornn.fitting.artifact import as_csv, check_free, open_folder, result, write, write_text
-from cornn.fitting.evaluate import Answers, Outcome, answers, judge
-from cornn.fitting.fit import TASKS, Finished, Parts, fit, split, task_of
-from cornn.fitting.summary import summary
+from cornn.fitting.artifact import build_result, check_output_folder, format_csv, load_folder, write_folder, write_text
+from cornn.fitting.evaluate import Evaluation, Predictions, evaluate, predict
+from cornn.fitting.fit import TASKS, FitResult, Splits, choose_task, fit, split
+from cornn.fitting.summary import summarize
 
 __all__ = [
     "TASKS",
-    "Answers",
-    "Finished",
-    "Outcome",
-    "Parts",
-    "answers",
-    "as_csv",
-    "check_free",
+    "Evaluation",
+    "FitResult",
+    "Predictions",
+    "Splits",
+    "build_result",
+    "check_output_folder",
+    "choose_task",
+    "evaluate",
     "fit",
-    "judge",
-    "open_folder",
-    "result",
+    "format_csv",
+    "load_folder",
+    "predict",
     "split",
-    "summary",
-    "task_of",
-    "write",
+    "summarize",
+    "write_folder",
     "write_text",
 ]

@@ -1,13 +1,13 @@
-"""The folder that `cornn fit` leaves and `cornn predict` reads.
+"""The folder that `cornn fit` writes and `cornn predict` reads.
 
-    model.safetensors  the estimator: weights, scaling, settings; `cornn.estimators.load` reads it
-    config.json        the data's layout, the task, the settings, the version and the machine
-    metrics.jsonl      the losses, one line an epoch
-    predictions.csv    the answers for the test part, where there is one
+    model.safetensors  the estimator: weights, scaling and settings; `cornn.estimators.load` reads it
+    config.json        the layout of the data, the task, the settings and the version
+    metrics.jsonl      the losses, one line per epoch
+    predictions.csv    the predictions for the test split, if there is one
     report.html        the report
-    result.json        what was reached
+    result.json        the test result
 
-It appears whole or not at all. Nothing that a file in it holds is ever executed.
+The folder is written completely or not at all. Nothing in its files is executed.
 """
 
 import csv
@@ -27,20 +27,28 @@ from cornn._atomic import write_atomically, write_errors
 from cornn._json import read_json
 from cornn._machine import commit, machine
 from cornn.estimators import load
-from cornn.fitting.evaluate import Answers, Fitted, answers
-from cornn.fitting.fit import Finished
+from cornn.fitting.evaluate import AnyEstimator, Predictions, predict
+from cornn.fitting.fit import FitResult
 from cornn.fitting.readers import Dataset, Layout
 from cornn.models import count_parameters
 
-__all__ = ["as_csv", "check_free", "open_folder", "result", "write", "write_text"]
+__all__ = ["build_result", "check_output_folder", "format_csv", "load_folder", "write_folder", "write_text"]
 
 KIND = "fit"
 
 
-def check_free(out: Path) -> None:
-    """Refuse a place that is taken or cannot be written, before any work is done."""
+def check_output_folder(out: Path) -> None:
+    """Check that a new folder can be written, before any work is done.
+
+    Args:
+        out: The folder, which must not exist yet.
+
+    Raises:
+        FileExistsError: If it exists.
+        OSError: If it cannot be written.
+    """
     if out.exists():
-        raise FileExistsError(f"{out} is there already: choose another --out, or remove it")
+        raise FileExistsError(f"{out} already exists: choose another --out, or remove it")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         os.rmdir(tempfile.mkdtemp(dir=out.parent, prefix=".new-"))
@@ -48,15 +56,23 @@ def check_free(out: Path) -> None:
         raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
 
 
-def result(finished: Finished, test: str | None) -> dict[str, Any]:
-    """test: what the outcome was measured on, in words."""
-    outcome, estimator = finished.outcome, finished.estimator
-    reached = {} if outcome is None else {"evaluated_on": test, **asdict(outcome)}
-    reached.pop("pairs", None)
-    whole = {
+def build_result(finished: FitResult, test: str | None) -> dict[str, Any]:
+    """Build the content of result.json.
+
+    Args:
+        finished: The result of `fit`.
+        test: Description of the test data.
+
+    Returns:
+        A dictionary that JSON can represent.
+    """
+    evaluation, estimator = finished.evaluation, finished.estimator
+    measured = {} if evaluation is None else {"evaluated_on": test, **asdict(evaluation)}
+    measured.pop("pairs", None)
+    content = {
         "task": finished.task,
-        **reached,
-        "sequences": len(finished.parts.training),
+        **measured,
+        "sequences": len(finished.splits.training),
         "epochs": estimator.n_iter_,
         "seconds": finished.seconds,
         "parameters": count_parameters(estimator.model_),
@@ -64,20 +80,29 @@ def result(finished: Finished, test: str | None) -> dict[str, Any]:
         "commit": commit(),
         "machine": machine(),
     }
-    return _known(whole)
+    return _replace_non_finite(content)
 
 
-def _known(value: Any) -> Any:
-    """JSON has no number that is not finite: null takes its place."""
+def _replace_non_finite(value: Any) -> Any:
+    """Replace numbers that are not finite by null, as JSON has none."""
     if isinstance(value, dict):
-        return {name: _known(part) for name, part in value.items()}
+        return {name: _replace_non_finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(part) for part in value]
+        return [_replace_non_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, Any], report: str | None) -> None:
-    estimator, test = finished.estimator, finished.parts.test
+def write_folder(out: Path, data: Dataset, finished: FitResult, result: Mapping[str, Any], report: str | None) -> None:
+    """Write the folder of a fit, completely or not at all.
+
+    Args:
+        out: The folder, which must not exist yet.
+        data: The data that were read.
+        finished: The result of `fit`.
+        result: The content of result.json, from `build_result`.
+        report: The HTML page, or None.
+    """
+    estimator, test = finished.estimator, finished.splits.test
     temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=".new-"))
     config = {
         "kind": KIND,
@@ -93,11 +118,13 @@ def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, An
         estimator.save(temporary / "model.safetensors")
         texts = {
             "config.json": json.dumps(config, indent=2) + "\n",
-            "metrics.jsonl": "".join(json.dumps(_known(row), allow_nan=False) + "\n" for row in estimator.history_),
-            "result.json": json.dumps(reached, indent=2, allow_nan=False) + "\n",
+            "metrics.jsonl": "".join(
+                json.dumps(_replace_non_finite(row), allow_nan=False) + "\n" for row in estimator.history_
+            ),
+            "result.json": json.dumps(result, indent=2, allow_nan=False) + "\n",
         }
         if test is not None and finished.task != "forecast":
-            texts["predictions.csv"] = as_csv(answers(estimator, test, truth=True))
+            texts["predictions.csv"] = format_csv(predict(estimator, test, truth=True))
         if report is not None:
             texts["report.html"] = report
         for name, text in texts.items():
@@ -112,12 +139,13 @@ def write(out: Path, data: Dataset, finished: Finished, reached: Mapping[str, An
 
 
 def write_text(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
+    """Write a text file, completely or not at all."""
     with write_errors(path):
         write_atomically(path, text.encode())
 
 
-def as_csv(table: Answers) -> str:
+def format_csv(table: Predictions) -> str:
+    """Format predictions as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.header)
@@ -125,17 +153,24 @@ def as_csv(table: Answers) -> str:
     return text.getvalue()
 
 
-def open_folder(path: Path) -> tuple[Fitted, Layout, tuple[str, ...] | None]:
-    """The estimator, how its data were laid out, and its features; also of a file that an estimator's `save` wrote."""
+def load_folder(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | None]:
+    """Load a model that `cornn fit` wrote, or a file that an estimator's `save` wrote.
+
+    Args:
+        path: The folder or the file.
+
+    Returns:
+        The estimator, the layout of its data, and the names of its features (None if unknown).
+    """
     if path.is_file():
         estimator = load(path)
         layout = Layout(None, estimator.id_column, estimator.time_column, tuple(estimator.columns_ or ()))
         return estimator, layout, None
     if not (path / "config.json").is_file():
-        raise FileNotFoundError(f"{path} is no model: name the folder that `cornn fit` wrote, or a saved estimator")
+        raise FileNotFoundError(f"{path} is not a model: pass a folder that `cornn fit` wrote, or a saved estimator")
     config = read_json(path / "config.json")
     if not isinstance(config, dict) or config.get("kind") != KIND:
-        raise ValueError(f"{path} was not written by `cornn fit`: a run's test figure is had with `cornn evaluate`")
+        raise ValueError(f"{path} was not written by `cornn fit`: use `cornn evaluate` to test a run of `cornn train`")
     try:
         given = config["layout"]
         named: dict[str, Any] = {field.name: given[field.name] for field in fields(Layout)}
@@ -148,5 +183,5 @@ def open_folder(path: Path) -> tuple[Fitted, Layout, tuple[str, ...] | None]:
                 raise TypeError(f"{field.name} is {value!r}")
         features = tuple(config["features"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path / 'config.json'} is damaged ({error}): fit the model anew") from None
+        raise ValueError(f"{path / 'config.json'} is damaged ({error}): fit the model again") from None
     return load(path / "model.safetensors"), layout, features

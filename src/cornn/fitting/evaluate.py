@@ -1,4 +1,4 @@
-"""What a fitted estimator reaches on sequences that it was not fitted on, beside an answer that needs no network."""
+"""Evaluate a fitted estimator on test data, compared with a trivial baseline."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,41 +7,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
-from cornn.estimators.preparation import filled
+from cornn.estimators.preparation import fill_missing
 from cornn.fitting.readers import Dataset
 
-__all__ = ["Answers", "Outcome", "answers", "judge"]
+__all__ = ["Evaluation", "Predictions", "evaluate", "predict"]
 
-Fitted = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
+AnyEstimator = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Evaluation:
+    """The test result of an estimator. result.json has the same names."""
+
     metric: str
-    better: str  # higher or lower
-    test: float
-    trivial: float
-    trivial_words: str
-    count: int  # what it was measured on: sequences, or forecasts
-    more: dict[str, float] = field(default_factory=dict)
+    better: str  # "higher" or "lower"
+    test: float  # value of the metric
+    trivial: float  # value of the baseline
+    trivial_words: str  # description of the baseline
+    count: int  # number of test sequences, or of forecast values
+    more: dict[str, float] = field(default_factory=dict)  # other metrics
     classes: tuple[str, ...] = ()
-    confusion: tuple[tuple[int, ...], ...] = ()  # a row for each true class, a column for each that was answered
-    pairs: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = ()  # name, truth, prediction
-    ahead: tuple[tuple[float, float], ...] = ()  # of forecasts, for each step ahead: the error, and that of no change
+    confusion: tuple[tuple[int, ...], ...] = ()  # one row per true class, one column per predicted class
+    pairs: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = ()  # name, true values, predictions
+    ahead: tuple[tuple[float, float], ...] = ()  # forecasts: error and baseline error for each step ahead
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Predictions as a table."""
+class Predictions:
+    """A table of predictions."""
 
     header: tuple[str, ...]
     rows: list[tuple]
 
 
-def answers(estimator: Fitted, data: Dataset, truth: bool = False) -> Answers:
-    """One row a sequence; of forecasts, one row a step ahead.
+def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False) -> Predictions:
+    """Predict all sequences of a data set.
 
-    truth: whether to put the targets that the data have beside the predictions.
+    Args:
+        estimator: A fitted estimator.
+        data: The sequences.
+        truth: Whether to add the columns of the true targets, if the data have them.
+
+    Returns:
+        One row per sequence; for forecasts, one row per step ahead.
     """
     if isinstance(estimator, CoRNNForecaster):
         names = [data.features[number] for number in estimator.targets_]
@@ -51,7 +59,7 @@ def answers(estimator: Fitted, data: Dataset, truth: bool = False) -> Answers:
             for own, forecast in zip(data.ids, found, strict=True)
             for step, values in enumerate(forecast)
         ]
-        return Answers((data.id_name, "step", *names), rows)
+        return Predictions((data.id_name, "step", *names), rows)
     header, columns = [data.id_name], [data.ids]
     if truth and data.target is not None:
         header += _numbered("target", len(data.target[0]))
@@ -64,15 +72,25 @@ def answers(estimator: Fitted, data: Dataset, truth: bool = False) -> Answers:
         found = estimator.predict(data.sequences).reshape(len(data), -1)
         header += _numbered("prediction", found.shape[1])
         columns += found.T.tolist()
-    return Answers(tuple(header), list(zip(*columns, strict=True)))
+    return Predictions(tuple(header), list(zip(*columns, strict=True)))
 
 
 def _numbered(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name} {number + 1}" for number in range(count)]
 
 
-def judge(estimator: Fitted, training: Dataset, test: Dataset, cuts: list[int] | None) -> Outcome:
-    """cuts: of forecasts, the step of each sequence from which on values count that were not learned from."""
+def evaluate(estimator: AnyEstimator, training: Dataset, test: Dataset, cuts: list[int] | None) -> Evaluation:
+    """Evaluate a fitted estimator on test data.
+
+    Args:
+        estimator: The fitted estimator.
+        training: The training data, from which the baseline is computed.
+        test: The test data.
+        cuts: For forecasts, the first test step of each sequence; earlier values were used in training.
+
+    Returns:
+        The test result and that of a baseline: the most frequent class, the mean, or no change.
+    """
     if isinstance(estimator, CoRNNClassifier):
         return _classes(estimator, training, test)
     if isinstance(estimator, CoRNNRegressor):
@@ -80,7 +98,7 @@ def judge(estimator: Fitted, training: Dataset, test: Dataset, cuts: list[int] |
     return _forecasts(estimator, test, cuts or [0] * len(test))
 
 
-def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Outcome:
+def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Evaluation:
     truth, found = test.labels(), estimator.predict(test.sequences)
     known = [*estimator.classes_.tolist(), *sorted(set(truth.tolist()) - set(estimator.classes_.tolist()), key=str)]
     number = {name: index for index, name in enumerate(known)}
@@ -90,12 +108,12 @@ def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Ou
     usual = names[counts.argmax()].item()
     present = confusion.sum(1) > 0
     recalls = confusion.diagonal()[present] / confusion.sum(1)[present]
-    return Outcome(
+    return Evaluation(
         "accuracy",
         "higher",
         float((truth == found).mean()),
         float((truth == usual).mean()),
-        f"of always answering {usual}",
+        f"for always predicting {usual}",
         len(test),
         {"balanced accuracy": float(recalls.mean())},
         tuple(str(name) for name in known),
@@ -103,7 +121,7 @@ def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Ou
     )
 
 
-def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Outcome:
+def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Evaluation:
     truth = test.numbers().reshape(len(test), -1)
     found = estimator.predict(test.sequences).reshape(len(test), -1)
     usual = training.numbers().reshape(len(training), -1).mean(0)
@@ -115,28 +133,28 @@ def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Out
         more[f"{name}: root mean square error"] = _rms(own - answer)
         if own.std() > 0:
             more[f"{name}: R²"] = float(1 - ((own - answer) ** 2).sum() / ((own - own.mean()) ** 2).sum())
-    return Outcome(
-        "error in deviations of the target",
+    return Evaluation(
+        "error in standard deviations of the target",
         "lower",
         error,
         trivial,
-        "of always answering the mean",
+        "for always predicting the mean",
         len(test),
         more,
         pairs=tuple((name, *_points(own, answer)) for name, own, answer in zip(names, truth.T, found.T, strict=False)),
     )
 
 
-def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Outcome:
+def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Evaluation:
     chosen, scale = estimator.targets_, estimator.preparation_.scale[estimator.targets_]
     errors: list[list[NDArray]] = [[] for _ in range(estimator.horizon)]
     idle: list[list[NDArray]] = [[] for _ in range(estimator.horizon)]
     first: list[tuple[NDArray, NDArray]] = []
-    for series, found, cut in zip(test.sequences, estimator.forecasts(test.sequences), cuts, strict=True):
+    for series, found, cut in zip(test.sequences, estimator.predict_every_step(test.sequences), cuts, strict=True):
         truth = series.values[:, chosen]
-        last = filled(series.values, estimator.preparation_.mean)[:, chosen]
+        last = fill_missing(series.values, estimator.preparation_.mean)[:, chosen]
         for ahead in range(1, estimator.horizon + 1):
-            # The forecast of step t is made at step t - ahead; t is at or behind the cut.
+            # The forecast for step t is made at step t - ahead, where t is not before the cut.
             own = np.arange(max(cut, ahead), len(truth))
             errors[ahead - 1].append((truth[own] - found[own - ahead, ahead - 1]) / scale)
             idle[ahead - 1].append((truth[own] - last[own - ahead]) / scale)
@@ -146,16 +164,16 @@ def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Ou
     theirs = [np.concatenate(part) for part in idle]
     count = int(sum((~np.isnan(part)).sum() for part in ours))
     if not count:
-        raise ValueError("no values are left to test the forecasts on: give longer sequences, or a larger --test-share")
+        raise ValueError("no values are left to test the forecasts: use longer sequences, or a larger --test-share")
     truth, answer = (np.concatenate(part) for part in zip(*first, strict=True))
     points = [(test.features[own], *_points(truth[:, column], answer[:, column])) for column, own in enumerate(chosen)]
-    pairs = tuple(pair for pair in points if pair[1])  # of some columns no value may be known there
-    return Outcome(
-        "error in deviations of the values",
+    pairs = tuple(pair for pair in points if pair[1])  # some columns may have no known values there
+    return Evaluation(
+        "error in standard deviations of the values",
         "lower",
         _rms(np.concatenate(ours)),
         _rms(np.concatenate(theirs)),
-        "of forecasting no change",
+        "for forecasting no change",
         count,
         {f"{name}: mean absolute error, one step ahead": float(np.abs(np.subtract(own, found)).mean())
          for name, own, found in pairs},
@@ -165,7 +183,7 @@ def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Ou
 
 
 def _rms(values: Any) -> float:
-    """Of what is known."""
+    """Compute the root mean square of the known values."""
     known = values[~np.isnan(values)]
     return float(np.sqrt((known**2).mean())) if known.size else float("nan")
 

@@ -1,4 +1,4 @@
-"""From a file to a fitted estimator, and what it reached on a part that was kept apart."""
+"""Split a data set, fit an estimator to it, and evaluate it on the test split."""
 
 import math
 import time
@@ -11,96 +11,131 @@ import torch
 
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
-from cornn.estimators.classifier import stratified
+from cornn.estimators.classifier import draw_stratified
 from cornn.estimators.sequences import Series
-from cornn.fitting.evaluate import Fitted, Outcome, judge
+from cornn.fitting.evaluate import AnyEstimator, Evaluation, evaluate
 from cornn.fitting.readers import Dataset
 
-__all__ = ["TASKS", "Finished", "Parts", "fit", "split", "task_of"]
+__all__ = ["TASKS", "FitResult", "Splits", "choose_task", "fit", "split"]
 
 TASKS = {"classify": CoRNNClassifier, "regress": CoRNNRegressor, "forecast": CoRNNForecaster}
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """training: what the estimator is given. test: what it is judged on, None: nothing. cuts: of forecasts, the step
-    of each test sequence from which on its values were kept apart."""
+class Splits:
+    """The training and test splits of a data set."""
 
     training: Dataset
-    test: Dataset | None
-    cuts: list[int] | None = None
-    why: str = ""  # there is no test part, where one was asked for
+    test: Dataset | None  # None: no test split
+    cuts: list[int] | None = None  # forecasts: first test step of each sequence
+    why: str = ""  # why there is no test split although one was requested
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class FitResult:
+    """A fitted estimator with its splits and its test result."""
+
     task: str
-    estimator: Fitted
-    parts: Parts
-    outcome: Outcome | None
-    seconds: float
+    estimator: AnyEstimator
+    splits: Splits
+    evaluation: Evaluation | None  # None: no test split
+    seconds: float  # of training
 
 
-def task_of(asked: str | None, data: Dataset) -> str:
-    """What is to be learned: as asked for, or by the target."""
-    if asked is None:
-        return data.kind()
-    if asked not in TASKS:
-        raise ValueError(f"unknown task {asked!r}: choose one of {', '.join(TASKS)}")
-    return asked
+def choose_task(task: str | None, data: Dataset) -> str:
+    """Return the given task, or infer it from the target if it is None.
+
+    Args:
+        task: "classify", "regress", "forecast" or None.
+        data: The data set.
+
+    Returns:
+        "classify", "regress" or "forecast".
+    """
+    if task is None:
+        return data.infer_task()
+    if task not in TASKS:
+        raise ValueError(f"unknown task {task!r}: choose one of {', '.join(TASKS)}")
+    return task
 
 
-def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: int) -> Parts:
-    """test: a test part that came in a file of its own. share: else, of the sequences, or of a forecast's steps."""
+def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: int) -> Splits:
+    """Split a data set into training and test data.
+
+    Args:
+        data: The data set.
+        task: "classify", "regress" or "forecast".
+        test: Test data from a file of their own, or None.
+        share: If `test` is None, the share of the sequences, or for forecasts of the last steps, to test on.
+        seed: Seed of the random split.
+
+    Returns:
+        The splits. Classes are split in proportion.
+    """
     if not 0 <= share < 1:
-        raise ValueError(f"the share of the test part must be 0 or more and below 1, got {share}")
+        raise ValueError(f"the test share must be at least 0 and below 1, got {share}")
     if test is not None:
-        _check_alike(data, test)
-        return Parts(data, test)
+        _check_features(data, test)
+        return Splits(data, test)
     if task == "forecast":
         return _cut(data, share)
     count = round(share * len(data))
     if not count:
-        return Parts(data, None, why="too few for a test part" if share else "")
-    random = generator(seed, "test part")
+        return Splits(data, None, why="too few for a test split" if share else "")
+    random = generator(seed, "test part")  # the name of the stream fixes the split
     if task == "classify":
         _, target = np.unique(data.labels(), return_inverse=True)
-        apart = stratified(target, count, random)
+        apart = draw_stratified(target, count, random)
     else:
         apart = torch.randperm(len(data), generator=random)[:count]
     chosen = set(apart.tolist())
     if not chosen:
-        return Parts(data, None, why="the classes have too few each for a test part")
-    return Parts(data.part([row for row in range(len(data)) if row not in chosen]), data.part(sorted(chosen)))
+        return Splits(data, None, why="too few per class for a test split")
+    return Splits(data.select([row for row in range(len(data)) if row not in chosen]), data.select(sorted(chosen)))
 
 
-def _check_alike(data: Dataset, test: Dataset) -> None:
+def _check_features(data: Dataset, test: Dataset) -> None:
     if len(test.features) != len(data.features):
-        raise ValueError(f"{test.source} has {len(test.features)} features, {data.source} has {len(data.features)}")
+        raise ValueError(f"{test.source} has {len(test.features)} features, but {data.source} has {len(data.features)}")
 
 
-def _cut(data: Dataset, share: float) -> Parts:
-    """The last share of every sequence's steps is kept apart."""
+def _cut(data: Dataset, share: float) -> Splits:
+    """Split off the last share of the steps of every sequence."""
     lengths = [len(series.values) for series in data.sequences]
     cuts = [length - math.floor(share * length) for length in lengths]
     if cuts == lengths:
-        return Parts(data, None, why="too few steps for a test part" if share else "")
+        return Splits(data, None, why="too few steps for a test split" if share else "")
     pairs = zip(data.sequences, cuts, strict=True)
     shorter = [Series(own.values[:cut], None if own.times is None else own.times[:cut]) for own, cut in pairs]
-    return Parts(replace(data, sequences=shorter), data, cuts)
+    return Splits(replace(data, sequences=shorter), data, cuts)
 
 
 def fit(
     task: str,
-    parts: Parts,
+    splits: Splits,
     settings: Mapping[str, Any],
     watch: Callable[[dict[str, float]], None] | None = None,
-) -> Finished:
-    """settings: of the estimator. watch: called with the losses after every epoch."""
+) -> FitResult:
+    """Fit an estimator to the training split and evaluate it on the test split.
+
+    Args:
+        task: "classify", "regress" or "forecast".
+        splits: The splits, from `split`.
+        settings: Settings of the estimator.
+        watch: Function that is called with the losses after every epoch.
+
+    Returns:
+        The fitted estimator and its test result.
+
+    Example:
+        >>> data = read(Path("waves.csv"), Layout(target=("kind",)))
+        >>> result = fit("classify", split(data, "classify", None, 0.2, seed=0), {"random_state": 0})
+        >>> result.evaluation.test
+    """
     estimator: Any = TASKS[task](**settings)
     estimator.watch = watch
-    training = parts.training
-    begun = time.perf_counter()
+    training = splits.training
+    start = time.perf_counter()
     if task == "classify":
         _check_classes(training)
         estimator.fit(training.sequences, training.labels())
@@ -108,9 +143,9 @@ def fit(
         estimator.fit(training.sequences, training.numbers())
     else:
         estimator.fit(training.sequences)
-    seconds = time.perf_counter() - begun
-    outcome = None if parts.test is None else judge(estimator, training, parts.test, parts.cuts)
-    return Finished(task, estimator, parts, outcome, seconds)
+    seconds = time.perf_counter() - start
+    evaluation = None if splits.test is None else evaluate(estimator, training, splits.test, splits.cuts)
+    return FitResult(task, estimator, splits, evaluation, seconds)
 
 
 def _check_classes(data: Dataset) -> None:
@@ -118,5 +153,5 @@ def _check_classes(data: Dataset) -> None:
     if len(np.unique(labels)) < 2:
         raise ValueError(
             f"{data.source}: all {len(labels)} sequences, from {data.places[0]} to {data.places[-1]}, are of one "
-            f"class, {labels[0]}: give sequences of at least two"
+            f"class, {labels[0]}: provide sequences of at least two"
         )

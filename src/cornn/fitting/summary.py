@@ -1,79 +1,88 @@
-"""What a file holds, in rows of (name, value), to be looked at before anything is learned from it."""
+"""Summarize a data set as rows of (name, value)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from cornn.fitting.fit import Parts
+from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Dataset
 
-__all__ = ["summary"]
+__all__ = ["summarize"]
 
 FORMS = {
-    "wide": "one row a sequence",
-    "long": "one row a sample",
-    "series": "all rows are one series",
+    "wide": "one row per sequence",
+    "long": "one row per sample",
+    "series": "all rows form one series",
 }
-MOST = 12  # features or classes that are named one by one
+MOST = 12  # features or classes that are listed
 
 
-def summary(data: Dataset, parts: Parts, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """named: the values that are to be forecast; none: all."""
+def summarize(data: Dataset, splits: Splits, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Summarize a data set.
+
+    Args:
+        data: The data set.
+        splits: Its training and test splits.
+        task: "classify", "regress" or "forecast".
+        named: Names of the values to forecast; empty means all.
+
+    Returns:
+        Rows of (name, value).
+    """
     lengths = np.array([len(series.values) for series in data.sequences])
     form = FORMS.get(data.layout.form or "")
     rows = [
         ("file", data.source + (f", {form}" if form else "")),
-        ("sequences", f"{len(data):,}" + _apart(parts)),
+        ("sequences", f"{len(data):,}" + _describe_split(splits)),
         ("steps", f"{lengths.min():,}" if lengths.min() == lengths.max() else _range(lengths)),
     ]
     times = [np.diff(series.times) for series in data.sequences if series.times is not None]
     if times:
         gaps = np.concatenate(times)
         if len(gaps):
-            rows.append(
-                ("time between samples", f"{gaps.min():.4g} to {gaps.max():.4g}, usually {np.median(gaps):.4g}")
-            )
+            rows.append(("time between samples", f"{gaps.min():.4g} to {gaps.max():.4g}, median {np.median(gaps):.4g}"))
     together = np.concatenate([series.values for series in data.sequences])
     for name, column in list(zip(data.features, together.T, strict=True))[:MOST]:
         rows.append((f"feature {name}" if name != "value" else "values", _feature(column)))
     if len(data.features) > MOST:
-        rows.append(("features", f"{len(data.features)} in all; {np.isnan(together).mean():.2%} of the values missing"))
+        rows.append(
+            ("features", f"{len(data.features)} in total; {np.isnan(together).mean():.2%} of the values missing")
+        )
     return rows + _target(data, task, named)
 
 
-def _apart(parts: Parts) -> str:
-    if parts.test is None:
-        return ", all to learn from" + (f": {parts.why}" if parts.why else "")
-    if parts.cuts is not None:
-        return (
-            f", the last {sum(len(s.values) for s in parts.test.sequences) - sum(parts.cuts):,} steps kept for the test"
-        )
-    return f", {len(parts.training):,} to learn from and {len(parts.test):,} for the test"
+def _describe_split(splits: Splits) -> str:
+    if splits.test is None:
+        return ", all for training" + (f": {splits.why}" if splits.why else "")
+    if splits.cuts is not None:
+        steps = sum(len(series.values) for series in splits.test.sequences) - sum(splits.cuts)
+        return f", the last {steps:,} steps for the test"
+    return f", {len(splits.training):,} for training and {len(splits.test):,} for the test"
 
 
 def _range(lengths: np.ndarray) -> str:
-    return f"{lengths.min():,} to {lengths.max():,}, usually {int(np.median(lengths)):,}"
+    return f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
 
 
 def _feature(column: np.ndarray) -> str:
     known = column[~np.isnan(column)]
     missing = f", {np.isnan(column).mean():.2%} missing" if len(known) < len(column) else ""
     if not len(known):
-        return "no value at all: nothing can be learned from it"
+        return "no values, not informative"
     if known.min() == known.max():
-        return f"always {known[0]:.4g}: nothing can be learned from it{missing}"
+        return f"constant {known[0]:.4g}, not informative{missing}"
     with np.errstate(over="ignore"):
         mean, deviation = known.mean(), known.std()
-    return f"{known.min():.4g} to {known.max():.4g}, mean {mean:.4g}, deviation {deviation:.4g}{missing}"
+    return f"{known.min():.4g} to {known.max():.4g}, mean {mean:.4g}, standard deviation {deviation:.4g}{missing}"
 
 
 def _target(data: Dataset, task: str, named: Sequence[str]) -> list[tuple[str, str]]:
     name = ", ".join(data.layout.target) or "target"
     if task == "forecast":
-        return [("to forecast", ", ".join(named or data.features))]
+        return [("forecast", ", ".join(named or data.features))]
     if task == "regress":
         table = data.numbers().reshape(len(data), -1)
         return [(f"{name}, numbers", "; ".join(_feature(column) for column in table.T))]
     classes, counts = np.unique(data.labels(), return_counts=True)
-    said = ", ".join(f"{own} {count:,}" for own, count in list(zip(classes, counts, strict=True))[:MOST])
-    return [(f"{name}, {len(classes)} classes", said + (", …" if len(classes) > MOST else ""))]
+    listed = ", ".join(f"{own} {count:,}" for own, count in list(zip(classes, counts, strict=True))[:MOST])
+    return [(f"{name}, {len(classes)} classes", listed + (", …" if len(classes) > MOST else ""))]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cornn.fitting.evaluate import Outcome
+from cornn.fitting.evaluate import Evaluation
 from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
 
 __all__ = ["confusion", "forecast_errors", "losses", "residuals"]
@@ -33,20 +33,20 @@ def losses(history: Sequence[dict[str, float]]) -> Any:
 
 
 @styled
-def confusion(outcome: Outcome) -> Any:
+def confusion(evaluation: Evaluation) -> Any:
     """Draw a confusion matrix: one row per true class, shaded by share."""
-    count = len(outcome.classes)
+    count = len(evaluation.classes)
     size = min(9.0, 2.5 + 0.45 * count)
     figure, axes = canvas(size=(size, size))
     panel = axes[0, 0]
-    shares = [[value / max(1, sum(row)) for value in row] for row in outcome.confusion]
+    shares = [[value / max(1, sum(row)) for value in row] for row in evaluation.confusion]
     panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     if count <= MOST_CLASSES:
-        for row, values in enumerate(outcome.confusion):
+        for row, values in enumerate(evaluation.confusion):
             for column, value in enumerate(values):
                 colour = "white" if shares[row][column] > 0.5 else "#333333"
                 panel.text(column, row, str(value), ha="center", va="center", color=colour, fontsize=8)
-    names = [_plain(name if len(name) <= 16 else name[:15] + "…") for name in outcome.classes]
+    names = [_plain(name if len(name) <= 16 else name[:15] + "…") for name in evaluation.classes]
     panel.set_xticks(range(count), names, rotation=45 if count > 3 else 0, ha="right" if count > 3 else "center")
     panel.set_yticks(range(count), names)
     panel.grid(False)
@@ -56,9 +56,9 @@ def confusion(outcome: Outcome) -> Any:
 
 
 @styled
-def residuals(outcome: Outcome) -> Any:
+def residuals(evaluation: Evaluation) -> Any:
     """Plot predictions against true values, and a histogram of the residuals."""
-    shown = outcome.pairs[:4]
+    shown = evaluation.pairs[:4]
     figure, axes = canvas(len(shown), 2, size=(9.0, 3.2 * len(shown)))
     for row, (name, truth, found) in enumerate(shown):
         first, second = axes[row]
@@ -75,15 +75,15 @@ def residuals(outcome: Outcome) -> Any:
 
 
 @styled
-def forecast_errors(outcome: Outcome) -> Any:
+def forecast_errors(evaluation: Evaluation) -> Any:
     """Plot the error of forecasts by the number of steps ahead."""
     figure, axes = canvas(size=(6.6, 3.0))
     panel = axes[0, 0]
-    steps = range(1, len(outcome.ahead) + 1)
+    steps = range(1, len(evaluation.ahead) + 1)
     for number, name in enumerate(("forecast", "no change")):
         panel.plot(
             steps,
-            [pair[number] for pair in outcome.ahead],
+            [pair[number] for pair in evaluation.ahead],
             color=COLOURS[number],
             linestyle=STYLES[number],
             marker=".",

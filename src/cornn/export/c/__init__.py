@@ -1,6 +1,6 @@
-"""C99 for microcontrollers: no library, no allocation, weights as float32 or int8."""
+"""Export to C99 for microcontrollers: no libraries, no allocation, float32 or int8 weights."""
 
-from cornn.export.c.check import Checked
-from cornn.export.c.export import Options, Written, export
+from cornn.export.c.check import Comparison
+from cornn.export.c.export import CExport, COptions, to_c
 
-__all__ = ["Checked", "Options", "Written", "export"]
+__all__ = ["CExport", "COptions", "Comparison", "to_c"]

@@ -1,4 +1,4 @@
-"""Exported code held against PyTorch, on this machine."""
+"""Compare exported C code with PyTorch on this machine."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,86 +8,103 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.export.c import host
-from cornn.export.c.ir import Plain
+from cornn.export.c.ir import ModelIR
 from cornn.export.c.source import render
-from cornn.export.c.vectors import STEPS, Trial, trial
-from cornn.export.load import Trained
+from cornn.export.c.vectors import STEPS, ReferenceVectors, make_vectors
+from cornn.export.load import TrainedModel
 
-__all__ = ["Checked", "check"]
+__all__ = ["Comparison", "check"]
 
 FLOAT32_LIMIT = 1e-5
-"""How far float32 code may be from PyTorch, as a share of the largest answer: some hundred roundings."""
+"""Maximum deviation of float32 code from PyTorch, relative to the largest output: about a hundred roundings."""
 OWN_ERROR = 8
-"""Where PyTorch's own float32 is far from its float64, so many times that: another order of the same sums."""
+"""If PyTorch's float32 deviates more from its float64, this multiple of it: the order of summation differs."""
 FAST_PRODUCTS, SANITIZED_PRODUCTS = 2e10, 1e9
-"""Multiplications with weights that a check does at most: some ten seconds each."""
+"""Maximum number of multiplications per check: about ten seconds each."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What the comparison found."""
+class Comparison:
+    """The result of a comparison with PyTorch."""
 
-    words: str  # on which sequences
-    sanitized: int  # how many of them ran under the sanitizers too
-    difference: float  # the largest, as a share of PyTorch's largest answer
+    words: str  # description of the sequences
+    sanitized: int  # number of sequences that also ran under the sanitizers
+    difference: float  # largest difference, relative to PyTorch's largest output
     metric: str
     pytorch: float
     c: float
-    loss: float  # points of a metric in percent, or percent of another one, that C is worse
+    loss: float  # how much worse C is: points of a metric in percent, else percent
 
 
 def check(
-    folder: Path, trained: Trained, model: Plain, weights: str, *, count: int | None, largest_loss: float, data: Any
-) -> Checked:
-    """Compile and run the code of a folder, with the sanitizers and without; raise if it is not what PyTorch is.
+    folder: Path,
+    trained: TrainedModel,
+    model: ModelIR,
+    weights: str,
+    *,
+    count: int | None,
+    largest_loss: float,
+    data: Any,
+) -> Comparison:
+    """Compile and run the code of a folder, with and without sanitizers; raise if it deviates from PyTorch.
 
-    count: sequences; None: as many as the time allows. largest_loss: of `Checked.loss`, with int8 weights.
+    Args:
+        folder: The folder with model.h and model.c.
+        trained: The model in PyTorch.
+        model: Its arrays.
+        weights: "float32" or "int8".
+        count: Number of sequences; None means as many as the time allows.
+        largest_loss: Maximum of `Comparison.loss`, with int8 weights.
+        data: Sequences to compare on, for a model without a task.
+
+    Returns:
+        The comparison.
     """
     steps = trained.task.length if trained.task is not None else STEPS
     cost = steps * model.multiplications["weights"]
-    tried = trial(trained, count or max(1, int(FAST_PRODUCTS / cost)), data)
-    few = tried.sequences[: max(1, int(SANITIZED_PRODUCTS / cost))]
+    vectors = make_vectors(trained, count or max(1, int(FAST_PRODUCTS / cost)), data)
+    few = vectors.sequences[: max(1, int(SANITIZED_PRODUCTS / cost))]
     words = model.embedding is not None
     values = {"sample": "uint32_t sample" if words else "float sample[MODEL_INPUTS]", "address": "&" * words}
-    program = render("check.c.in", values | {"every": int(tried.every)})
+    program = render("check.c.in", values | {"every": int(vectors.every)})
     found = []
-    for name, part in (("sanitized", few), ("fast", tried.sequences)):
-        if len(found) == 1 and len(few) == len(tried.sequences):
+    for name, part in (("sanitized", few), ("fast", vectors.sequences)):
+        if len(found) == 1 and len(few) == len(vectors.sequences):
             break
         (folder / f"{name}.c").write_text(program, encoding="ascii")
-        host.build(folder, folder / name, sanitized=name == "sanitized")
-        found.append(host.answers(folder / name, part, model.outputs))
-    checked = _compared(tried, found[0], found[-1], len(few))
+        host.compile_program(folder, folder / name, sanitized=name == "sanitized")
+        found.append(host.run_program(folder / name, part, model.outputs))
+    checked = _compared(vectors, found[0], found[-1], len(few))
     if weights == "float32":
-        limit = max(FLOAT32_LIMIT, OWN_ERROR * _share(tried.answers, tried.double))
+        limit = max(FLOAT32_LIMIT, OWN_ERROR * _share(vectors.answers, vectors.double))
         if not checked.difference <= limit:
             raise ValueError(
-                f"the C code's answers are {checked.difference:.1e} of the largest one away from PyTorch's, more than "
-                f"{limit:.1e}: it is not written. Is the model trained and finite?"
+                f"the outputs of the C code deviate from PyTorch's by {checked.difference:.1e} of the largest, more "
+                f"than {limit:.1e}: it is not written. Check that the model is trained and finite"
             )
     elif not checked.loss <= largest_loss:
         raise ValueError(
-            f"int8 weights take {checked.metric} from {checked.pytorch:.6g} to {checked.c:.6g} on {checked.words}, "
+            f"int8 weights change {checked.metric} from {checked.pytorch:.6g} to {checked.c:.6g} on {checked.words}, "
             f"a loss of {checked.loss:.3g}, more than {largest_loss:g}: it is not written. Use --weights float32, "
             "calibrate on more sequences, or allow it with --largest-loss"
         )
     return checked
 
 
-def _compared(tried: Trial, few: NDArray, answers: NDArray, sanitized: int) -> Checked:
-    pytorch, c = tried.measure(tried.answers), tried.measure(answers)
-    if tried.better == "higher":
-        # A share of 1 is counted in percent, like an accuracy.
-        loss = (pytorch - c) * (100 if tried.metric.startswith("R²") else 1)
+def _compared(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitized: int) -> Comparison:
+    pytorch, c = vectors.measure(vectors.answers), vectors.measure(answers)
+    if vectors.better == "higher":
+        # R² is converted to percent, like an accuracy.
+        loss = (pytorch - c) * (100 if vectors.metric.startswith("R²") else 1)
     else:
         loss = 100 * (c / pytorch - 1) if pytorch else 100 * c
-    difference = float(np.maximum(_share(answers, tried.answers), _share(few, tried.answers[: len(few)])))
-    return Checked(tried.words, sanitized, difference, tried.metric, pytorch, c, loss)
+    difference = float(np.maximum(_share(answers, vectors.answers), _share(few, vectors.answers[: len(few)])))
+    return Comparison(vectors.words, sanitized, difference, vectors.metric, pytorch, c, loss)
 
 
 def _share(found: NDArray, wanted: NDArray) -> float:
-    """The largest difference, as a share of the largest value."""
+    """Return the largest difference, relative to the largest value."""
     if found.shape != wanted.shape:
-        raise RuntimeError(f"the exported code gave {found.shape} answers, {wanted.shape} were expected")
+        raise RuntimeError(f"the exported code returned outputs of shape {found.shape}, expected {wanted.shape}")
     largest = float(np.abs(wanted).max())
     return float(np.abs(found - wanted).max()) / max(largest, float(np.finfo(np.float32).tiny))

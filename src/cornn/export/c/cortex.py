@@ -1,7 +1,7 @@
-"""Exported code on an emulated microcontroller: its size, its answers, and how many instructions a step takes.
+"""Run exported code on an emulated microcontroller and measure its size and its instructions per step.
 
-The emulator is qemu with Arm's MPS2 boards. It counts instructions, not cycles: an instruction that waits for memory
-or for the FPU counts as one. What is measured of a program without a model is taken off.
+The emulator is qemu with Arm's MPS2 boards. It counts instructions, not cycles: an instruction that waits for memory or
+for the FPU counts as one. The numbers of a program without a model are subtracted.
 """
 
 import shutil
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cornn.export.c.host import STRICT
 
-__all__ = ["FLAGS", "PROCESSORS", "TOOLS", "Measured", "measure", "missing"]
+__all__ = ["FLAGS", "PROCESSORS", "TOOLS", "Measurement", "measure", "missing_tools"]
 
 COMPILER, SIZE, EMULATOR = TOOLS = ("arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
 PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
@@ -26,23 +26,25 @@ PROCESSORS = {
     "cortex-m4": (("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"), "mps2-an386"),
     "cortex-m3": (("-mcpu=cortex-m3", "-mfloat-abi=soft"), "mps2-an385"),
 }
-"""Name -> what the compiler is told, and the board. The first has an FPU and instructions for pairs of 16 bits."""
+"""Name -> compiler flags and board. The first has an FPU and DSP instructions."""
 RUN = ("-nographic", "-monitor", "none", "-serial", "null", "-icount", "shift=0")
-INSTRUCTIONS = 40  # to a tick of the board's clock of 25 MHz, at a nanosecond each
-SECONDS = 120  # that the emulator may take
+INSTRUCTIONS = 40  # per tick of the 25 MHz clock, at a nanosecond each
+SECONDS = 120  # time limit of the emulator
 
 
 @dataclass(frozen=True)
-class Measured:
-    flash: int  # bytes of code, weights and tables, with what they need of the C library
-    ram: int  # bytes of variables that stay, besides the state
-    stack: int  # bytes, at the most, while a step runs
-    instructions: float  # of a step, on the average
-    answers: NDArray[np.float32]  # (sequences, outputs), each after the last step
+class Measurement:
+    """Size, speed and outputs of a program."""
+
+    flash: int  # bytes of code, weights and tables, including the C library
+    ram: int  # bytes of static variables, without the state
+    stack: int  # maximum bytes during a step
+    instructions: float  # average per step
+    answers: NDArray[np.float32]  # (sequences, outputs) after the last step
 
 
-def missing() -> list[str]:
-    """The programs that this needs and this machine does not have."""
+def missing_tools() -> list[str]:
+    """Return the required programs that are not installed."""
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
@@ -54,14 +56,22 @@ def measure(
     *,
     sources: Sequence[Path] = (),
     flags: Sequence[str] = (),
-) -> Measured:
-    """Compile model.c of a folder, run it on sequences, and take off what a model that does nothing takes.
+) -> Measurement:
+    """Compile model.c of a folder, run it in the emulator, and subtract the numbers of an empty model.
 
-    sequences: each (time, inputs) of float32, or words (time) of uint32, of at most 4096 steps.
-    sources: further C files that model.c needs; they are not held to our warnings, and are compiled with `flags`.
+    Args:
+        folder: The folder with model.h and model.c.
+        sequences: Each (time, inputs) float32, or words (time,) uint32, of at most 4096 steps.
+        outputs: Number of outputs of the model.
+        processor: "cortex-m4" or "cortex-m3".
+        sources: Other C files that model.c needs; they are compiled with `flags` and without our warnings.
+        flags: Compiler flags of these files.
+
+    Returns:
+        The measurement.
     """
-    if missing():
-        raise RuntimeError(f"no {' and no '.join(missing())} on this machine: install them (Debian: {PACKAGES})")
+    if missing_tools():
+        raise RuntimeError(f"{' and '.join(missing_tools())} not found: install them (Debian: {PACKAGES})")
     csrc = files("cornn.export.c").joinpath("csrc")
     with tempfile.TemporaryDirectory() as place:
         room = Path(place)
@@ -74,7 +84,7 @@ def measure(
         none = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
     steps = sum(len(sequence) for sequence in sequences)
     taken = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (one, none)]
-    return Measured(
+    return Measurement(
         one.flash - none.flash,
         one.ram - none.ram,
         int(one.stack.max()) - int(none.stack.max()),
@@ -84,7 +94,7 @@ def measure(
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _EmulatorRun:
     flash: int
     ram: int
     ticks: NDArray
@@ -92,8 +102,10 @@ class _Ran:
     answers: NDArray
 
 
-def _run(room: Path, folder: Path, sources: Sequence[tuple[Path, Sequence[str]]], processor: str, outputs: int) -> _Ran:
-    """sources: each with the flags that it is compiled with."""
+def _run(
+    room: Path, folder: Path, sources: Sequence[tuple[Path, Sequence[str]]], processor: str, outputs: int
+) -> _EmulatorRun:
+    """Compile and run; `sources`: files with their compiler flags."""
     target, board = PROCESSORS[processor]
     call = (COMPILER, *target, *FLAGS, f"-I{folder}")
     objects = []
@@ -107,7 +119,7 @@ def _run(room: Path, folder: Path, sources: Sequence[tuple[Path, Sequence[str]]]
     _call(EMULATOR, "-M", board, *RUN, "-semihosting-config", "enable=on,target=native", "-kernel", program, cwd=room)
     kind = np.dtype([("ticks", "<u4"), ("stack", "<u4"), ("answers", "<f4", (outputs,))])
     found = np.fromfile(room / "answers", kind)
-    return _Ran(text + data, data + bss, found["ticks"], found["stack"], found["answers"])
+    return _EmulatorRun(text + data, data + bss, found["ticks"], found["stack"], found["answers"])
 
 
 def _call(*command: object, cwd: Path | None = None) -> str:

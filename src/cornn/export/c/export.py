@@ -1,4 +1,4 @@
-"""A trained model as C99: written, compiled, and held against PyTorch."""
+"""Export a trained model to C99, compile it, and compare it with PyTorch."""
 
 import tempfile
 from dataclasses import dataclass, replace
@@ -8,80 +8,92 @@ from typing import Any, Literal
 import cornn
 from cornn._atomic import write_atomically, write_errors
 from cornn.export.c import host
-from cornn.export.c.check import Checked, check
-from cornn.export.c.float32 import TANH_MULTIPLICATIONS, float_source
-from cornn.export.c.int8 import calibrate, fixed_source
-from cornn.export.c.ir import Plain, plain
+from cornn.export.c.check import Comparison, check
+from cornn.export.c.float32 import TANH_MULTIPLICATIONS, emit_float32
+from cornn.export.c.int8 import calibrate, emit_int8
+from cornn.export.c.ir import ModelIR, extract_ir
 from cornn.export.c.source import render
-from cornn.export.c.vectors import calibration
-from cornn.export.load import Trained, as_trained
+from cornn.export.c.vectors import load_calibration
+from cornn.export.load import TrainedModel, wrap_model
 
-__all__ = ["Options", "Written", "export"]
+__all__ = ["CExport", "COptions", "to_c"]
 
 
 @dataclass(frozen=True)
-class Options:
-    """How the C code is written, and what it is held against."""
+class COptions:
+    """Options of the export and its check."""
 
     weights: Literal["float32", "int8"] = "float32"
-    """float32, or int8 with whole-number arithmetic, calibrated on the training part."""
+    """float32, or int8 with integer arithmetic, calibrated on training data."""
     sequences: int | None = None
-    """Test sequences to compare on; as many as take some ten seconds if not given."""
+    """Number of test sequences to compare on. Default: as many as take about ten seconds."""
     calibration: int = 256
-    """Training sequences that int8 is calibrated on."""
+    """Number of training sequences for the calibration of int8."""
     largest_loss: float = 1.0
-    """With int8: how many points of accuracy, or percent of another metric, it may lose."""
+    """Maximum loss of int8, in points of accuracy or percent of another metric."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """What was written, and what it takes to run it."""
+class CExport:
+    """Exported code: its memory, its cost and its check."""
 
     folder: Path
     weights: str
-    flash: int  # bytes of weights and tables; code comes on top
-    state: int  # bytes of RAM that stay
+    flash: int  # bytes of weights and tables, without code
+    state: int  # bytes of RAM for the state
     scratch: int  # bytes of arrays on the stack during a step
-    multiplications: dict[str, int]  # of a step, by what they are for
-    checked: Checked | None  # None: there is no compiler on this machine
+    multiplications: dict[str, int]  # per step, by purpose
+    checked: Comparison | None  # None: no compiler found
 
     def lines(self) -> list[str]:
-        """In words."""
+        """Describe the export in a few lines of text."""
         count = sum(self.multiplications.values())
         parts = ", ".join(f"{number:,} {name}" for name, number in self.multiplications.items() if number)
         found = [
             f"{self.folder / 'model.h'}, {self.folder / 'model.c'}: {self.weights} weights",
-            f"flash {self.flash:,} bytes of weights and tables, and the code; RAM {self.state:,} bytes of state and "
+            f"flash: {self.flash:,} bytes of weights and tables, plus code; RAM: {self.state:,} bytes of state, plus "
             f"{self.scratch:,} bytes of arrays on the stack during a step",
-            f"{count:,} multiplications a step: {parts}",
+            f"{count:,} multiplications per step: {parts}",
         ]
         check = self.checked
         if check is None:
-            return [*found, "not checked: there is no gcc, clang or cc on this machine. Install one and export again"]
+            return [*found, "not checked: no gcc, clang or cc found; install one and export again"]
         return [
             *found,
-            f"compiled without warnings; on {check.words} ({check.sanitized:,} of them under the sanitizers) the "
-            f"largest difference is {check.difference:.1e} of PyTorch's largest answer",
+            f"compiled without warnings; on {check.words} ({check.sanitized:,} of them also under the sanitizers) the "
+            f"largest difference is {check.difference:.1e} of PyTorch's largest output",
             f"{check.metric}: PyTorch {check.pytorch:.6g}, C {check.c:.6g}",
         ]
 
 
-def export(
+def to_c(
     model: Any,
     folder: Path | str,
-    options: Options = Options(),  # noqa: B008
+    options: COptions = COptions(),  # noqa: B008
     data: Any = None,
-) -> Written:
-    """Write model.h and model.c into a folder, once they have been compiled here and answer as PyTorch does.
+) -> CExport:
+    """Export a model to model.h and model.c, after compiling them here and comparing them with PyTorch.
 
-    model: a `SequenceModel`, a fitted estimator, or what `open_trained` gave.
-    data: sequences to calibrate on and to compare on, where the model has no task: for an estimator what its `predict`
-        takes, for a bare model a tensor (time, batch, inputs).
+    Args:
+        model: A `SequenceModel`, a fitted estimator, or a model from `cornn.export.load_model`.
+        folder: The folder to write to.
+        options: Options of the export and its check.
+        data: Sequences for calibration and comparison, if the model has no task: for an estimator any input of
+            `predict`, for a bare model a tensor (time, batch, inputs).
+
+    Returns:
+        Memory, cost and check of the code.
+
+    Raises:
+        ValueError: If the model cannot be exported, or deviates too much from PyTorch.
+
+    Example:
+        >>> print("\n".join(to_c(classifier, "device", COptions(weights="int8"), X).lines()))
     """
-    trained, folder = as_trained(model), Path(folder)
-    arrays = plain(trained)
+    trained, folder = wrap_model(model), Path(folder)
+    arrays = extract_ir(trained)
     header, source, written = _texts(trained, arrays, folder, options, data)
-    if host.compiler() is not None:
+    if host.find_compiler() is not None:
         limits = {"count": options.sequences, "largest_loss": options.largest_loss}
         with tempfile.TemporaryDirectory() as place:
             _write(Path(place), header, source)
@@ -91,11 +103,13 @@ def export(
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder, header, source)
     except OSError as error:
-        raise OSError(f"cannot write into {folder} ({error.strerror}): choose another with --out") from error
+        raise OSError(f"cannot write to {folder} ({error.strerror}): choose another with --out") from error
     return written
 
 
-def _texts(trained: Trained, model: Plain, folder: Path, options: Options, data: Any) -> tuple[str, str, Written]:
+def _texts(
+    trained: TrainedModel, model: ModelIR, folder: Path, options: COptions, data: Any
+) -> tuple[str, str, CExport]:
     layers = f"{len(model.layers)} layer{'s' if len(model.layers) > 1 else ''}"
     title = (
         f"coRNN ({trained.name}): {layers} of {model.hidden} neurons, {model.inputs} inputs, {model.outputs} outputs."
@@ -103,40 +117,40 @@ def _texts(trained: Trained, model: Plain, folder: Path, options: Options, data:
     about = {"title": title.encode("ascii", "replace").decode(), "version": cornn.__version__}
     count, pads = model.multiplications, -model.hidden % 4
     if options.weights == "float32":
-        source, constants = float_source(model, about)
+        source, constants = emit_float32(model, about)
         count["tanh"] = TANH_MULTIPLICATIONS * model.hidden * len(model.layers)
         scratch = 4 * (model.hidden + pads + 4 + (0 if model.mean is None else model.inputs))
         state_type, state_format = "float", ""
     elif options.weights == "int8":
-        formats = calibrate(model, calibration(trained, options.calibration, data))
-        source, constants = fixed_source(model, formats, about)
+        formats = calibrate(model, load_calibration(trained, options.calibration, data))
+        source, constants = emit_int8(model, formats, about)
         count |= {"tanh": model.hidden * len(model.layers), "scales": 3 * model.hidden * len(model.layers)}
         count["scaling"] = 0 if model.embedding is not None else model.inputs
         widest = max(model.inputs, model.hidden)
         scratch = 2 * (2 * (model.hidden + pads) + widest + -widest % 4) + 4 * 3 * 4
         points = ", ".join(f"{y} and {z}" for y, z in zip(formats.y, formats.z, strict=True))
-        state_type, state_format = "int32_t", f"; bits behind the binary point of y and z, by layer: {points}"
+        state_type, state_format = "int32_t", f"; fractional bits of y and z per layer: {points}"
     else:
         raise ValueError(f"unknown weights {options.weights!r}: choose float32 or int8")
     header = render("model.h.in", about | _header(trained, model, state_type, state_format))
     state = 8 * model.hidden * len(model.layers)
-    return header, source, Written(folder, options.weights, constants.bytes, state, scratch, count, None)
+    return header, source, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
 
 
-def _header(trained: Trained, model: Plain, state_type: str, state_format: str) -> dict[str, Any]:
-    """What model.h says of this model."""
-    sizes, step = "", "/* Take the next sample, in the units of the training data. */\n"
+def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format: str) -> dict[str, Any]:
+    """Return the values of the template of model.h."""
+    sizes, step = "", "/* Process the next sample, in the units of the training data. */\n"
     if model.embedding is None:
         step += "void model_step(model_state *state, const float input[MODEL_INPUTS]);\n"
     else:
         sizes = f"#define MODEL_WORDS {len(model.embedding)}\n"
-        step = "/* Take the next word; a number that is none counts as word 0. */\n"
+        step = "/* Process the next word; an index out of range counts as word 0. */\n"
         step += "void model_step(model_state *state, uint32_t word);\n"
     answers = ""
     if hasattr(trained.estimator, "classes_"):
-        answers = ", a number a class: the largest is the likeliest"
+        answers = "; one logit per class: the largest is the most likely class"
     elif hasattr(trained.estimator, "targets_"):
-        answers = ": by how much the next values will differ from the last ones"
+        answers = ": the changes from the last values to the next ones"
     values = {"inputs": model.inputs, "hidden": model.hidden, "layers": len(model.layers), "outputs": model.outputs}
     return {**values, "sizes": sizes, "step": step, "answers": answers} | {
         "state_type": state_type,

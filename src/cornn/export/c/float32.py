@@ -1,15 +1,15 @@
-"""model.c with float32 weights and arithmetic."""
+"""Emit model.c with float32 weights and arithmetic."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from cornn.export.c.ir import Array, Plain
+from cornn.export.c.ir import Array, ModelIR
 from cornn.export.c.source import Constants, number, render
 
-__all__ = ["TANH_MULTIPLICATIONS", "arithmetic", "float_source", "in_fours"]
+__all__ = ["TANH_MULTIPLICATIONS", "emit_arithmetic", "emit_float32", "pack_rows"]
 
-# x p(x^2) / q(x^2) on [0, 7.9] with the least largest relative error, 6e-9; found by reweighted least squares.
+# Minimax fit x p(x^2) / q(x^2) on [0, 7.9], relative error 6e-9, found by reweighted least squares.
 TANH_P = (0.999999994, 0.134506887, 0.00357907315, 2.20245968e-05, 1.54298972e-08)
 TANH_Q = (1.0, 0.467840167, 0.0261925459, 0.000342378383, 8.59955561e-07)
 TANH_MULTIPLICATIONS = 10  # and a division
@@ -20,15 +20,12 @@ UPDATES = {
 }
 
 
-def float_source(model: Plain, about: Mapping[str, object]) -> tuple[str, Constants]:
-    """model.c, and the constants in it.
-
-    about: title and version.
-    """
+def emit_float32(model: ModelIR, about: Mapping[str, object]) -> tuple[str, Constants]:
+    """Return model.c and its constants; `about`: title and version."""
     constants, lines = Constants(), []
     size = model.hidden if model.per_neuron else 1
     for index, layer in enumerate(model.layers):
-        arrays = {"V": in_fours(layer.V), "W": in_fours(np.concatenate((layer.W, layer.W_z), 1))}
+        arrays = {"V": pack_rows(layer.V), "W": pack_rows(np.concatenate((layer.W, layer.W_z), 1))}
         arrays["b"] = np.pad(layer.b, (0, -model.hidden % 4))
         arrays |= {"dt": layer.dt, "gamma": layer.gamma}
         if model.damping == "explicit":
@@ -49,33 +46,33 @@ def float_source(model: Plain, about: Mapping[str, object]) -> tuple[str, Consta
         "layers": "\n".join(lines),
         "step": step,
         "at": at,
-        "arithmetic": arithmetic(),
+        "arithmetic": emit_arithmetic(),
     }
     values |= {"damping": list(arrays)[-1], "update": UPDATES[model.damping].format(at=at), **about}
     return render("float32.c.in", values), constants
 
 
-def arithmetic() -> str:
-    """C functions: tanh_of, and four_products, which takes a matrix as `in_fours` has it."""
+def emit_arithmetic() -> str:
+    """Return the C functions tanh_of and four_products, which needs a matrix from `pack_rows`."""
     tanh = {f"tanh_p{power}": number(np.float32(value)) for power, value in enumerate(TANH_P)}
     tanh |= {f"tanh_q{power}": number(np.float32(value)) for power, value in enumerate(TANH_Q)}
     return render("float32_arithmetic.c.in", tanh)
 
 
-def in_fours(matrix: Array) -> Array:
-    """Rows filled up with zeros to a multiple of four, and of each four rows the first column, then the next."""
+def pack_rows(matrix: Array) -> Array:
+    """Pad the rows to a multiple of four, and store each four rows column by column."""
     padded = np.pad(matrix, ((0, -len(matrix) % 4), (0, 0)))
     return padded.reshape(-1, 4, matrix.shape[1]).transpose(0, 2, 1)
 
 
-def _step(model: Plain, constants: Constants) -> str:
-    """The head of model_step, up to where `sample` is what the first layer takes."""
+def _step(model: ModelIR, constants: Constants) -> str:
+    """Return the start of model_step, which sets `sample` to the input of the first layer."""
     if model.embedding is not None:
         constants.add("embedding", model.embedding, "float32")
         lines = ["const float *sample = embedding + (word < MODEL_WORDS ? word : 0) * MODEL_INPUTS;"]
         argument = "uint32_t word"
     elif model.mean is not None and model.scale is not None:
-        # A mean may be large beside the deviation: what its rounding leaves is taken off after it.
+        # A mean may be large compared with the deviation: its rounding error is subtracted separately.
         constants.add("mean", model.mean, "float32")
         constants.add("rest", model.mean - model.mean.astype(np.float32), "float32")
         constants.add("gain", 1 / model.scale, "float32")

@@ -1,12 +1,12 @@
-"""model.c with int8 weights and whole-number arithmetic.
+"""Emit model.c with int8 weights and integer arithmetic.
 
-Every number has a binary point that is chosen here, from the model's states on data:
+The fixed-point formats are chosen here, from the states of the model on calibration data:
 
-- y and z are int32, below 2^30, with twice the room that the data took. A slow neuron changes by a small share of
-  itself in a step; in 16 bits it would stop where that share is below the last bit. The products take their upper 16.
-- V, W and W_z are int8 with a scale a row each. A row's sum of products fits int32 whatever the data are.
-- The scaled sums and the bias have at most 16 bits behind the point, tanh takes them from -8 to 8 and has 27.
-- z = keep z + push tanh - pull y (`functional.coefficients`), y = y + dt z: factors of 32 bits, sums of 64.
+- y and z are int32, below 2^30, with twice the range of the data. A slow neuron changes by a small fraction of itself
+  per step; in 16 bits it would stop where that fraction is below the last bit. The products use the upper 16 bits.
+- V, W and W_z are int8 with one scale per row. The sum of products of a row fits int32 for any data.
+- The scaled sums and the bias have at most 16 fractional bits; tanh maps them from [-8, 8) to 27 fractional bits.
+- z = keep z + push tanh - pull y (`functional.coefficients`), y = y + dt z: 32-bit factors, 64-bit sums.
 """
 
 import math
@@ -16,43 +16,45 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from cornn.export.c.ir import Array, Layer, Plain, states
+from cornn.export.c.ir import Array, Layer, ModelIR, simulate_states
 from cornn.export.c.source import Constants, render, rows
 from cornn.functional import coefficients
 
-__all__ = ["Formats", "calibrate", "fixed_source"]
+__all__ = ["Formats", "calibrate", "emit_int8"]
 
 STATE_BITS = 30
-ROOM = 2.0  # that a state has beyond what the data took
-INPUT_ROOM = 4.0  # that a sample has
-UPPER = 15  # bits of a state below those that the products take
+ROOM = 2.0  # headroom of a state over the calibration data
+INPUT_ROOM = 4.0  # headroom of a sample
+UPPER = 15  # lower bits of a state that the products do not use
 INT16 = 2**15 - 1
 INT8 = 2**7 - 1
-LEAST_POINT, POINT = 10, 16  # bits behind the point of what tanh takes
-LEAST_SHIFT = 16  # of the rows' scales, below which they would be too coarse
+LEAST_POINT, POINT = 10, 16  # fractional bits of the input of tanh
+LEAST_SHIFT = 16  # minimum fractional bits of the rows' scales
 TANH_BITS = 27
-TANH_POINTS = 130  # of the table, from 0 to 8 by sixteenths, and 8 once more
+TANH_POINTS = 130  # of the table: 0 to 8 in steps of 1/16, and 8 twice
 
 
 @dataclass(frozen=True)
 class Formats:
-    """Where the binary points are."""
+    """The fixed-point formats."""
 
-    y: tuple[int, ...]  # bits behind the point, of each layer
+    y: tuple[int, ...]  # fractional bits per layer
     z: tuple[int, ...]
-    input: Array  # (inputs), the largest sample that is not cut off
+    input: Array  # (inputs), the largest sample that is not clipped
 
 
-def calibrate(model: Plain, input: Tensor) -> Formats:
-    """Formats that hold what the model does on these sequences, (time, batch, inputs), scaled or embedded already."""
+def calibrate(model: ModelIR, input: Tensor) -> Formats:
+    """Choose formats for the states on these sequences, (time, batch, inputs), already scaled or embedded."""
     found = []
-    for layer, (y, z) in zip(model.layers, states(model, input), strict=True):
+    for layer, (y, z) in zip(model.layers, simulate_states(model, input), strict=True):
         y_bits, z_bits = _bits(y), _bits(z)
-        # A state that takes up all its bits should not leave 32 bits in a step before it is cut off.
+        # A state with all bits in use should not overflow 32 bits in a step before it saturates.
         while _leaves(layer, model.damping, y_bits, z_bits):
             z_bits -= 1
             if z_bits < -STATE_BITS:
-                raise ValueError("the oscillators are not stable, and whole numbers cannot hold them: lower dt")
+                raise ValueError(
+                    "the oscillators are unstable and exceed the integer range: lower dt, or use --weights float32"
+                )
         while float(layer.dt.max()) * 2.0 ** (y_bits - z_bits) >= 1:
             y_bits -= 1
         found.append((y_bits, z_bits))
@@ -61,11 +63,8 @@ def calibrate(model: Plain, input: Tensor) -> Formats:
     return Formats(y, z, INPUT_ROOM * np.where(largest > 0, largest, 1.0))
 
 
-def fixed_source(model: Plain, formats: Formats, about: Mapping[str, object]) -> tuple[str, Constants]:
-    """model.c, and the constants in it.
-
-    about: title and version.
-    """
+def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> tuple[str, Constants]:
+    """Return model.c and its constants; `about`: title and version."""
     constants, each = Constants(), model.per_neuron
     step, unit = _step(model, formats, constants)
     matrices, factors, steps = [], [], []
@@ -78,10 +77,10 @@ def fixed_source(model: Plain, formats: Formats, about: Mapping[str, object]) ->
         factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in own]))
         steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if each else 1))
     point = min(POINT, _shift([_reach(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
-    # By 32 bits is best: the upper word is the answer.
+    # A shift by 32 bits is cheapest: the result is the upper word.
     scale_shift = min(32, _shift([scale for parts in matrices for _, scale in parts], 31) - point)
     if point < LEAST_POINT or scale_shift < LEAST_SHIFT:
-        raise ValueError("the weights and states are too large for whole numbers: export with --weights float32")
+        raise ValueError("the weights and states exceed the integer range: export with --weights float32")
     z_shift, y_shift = min(30, _shift(factors, 31)), min(30, _shift(steps, 31))
     lines = []
     for index, layer in enumerate(model.layers):
@@ -112,42 +111,42 @@ def fixed_source(model: Plain, formats: Formats, about: Mapping[str, object]) ->
         "new_z": "SATURATED(shifted(moved, Z_SHIFT), STATE_BITS)",
     }
     layers = zip(model.layers, formats.y, formats.z, strict=True)
-    # The bits of y may not have allowed for those that z asks for.
+    # The format of y may be too coarse for that of z.
     if any(_leaves(layer, model.damping, y, z) for layer, y, z in layers):
         values |= {"cut_off": render("int8_stiff.c.in", {}), "new_z": "shifted_z(moved)"}
     return render("int8.c.in", {**values, **about}), constants
 
 
 def _bits(values: Tensor) -> int:
-    """Behind the point, of states like these."""
+    """Return the fractional bits for states like these."""
     largest = ROOM * values.abs().max().item()
     return STATE_BITS - max(-STATE_BITS, math.ceil(math.log2(largest))) if largest > 0 else STATE_BITS
 
 
 def _leaves(layer: Layer, damping: str, y_bits: int, z_bits: int) -> bool:
-    """Whether z may leave 32 bits in a step, before it is cut off."""
+    """Return whether z may overflow 32 bits in a step before it saturates."""
     keep, push, pull = (float(np.abs(factor).max()) for factor in _factors(layer, damping))
     return keep + pull * 2.0 ** (z_bits - y_bits) + push * 2.0 ** (z_bits - STATE_BITS) >= 2
 
 
 def _factors(layer: Layer, damping: str) -> tuple[Array, Array, Array]:
-    """keep, push and pull of z = keep z + push tanh - pull y."""
+    """Return keep, push and pull of z = keep z + push tanh - pull y."""
     return coefficients(layer.dt, layer.gamma, layer.epsilon, damping=damping)[:3]
 
 
 def _reach(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array:
-    """The largest thing that can go into tanh, of each neuron, when input and states take up all their bits."""
+    """Return the largest possible input of tanh of each neuron."""
     return np.abs(layer.b) + sum((np.abs(whole).sum(1) + 1) * scale * 2.0**UPPER for whole, scale in matrices)
 
 
 def _shift(values: Sequence[Array], bits: int) -> int:
-    """The largest power of two that these may be multiplied with and stay below 2^bits."""
+    """Return the largest exponent s for which all values times 2^s stay below 2^bits."""
     largest = max(float(np.abs(value).max()) for value in values)
     return bits - 1 - math.floor(math.log2(largest * (1 + 1e-6))) if largest > 0 else bits
 
 
 def _rows(matrix: Array) -> tuple[Array, Array]:
-    """int8 rows and the scale of each, such that no sum of products with int16 leaves int32."""
+    """Return int8 rows and their scales, such that no sum of products with int16 overflows int32."""
     columns = matrix.shape[1]
     largest, sums = np.abs(matrix).max(1), np.abs(matrix).sum(1)
     scale = np.maximum(largest / INT8, sums / (2**16 - columns))
@@ -156,19 +155,19 @@ def _rows(matrix: Array) -> tuple[Array, Array]:
 
 
 def _fours(matrix: Array) -> Array:
-    """Rows filled up with zeros to a multiple of four, each four in the order 0, 2, 1, 3."""
+    """Pad the columns to a multiple of four, and store each four in the order 0, 2, 1, 3."""
     padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % 4)))
     return padded.reshape(len(matrix), -1, 4)[:, :, [0, 2, 1, 3]].reshape(len(matrix), -1)
 
 
 def _tiles(matrix: Array) -> Array:
-    """Rows as in `_fours`, filled up to a multiple of four; of each four rows the first four columns, then the next."""
+    """Pad the rows of `_fours` to a multiple of four, and store them in tiles of four by four."""
     padded = _fours(np.pad(matrix, ((0, -len(matrix) % 4), (0, 0))))
     return padded.reshape(len(padded) // 4, 4, -1, 4).transpose(0, 2, 1, 3)
 
 
-def _step(model: Plain, formats: Formats, constants: Constants) -> tuple[str, Array]:
-    """model_step, and what one of the whole numbers that the first layer takes stands for, of each input."""
+def _step(model: ModelIR, formats: Formats, constants: Constants) -> tuple[str, Array]:
+    """Return model_step, and the unit of the integer inputs of the first layer, (inputs)."""
     if model.embedding is not None:
         largest = np.abs(model.embedding).max(0)
         unit = np.where(largest > 0, largest, 1.0) / INT8

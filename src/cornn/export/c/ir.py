@@ -1,4 +1,4 @@
-"""A model as plain arrays: what the C code is written from."""
+"""Intermediate representation of a model: the arrays that the C code is generated from."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,30 +9,30 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cornn import functional
-from cornn.export.load import Trained
+from cornn.export.load import TrainedModel
 from cornn.layers import CoRNN
 
-__all__ = ["Layer", "Plain", "answer_units", "plain", "states"]
+__all__ = ["Layer", "ModelIR", "extract_ir", "output_scaling", "simulate_states"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's weights."""
+    """Weights of one layer."""
 
     V: Array  # (hidden, inputs)
     W: Array  # (hidden, hidden)
     W_z: Array  # (hidden, hidden)
     b: Array  # (hidden)
-    dt: Array  # (1), or (hidden) where each neuron has its own
-    gamma: Array  # likewise, and so is epsilon
+    dt: Array  # (1), or (hidden) if per neuron
+    gamma: Array  # like dt
     epsilon: Array
 
 
 @dataclass(frozen=True)
-class Plain:
-    """Layers, a linear head, and what goes before them: an embedding, or a scaling, or nothing."""
+class ModelIR:
+    """Layers and a linear head, after an embedding, a scaling or nothing."""
 
     layers: tuple[Layer, ...]
     damping: str
@@ -48,7 +48,7 @@ class Plain:
 
     @property
     def inputs(self) -> int:
-        """Of the first layer."""
+        """Inputs of the first layer."""
         return self.layers[0].V.shape[1]
 
     @property
@@ -57,36 +57,40 @@ class Plain:
 
     @property
     def per_neuron(self) -> bool:
-        """Whether each neuron has dt, gamma or epsilon of its own."""
+        """Whether dt, gamma or epsilon differ per neuron."""
         return any(len(value) > 1 for layer in self.layers for value in (layer.dt, layer.gamma, layer.epsilon))
 
     @property
     def multiplications(self) -> dict[str, int]:
-        """Of a step: with weights, and of the oscillators; those of tanh are apart, one tanh a neuron."""
+        """Multiplications per step, without those of tanh."""
         weights = sum(layer.V.size + layer.W.size + layer.W_z.size for layer in self.layers)
         scaling = 0 if self.mean is None else self.inputs
         return {"weights": weights, "oscillators": 4 * self.hidden * len(self.layers), "scaling": scaling}
 
 
-def plain(trained: Trained) -> Plain:
-    """The arrays of a model, where C can be written for it."""
+def extract_ir(trained: TrainedModel) -> ModelIR:
+    """Extract the arrays of a model; raise if the model cannot be exported to C."""
     model = trained.model
     layer: Any = model.layer
     if not isinstance(layer, CoRNN):
-        raise ValueError(f"C is written for coRNN alone, the model is {type(layer).__name__}")
+        raise ValueError(f"the C export supports CoRNN only, the model has {type(layer).__name__}: export it to ONNX")
     if layer.bidirectional:
-        raise ValueError("a layer that reads both ways needs the whole sequence: C needs bidirectional=False")
+        raise ValueError("a bidirectional layer needs the whole sequence: the C export needs bidirectional=False")
     cells: list[Any] = [layer.cell(number) for number in range(layer.num_layers)]
     for cell in cells:
         if cell.activation != "tanh":
-            raise ValueError(f"C is written for the activation tanh, the model has {cell.activation}")
+            raise ValueError(
+                f"the C export supports the activation tanh only, the model has {cell.activation}: export it to ONNX"
+            )
     embedding = None
     if isinstance(model.encoder, nn.Embedding):
         if model.encoder.max_norm is not None:
-            raise ValueError("C is written for an embedding that is a plain table, this one has max_norm")
+            raise ValueError("the C export does not support an embedding with max_norm: use one without")
         embedding = _array(model.encoder.weight)
     elif not isinstance(model.encoder, nn.Identity):
-        raise ValueError(f"C is written for an embedding or no encoder, the model has {type(model.encoder).__name__}")
+        raise ValueError(
+            f"the C export supports an embedding or no encoder, the model has {type(model.encoder).__name__}"
+        )
     layers = []
     for cell in cells:
         V, W, W_z, b = cell.matrices()
@@ -94,16 +98,15 @@ def plain(trained: Trained) -> Plain:
         bias = np.zeros(cell.hidden_size) if b is None else _array(b)
         layers.append(Layer(_array(V), _array(W), _array(W_z), bias, *constants))
     bias = np.zeros(model.head.out_features) if model.head.bias is None else _array(model.head.bias)
-    units, offset = answer_units(trained)
+    units, offset = output_scaling(trained)
     head = _array(model.head.weight) * units[:, None], bias * units + offset
-    return Plain(tuple(layers), cells[0].damping, *head, embedding, *_scaling(trained.estimator))
+    return ModelIR(tuple(layers), cells[0].damping, *head, embedding, *_scaling(trained.estimator))
 
 
-def answer_units(trained: Trained) -> tuple[Array, Array]:
-    """What an estimator makes of its network's output: a factor and an addend of each, (outputs).
+def output_scaling(trained: TrainedModel) -> tuple[Array, Array]:
+    """Return factor and offset of each network output, (outputs), for the units of the estimator.
 
-    A classifier's answer is left as it is, one number a class, of which the largest is the likeliest. A forecaster's is
-    by how much its values will differ from the last ones.
+    The outputs of a classifier are its logits. Those of a forecaster are the changes from the last values.
     """
     estimator, outputs = trained.estimator, trained.model.head.out_features
     if hasattr(estimator, "target_scale_"):
@@ -114,10 +117,15 @@ def answer_units(trained: Trained) -> tuple[Array, Array]:
     return np.ones(outputs), np.zeros(outputs)
 
 
-def states(model: Plain, input: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """y and z of each layer after every step, each (time, batch, hidden), in float64.
+def simulate_states(model: ModelIR, input: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Simulate the model in float64.
 
-    input: (time, batch, inputs), scaled or embedded already.
+    Args:
+        model: The model.
+        input: Already scaled or embedded, (time, batch, inputs).
+
+    Returns:
+        y and z of each layer after every step, each (time, batch, hidden).
     """
     found = []
     features = input.double()
@@ -139,9 +147,11 @@ def _scaling(estimator: Any) -> tuple[Array | None, Array | None]:
         return None, None
     preparation = estimator.preparation_
     if preparation.masked:
-        raise ValueError("C is written for data without gaps, and this estimator was fitted on missing values")
+        raise ValueError(
+            "the C export does not support missing values, but this estimator was fitted on missing values"
+        )
     if preparation.unit is not None:
-        raise ValueError("C is written for even times, and this estimator was fitted with times")
+        raise ValueError("the C export does not support uneven times, but this estimator was fitted with times")
     return np.asarray(preparation.mean, np.float64), np.asarray(preparation.scale, np.float64)
 
 

@@ -1,4 +1,4 @@
-"""C text: arrays, and the templates of csrc/ filled in."""
+"""Format arrays as C, and fill in the templates of csrc/."""
 
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
@@ -14,13 +14,13 @@ TYPES = {"float32": "float", "int8": "int8_t", "int32": "int32_t", "uint16": "ui
 
 
 class Constants:
-    """Arrays that will lie in flash, by the names that they have in C, in order."""
+    """Constant arrays by their names in C, in order."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray] = {}
 
     def add(self, name: str, array: NDArray, dtype: str) -> str:
-        """Keep an array, of any shape, flat; gives back its name."""
+        """Add an array of any shape, flattened, and return its name."""
         values = np.asarray(array).reshape(-1)
         self.arrays[name] = values.astype(dtype)
         return name
@@ -37,7 +37,7 @@ class Constants:
 
 
 def number(value: float | np.generic) -> str:
-    """A number as C reads it back, bit for bit."""
+    """Format a number such that C reads exactly the same value."""
     if isinstance(value, np.integer | int):
         return str(value)
     text = f"{value:.9g}"
@@ -45,7 +45,7 @@ def number(value: float | np.generic) -> str:
 
 
 def rows(values: Iterable) -> str:
-    """Numbers with commas, in lines of at most `WIDTH` characters."""
+    """Format comma-separated numbers in lines of at most `WIDTH` characters."""
     lines, line = [], "   "
     for word in (f" {number(value)}," for value in values):
         if len(line) + len(word) > WIDTH:
@@ -56,6 +56,6 @@ def rows(values: Iterable) -> str:
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """A file of csrc/ with its $names filled in."""
+    """Fill in the $names of a template of csrc/."""
     text = files("cornn.export.c").joinpath("csrc", template).read_text(encoding="utf8")
     return Template(text).substitute({name: str(value) for name, value in values.items()})

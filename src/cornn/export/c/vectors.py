@@ -1,4 +1,4 @@
-"""What exported code is calibrated on and held against: sequences, and PyTorch's answers to them."""
+"""Sequences for the calibration and check of exported code, with PyTorch's outputs."""
 
 import copy
 from collections.abc import Callable
@@ -12,33 +12,33 @@ from torch import Tensor, nn
 
 from cornn._random import generator
 from cornn._tf32 import no_tf32
-from cornn.export.c.ir import answer_units
-from cornn.export.load import Trained
+from cornn.export.c.ir import output_scaling
+from cornn.export.load import TrainedModel
 from cornn.lab.tasks import Batch, Task
 from cornn.models import SequenceModel
 
-__all__ = ["Trial", "calibration", "trial"]
+__all__ = ["ReferenceVectors", "load_calibration", "make_vectors"]
 
 AT_ONCE = 256  # sequences
-STEPS = 100  # of sequences that are drawn, where there are no data
+STEPS = 100  # of random sequences, if there are no data
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Sequences and what PyTorch answers to them: after each, or after each step of each, one after another."""
+class ReferenceVectors:
+    """Sequences and PyTorch's outputs, after each sequence or after each step."""
 
-    sequences: list[NDArray]  # (time, inputs) of float32, or words (time) of uint32; as they come to the C code
-    answers: NDArray[np.float32]  # (answers, outputs)
-    double: NDArray[np.float64]  # the same computed in float64
-    every: bool  # whether after each step
+    sequences: list[NDArray]  # inputs of the C code: (time, inputs) float32, or words (time,) uint32
+    answers: NDArray[np.float32]  # (rows, outputs)
+    double: NDArray[np.float64]  # the same, computed in float64
+    every: bool  # whether there are outputs after each step
     metric: str
     better: Literal["higher", "lower"]
-    measure: Callable[[NDArray], float]  # answers -> the metric
-    words: str  # where the sequences are from
+    measure: Callable[[NDArray], float]  # outputs -> metric
+    words: str  # description of the sequences
 
 
-def calibration(trained: Trained, count: int, data: Any = None) -> Tensor:
-    """Sequences as the first layer takes them, (time, batch, inputs): of the task's training part, or of `data`."""
+def load_calibration(trained: TrainedModel, count: int, data: Any = None) -> Tensor:
+    """Return inputs of the first layer, (time, batch, inputs), from the task's training split or from `data`."""
     if trained.task is not None:
         part = trained.task.training
         rows = torch.arange(min(part.size, count) if part.size else count)
@@ -46,15 +46,21 @@ def calibration(trained: Trained, count: int, data: Any = None) -> Tensor:
     elif data is not None:
         input = _given(trained, data, count)[1].input
     else:
-        raise ValueError("int8 weights are calibrated on sequences, and there are none: give --data, or use float32")
+        raise ValueError("int8 weights are calibrated on sequences, but there are none: pass --data, or use float32")
     with torch.no_grad():
         return trained.model.encoder(input)
 
 
-def trial(trained: Trained, count: int, data: Any = None) -> Trial:
-    """At most `count` sequences: of the task's test part, else of `data`, else drawn at random.
+def make_vectors(trained: TrainedModel, count: int, data: Any = None) -> ReferenceVectors:
+    """Make at most `count` vectors from the task's test split, else from `data`, else at random.
 
-    data: for an estimator what its `predict` takes; for a bare model a tensor (time, batch, inputs).
+    Args:
+        trained: The model.
+        count: Maximum number of sequences.
+        data: For an estimator any input of `predict`; for a bare model a tensor (time, batch, inputs).
+
+    Returns:
+        The vectors.
     """
     if trained.task is not None:
         return _of_task(trained, trained.task, count)
@@ -70,10 +76,10 @@ def trial(trained: Trained, count: int, data: Any = None) -> Trial:
         return 1 - float(np.square(found - answers).sum()) / spread if spread else float((found == answers).all())
 
     name = "agreement" if kind else "R² with PyTorch"
-    return Trial(sequences, answers, double, trained.model.read == "every", name, "higher", measure, words)
+    return ReferenceVectors(sequences, answers, double, trained.model.read == "every", name, "higher", measure, words)
 
 
-def _of_task(trained: Trained, task: Task, count: int) -> Trial:
+def _of_task(trained: TrainedModel, task: Task, count: int) -> ReferenceVectors:
     part, random = task.test(), generator(0, "testing")
     every = task.read == "every"
     batches = [part.batch(index, random) for index in torch.arange(min(part.size or count, count)).split(AT_ONCE)]
@@ -81,7 +87,7 @@ def _of_task(trained: Trained, task: Task, count: int) -> Trial:
     sequences = [sequence for batch in batches for sequence in _sequences(batch)]
 
     def measure(answers: NDArray) -> float:
-        """In the shapes that the task's score takes."""
+        """Compute the task's metric."""
         scores, begin = [], 0
         for batch, (own, _) in zip(batches, found, strict=True):
             flat = torch.from_numpy(np.array(answers[begin : begin + len(own)], np.float32))
@@ -93,12 +99,12 @@ def _of_task(trained: Trained, task: Task, count: int) -> Trial:
 
     answers, double = (np.concatenate(parts) for parts in zip(*found, strict=True))
     words = f"{len(sequences):,} of {part.size or len(sequences):,} test sequences"
-    return Trial(sequences, answers, double, every, task.metric, task.better, measure, words)
+    return ReferenceVectors(sequences, answers, double, every, task.metric, task.better, measure, words)
 
 
-def _answers(trained: Trained, batch: Batch) -> tuple[NDArray, NDArray]:
-    """In float32 and in float64, (answers, outputs)."""
-    units, offset = answer_units(trained)
+def _answers(trained: TrainedModel, batch: Batch) -> tuple[NDArray, NDArray]:
+    """Return the outputs in float32 and in float64, (rows, outputs)."""
+    units, offset = output_scaling(trained)
     found = []
     for model in (trained.model, copy.deepcopy(trained.model).double()):
         answer = _run(model, batch)
@@ -118,21 +124,21 @@ def _run(model: SequenceModel, batch: Batch) -> Tensor:
 
 
 def _sequences(batch: Batch) -> list[NDArray]:
-    """Each as it comes to the C code."""
+    """Return each sequence as input of the C code."""
     table = batch.input.transpose(0, 1).numpy()
     table = table.astype(np.float32 if batch.input.is_floating_point() else np.uint32)
     lengths = [len(row) for row in table] if batch.lengths is None else batch.lengths.tolist()
     return [np.ascontiguousarray(row[:length]) for row, length in zip(table, lengths, strict=True)]
 
 
-def _given(trained: Trained, data: Any, count: int) -> tuple[list[NDArray], Batch]:
-    """Sequences as they come to the C code, and as the model takes them."""
+def _given(trained: TrainedModel, data: Any, count: int) -> tuple[list[NDArray], Batch]:
+    """Return the sequences as inputs of the C code and as inputs of the model."""
     nothing = torch.empty(0)
     if trained.estimator is None:
         batch = Batch(torch.as_tensor(data)[:, :count].contiguous(), nothing)
         return _sequences(batch), batch
-    read = trained.estimator._again(data, None)[:count]
-    # Samples come to the C code as float32: PyTorch is to see the same.
+    read = trained.estimator._validate_input(data, None)[:count]
+    # The C code gets float32 samples; PyTorch must get the same values.
     rounded = [row.values.astype(np.float32) for row in read]
     padded = trained.estimator.preparation_(
         [row._replace(values=values.astype(np.float64)) for row, values in zip(read, rounded, strict=True)]
@@ -140,8 +146,8 @@ def _given(trained: Trained, data: Any, count: int) -> tuple[list[NDArray], Batc
     return rounded, Batch(padded.input, nothing, padded.lengths)
 
 
-def _drawn(trained: Trained) -> Any:
-    """Sequences as wide as the training data, of an estimator, or of deviation 1."""
+def _drawn(trained: TrainedModel) -> Any:
+    """Draw sequences with the scale of the training data of an estimator, or with standard deviation 1."""
     random, encoder = generator(0, "export", "drawn"), trained.model.encoder
     if isinstance(encoder, nn.Embedding):
         return torch.randint(encoder.num_embeddings, (STEPS, AT_ONCE), generator=random)

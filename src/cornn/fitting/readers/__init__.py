@@ -1,4 +1,4 @@
-"""Files that people bring, read into sequences. Nothing that a file holds is ever executed."""
+"""Read files into sequences: CSV, Parquet, .npz and .ts. Nothing in a file is executed."""
 
 from pathlib import Path
 
@@ -14,20 +14,29 @@ TABLES = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read
 ENDINGS = (*TABLES, ".npz", ".ts")
 
 
-def read(path: Path, layout: Layout = Layout(), *, target_wanted: bool = True) -> Dataset:  # noqa: B008
-    """The sequences of a file, by its ending.
+def read(path: Path, layout: Layout = Layout(), *, require_target: bool = True) -> Dataset:  # noqa: B008
+    """Read the sequences of a file; its ending selects the format.
 
-    target_wanted: whether a file without the target that the layout names is refused.
+    Args:
+        path: The file.
+        layout: Which columns or arrays contain what.
+        require_target: Whether a file without the target of the layout raises an error.
+
+    Returns:
+        The data set.
+
+    Example:
+        >>> read(Path("waves.csv"), Layout(target=("kind",)))
     """
     path, ending = Path(path), Path(path).suffix.lower()
     if not path.is_file():
-        raise FileNotFoundError(f"no file {path}: name a file that ends with {', '.join(ENDINGS)}")
+        raise FileNotFoundError(f"no file {path}: pass a file that ends with {', '.join(ENDINGS)}")
     if ending not in ENDINGS:
-        raise ValueError(f"{path} ends with {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
+        raise ValueError(f"{path} ends with {ending or 'nothing'!r}: supported endings are {', '.join(ENDINGS)}")
     if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty: write it anew")
+        raise ValueError(f"{path} is empty: save it again")
     if ending == ".ts":
         return read_ts(path)
     if ending == ".npz":
-        return read_npz(path, layout, target_wanted=target_wanted)
-    return shape(TABLES[ending](path), layout, target_wanted=target_wanted)
+        return read_npz(path, layout, require_target=require_target)
+    return shape(TABLES[ending](path), layout, require_target=require_target)

@@ -1,4 +1,4 @@
-"""Arrays of numpy: `numpy.savez("data.npz", X=…, y=…)`."""
+"""Read numpy arrays: `numpy.savez("data.npz", X=…, y=…)`."""
 
 import zipfile
 import zlib
@@ -7,26 +7,31 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series, gaps_between
+from cornn.estimators.sequences import Series, compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 
 __all__ = ["read_npz"]
 
 
-def read_npz(path: Path, layout: Layout, *, target_wanted: bool = True) -> Dataset:
-    """X: (sequences, time, features) or (sequences, time); with `lengths` (sequences), of unequal lengths, padded at
-    the end. y: the targets. times: (sequences, time). ids: (sequences). Other names of X and y: --values, --target.
+def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Dataset:
+    """Read an .npz file.
+
+    The arrays are X (sequences, time, features) or (sequences, time), padded at the end if there are `lengths`
+    (sequences,); and optionally y, the targets, `times` (sequences, time) and `ids` (sequences,). `--values` and
+    `--target` give other names of X and y.
     """
-    arrays = _loaded(path)
+    arrays = _load_arrays(path)
     if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
-        layout = Layout()  # it names a table's columns, with which a model was fitted
+        layout = Layout()  # of a model that was fitted to a table
     names = {"X": layout.values[0] if layout.values else "X", "y": layout.target[0] if layout.target else "y"}
     if len(layout.values) > 1 or len(layout.target) > 1:
-        raise ValueError(f"{path}: --values and --target name one array each, X and y if left out")
+        raise ValueError(f"{path}: --values and --target name one array each (default X and y)")
     for name, option in ((names["X"], "--values"), (names["y"], "--target")):
-        wanted = option == "--values" or (target_wanted and layout.target)
+        wanted = option == "--values" or (require_target and layout.target)
         if wanted and name not in arrays:
-            raise ValueError(f"{path} has no array {name!r}: there are {', '.join(arrays)}; {option} names it")
+            raise ValueError(
+                f"{path} has no array {name!r}: the arrays are {', '.join(arrays)}; choose one with {option}"
+            )
     X = arrays[names["X"]]
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ValueError(
@@ -37,20 +42,22 @@ def read_npz(path: Path, layout: Layout, *, target_wanted: bool = True) -> Datas
     lengths = _lengths(path, arrays.get("lengths"), X)
     for name in ("times", "ids", names["y"]):
         if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != len(X)):
-            raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, and there are {len(X)} sequences")
+            raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, but there are {len(X)} sequences")
     times = arrays.get("times")
     if times is not None and times.shape != X.shape[:2]:
-        raise ValueError(f"{path}: times have shape {times.shape}, expected {X.shape[:2]}")
+        raise ValueError(f"{path}: times has shape {times.shape}, expected {X.shape[:2]}")
     sequences = []
     for row, length in enumerate(lengths):
         values, own = X[row, :length], None if times is None else _seconds(times[row, :length])
         if np.isinf(values).any():
             step = int(np.argwhere(np.isinf(values))[0][0])
-            raise ValueError(f"{path}, row {row + 1}, step {step + 1} holds infinity: NaN is a missing value")
+            raise ValueError(
+                f"{path}, row {row + 1}, step {step + 1} contains infinity: replace it; NaN marks a missing value"
+            )
         if np.isnan(values).all():
-            raise ValueError(f"{path}, row {row + 1} holds no value: an empty sequence; leave it out")
+            raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
         if own is not None:
-            gaps_between(own, f"{path}, row {row + 1}")
+            compute_gaps(own, f"{path}, row {row + 1}")
         sequences.append(Series(values, own))
     count = X.shape[2]
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
@@ -66,32 +73,32 @@ def read_npz(path: Path, layout: Layout, *, target_wanted: bool = True) -> Datas
     )
 
 
-def _loaded(path: Path) -> dict[str, NDArray]:
+def _load_arrays(path: Path) -> dict[str, NDArray]:
     try:
-        # Objects would be executed to be read: they are refused.
+        # Unpickling objects could execute code.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise ValueError(
-                f"{path} holds Python objects, which are not read, since that could execute anything: save arrays of "
-                "numbers or texts; sequences of unequal lengths are padded, with an array `lengths`"
+                f"{path} contains Python objects, which are not read because that could execute code: save arrays of "
+                "numbers or strings; pad sequences of unequal lengths and add an array `lengths`"
             ) from None
-        raise ValueError(f"{path} is no .npz file: write it with numpy.savez") from None
+        raise ValueError(f"{path} is not an .npz file: save it with numpy.savez") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, NotImplementedError, TypeError):
-        raise ValueError(f"{path} is no whole .npz file, it is cut off or damaged: write it anew") from None
+        raise ValueError(f"{path} is truncated or corrupt: save it again") from None
 
 
 def _lengths(path: Path, given: NDArray | None, X: NDArray) -> list[int]:
     if given is None:
         return [X.shape[1]] * len(X)
     if given.shape != (len(X),) or given.dtype.kind not in "iu":
-        raise ValueError(f"{path}: lengths of shape {given.shape}, expected ({len(X)},), whole numbers")
+        raise ValueError(f"{path}: lengths has shape {given.shape}, expected integers of shape ({len(X)},)")
     wrong = np.flatnonzero((given < 1) | (given > X.shape[1]))
     if len(wrong):
         raise ValueError(
-            f"{path}, row {wrong[0] + 1}: its length is {given[wrong[0]]}, expected 1 to {X.shape[1]}; leave empty "
-            "sequences out"
+            f"{path}, row {wrong[0] + 1}: its length is {given[wrong[0]]}, expected 1 to {X.shape[1]}; remove empty "
+            "sequences"
         )
     return [int(length) for length in given]
 
@@ -107,7 +114,7 @@ def _target(path: Path, given: NDArray | None) -> list[tuple] | None:
         return None
     if given.ndim > 2 or given.dtype.kind not in "biufU":
         raise ValueError(
-            f"{path}: targets are {given.dtype} of shape {given.shape}, expected numbers or texts, one a row"
+            f"{path}: targets are {given.dtype} of shape {given.shape}, expected numbers or strings, one per row"
         )
 
     def cell(value):

@@ -1,4 +1,4 @@
-"""What every reader gives: sequences with names, and where each stands in its file."""
+"""The data set that every reader returns: sequences with names and their positions in the file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,20 @@ from cornn.estimators.sequences import Series
 __all__ = ["FORMS", "Dataset", "Layout"]
 
 FORMS = ("wide", "long", "series")
-"""One row a sequence; one row a sample, with the id of its sequence; one row a sample of a single sequence."""
+"""One row per sequence; one row per sample, with the id of its sequence; one row per sample of a single sequence."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table hold what; of an .npz, which arrays.
+    """Which columns of a table, or arrays of an .npz file, contain what.
 
-    form: one of FORMS; None: long where ids repeat, else wide.
-    id, time: the columns of the sequence's id and of the sample's time.
-    values: the features; none: all columns that are not named elsewhere.
-    target: what is to be learned, one or several columns.
-    ignore: columns to leave out.
+    Args:
+        form: "wide", "long" or "series". None means long if ids repeat, else wide.
+        id: The column of the sequence's id.
+        time: The column of the sample's time.
+        values: The columns of the features. Empty means all columns that are not named elsewhere.
+        target: The column or columns to learn.
+        ignore: Columns to ignore.
     """
 
     form: str | None = None
@@ -36,20 +38,22 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    source: str  # the file, as it was named
-    layout: Layout  # as it was understood: it reads other files alike
+    """Sequences of a file, with their ids and targets."""
+
+    source: str  # path of the file
+    layout: Layout  # resolved, so that it reads other files in the same way
     features: tuple[str, ...]
     sequences: list[Series]  # values (time, features); times in seconds, or in the file's own unit
     ids: list[Any]
     id_name: str
-    target: list[tuple] | None  # as the file has them: a tuple a sequence, texts or numbers, None where missing
-    places: list[str]  # where each sequence stands in the file
+    target: list[tuple] | None  # as in the file: one tuple per sequence, strings or numbers, None if missing
+    places: list[str]  # position of each sequence in the file
 
     def __len__(self) -> int:
         return len(self.sequences)
 
-    def part(self, rows: Sequence[int] | NDArray) -> "Dataset":
-        """Some of the sequences."""
+    def select(self, rows: Sequence[int] | NDArray) -> "Dataset":
+        """Return a data set of some of the sequences."""
 
         def of(whole: list) -> list:
             return [whole[row] for row in rows]
@@ -61,30 +65,30 @@ class Dataset:
         )  # fmt: skip
 
     def numbers(self) -> NDArray[np.float64]:
-        """The targets as numbers: (sequences), or (sequences, numbers)."""
+        """Return the targets as numbers, shape (sequences,) or (sequences, targets)."""
         found = []
         for row, place in zip(self._present(), self.places, strict=True):
             try:
                 found.append([float(value) for value in row])
             except ValueError:
                 raise ValueError(
-                    f"{self.source}, {place}: the target {row[0]!r} is no number: correct it, or learn classes with "
+                    f"{self.source}, {place}: the target {row[0]!r} is not a number: correct it, or learn classes with "
                     "--task classify"
                 ) from None
             if not np.isfinite(found[-1]).all():
-                raise ValueError(f"{self.source}, {place}: the target is infinite: correct it or leave it out")
+                raise ValueError(f"{self.source}, {place}: the target is infinite: correct or remove it")
         table = np.array(found)
         return table[:, 0] if table.shape[1] == 1 else table
 
     def labels(self) -> NDArray:
-        """The targets as classes: whole numbers where all are, else texts."""
+        """Return the targets as labels: integers if all are integers, else strings."""
         rows = self._present()
         if len(rows[0]) > 1:
             raise ValueError("classes are read from one column: name a single --target, or use --task regress")
         values = [row[0] for row in rows]
         if all(isinstance(value, str) for value in values):
             try:
-                # Only as they would be printed: "01" stays a text.
+                # Only if they are printed in the same way: "01" stays a string.
                 whole = [int(value) for value in values]
                 values = whole if [str(number) for number in whole] == values else values
             except ValueError:
@@ -93,8 +97,8 @@ class Dataset:
             values = [int(value) for value in values]
         return np.array(values)
 
-    def kind(self) -> str:
-        """classify or regress: numbers with a fraction, or of more than twenty values, are to be regressed."""
+    def infer_task(self) -> str:
+        """Return "regress" for fractions or more than twenty distinct numbers, else "classify"."""
         rows = self._present()
         if len(rows[0]) > 1:
             return "regress"
@@ -107,8 +111,8 @@ class Dataset:
 
     def _present(self) -> list[tuple]:
         if self.target is None:
-            raise ValueError(f"{self.source} has no target: name its column with --target")
+            raise ValueError(f"{self.source} has no target: choose its column with --target")
         for row, place in zip(self.target, self.places, strict=True):
             if any(value is None for value in row):
-                raise ValueError(f"{self.source}, {place}: the target is missing: fill it in, or leave the row out")
+                raise ValueError(f"{self.source}, {place}: the target is missing: fill it in, or remove the row")
         return self.target

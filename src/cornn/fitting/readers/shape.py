@@ -1,4 +1,4 @@
-"""From a table to sequences: wide, one row a sequence; long, one row a sample; or all rows one series."""
+"""Convert a table to sequences: one row per sequence (wide), one row per sample (long), or one series."""
 
 import re
 import shlex
@@ -10,28 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series, grouped
+from cornn.estimators.sequences import Series, group_rows
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
-from cornn.fitting.readers.table import MISSING, Table, shortened
+from cornn.fitting.readers.table import MISSING, Table, shorten
 
 __all__ = ["shape"]
 
 NUMBERED = re.compile(r"(.*?)[_.\- ]?(\d+)")
-"""The name of a column that holds one step of one feature, for instance speed_12."""
-FEW = 3  # columns that are taken for the steps of a sequence at the least, where nothing else says so
-SOME = 20  # rows from which values that come again look like those of samples of one sequence
+"""Name of a column with one step of one feature, for instance speed_12."""
+FEW = 3  # minimum number of columns that are taken for the steps of a sequence without --form
+SOME = 20  # number of rows from which repeated values suggest one row per sample
 
 
-def shape(table: Table, layout: Layout, *, target_wanted: bool = True) -> Dataset:
-    """target_wanted: whether a table without the target's column is refused."""
+def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Dataset:
+    """Convert a table to sequences; `require_target`: whether a missing target column raises an error."""
     if layout.form is not None and layout.form not in FORMS:
         raise ValueError(f"unknown form {layout.form!r}: choose one of {', '.join(FORMS)}")
-    there = target_wanted or all(name in table.columns for name in layout.target)
+    there = require_target or all(name in table.columns for name in layout.target)
     table.require(*(layout.target if there else ()), option="--target")
     for option, name in (("--id", layout.id), ("--time", layout.time)):
         if name is not None:
             table.require(name, option=option)
-    if target_wanted:
+    if require_target:
         table.require(*layout.ignore, option="--ignore")
     ids = None if layout.id is None else _ids(table, layout.id)
     form = layout.form or _form(table, layout, ids)
@@ -44,7 +44,7 @@ def shape(table: Table, layout: Layout, *, target_wanted: bool = True) -> Datase
 
 def _form(table: Table, layout: Layout, ids: list | None) -> str:
     if ids is None and layout.time is not None:
-        raise ValueError("--time belongs to rows that are samples: name the column of the sequences' ids with --id")
+        raise ValueError("--time needs one row per sample: choose the column of the sequence ids with --id")
     return "wide" if ids is None or (layout.time is None and len(set(ids)) == len(ids)) else "long"
 
 
@@ -52,8 +52,8 @@ def _ids(table: Table, name: str) -> list:
     for row, value in enumerate(table.columns[name]):
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ValueError(
-                f"{table.source}, {table.place(row)}: the id in column {name!r} is missing: fill it in, or leave the "
-                "row out"
+                f"{table.source}, {table.place(row)}: the id in column {name!r} is missing: fill it in, or remove the "
+                "row"
             )
     return [value.strip() if isinstance(value, str) else value for value in table.columns[name]]
 
@@ -65,17 +65,15 @@ def _others(table: Table, layout: Layout) -> list[str]:
 
 def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
     if layout.time is not None:
-        raise ValueError("--time names a column of a table in long form, with one row a sample: name its --id too")
+        raise ValueError("--time needs one row per sample: choose the column of the sequence ids with --id")
     layout, groups = _steps(table, layout)
     columns = {name: table.numbers(name) for names in groups.values() for name in names}
     values = np.stack([np.stack([columns[name] for name in names], 1) for names in groups.values()], 2)
     there = np.asarray(~np.isnan(values).all(axis=2))
-    # Empty cells at the end of a row end its sequence; in its midst they are missing values.
+    # Empty cells at the end of a row end its sequence; elsewhere they are missing values.
     lengths = np.where(there.any(1), there.shape[1] - there[:, ::-1].argmax(1), 0)
     if (lengths == 0).any():
-        raise ValueError(
-            f"{table.source}, {table.place(int(lengths.argmin()))} holds no value: an empty sequence; leave the row out"
-        )
+        raise ValueError(f"{table.source}, {table.place(int(lengths.argmin()))} has no values: remove the row")
     sequences = [Series(own[:length]) for own, length in zip(values, lengths, strict=True)]
     return Dataset(
         table.source,
@@ -90,39 +88,39 @@ def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
 
 
 def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
-    """The columns of each feature's steps, in order: speed_0, speed_1, …; one feature, if the names tell nothing.
+    """Return the columns of each feature's steps in order: speed_0, speed_1, …; or one feature with all columns.
 
-    The layout that comes back names them, so that other tables are read alike: by what stands before the numbers, or,
-    where there are none, each column by its name.
+    The returned layout names them, so that other tables are read in the same way: by the prefix before the numbers,
+    or by the names of all columns if they have no numbers.
     """
     names = _others(table, layout)
     if layout.values and all(name in names for name in layout.values):
         return layout, {"value": list(layout.values)}
     if not names:
-        raise ValueError(f"{table.source} has no column of values beside those that are named: check the options")
+        raise ValueError(f"{table.source} has no columns of values left: check --values, --target and --ignore")
     groups = _numbered(names)
     if layout.values:
         chosen = {name: groups[name] for name in _features(table, layout, names, groups)}
-    elif sum(map(len, groups.values())) < len(names) or not _alike(groups) or _are_times(groups):
+    elif sum(map(len, groups.values())) < len(names) or not _have_equal_steps(groups) or _are_times(groups):
         return replace(layout, values=tuple(names)), {"value": names}
     else:
         chosen = groups
     for name, steps in chosen.items():
         if {step for step, _ in steps} != {step for step, _ in next(iter(chosen.values()))}:
-            raise ValueError(f"{table.source}: the features {next(iter(chosen))} and {name} have other steps each")
+            raise ValueError(f"{table.source}: features {next(iter(chosen))} and {name} have different steps")
         for (step, first), (other, second) in pairwise(sorted(steps)):
             if step == other:
                 raise ValueError(
-                    f"{table.source}: the columns {first!r} and {second!r} are both step {step}: rename one, or leave "
-                    "it out with --ignore"
+                    f"{table.source}: columns {first!r} and {second!r} are both step {step}: rename one, or omit it "
+                    "with --ignore"
                 )
     ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
-    # The name of an only feature, which stands before all numbers, tells nothing.
+    # A single feature is named "value", whatever its prefix.
     return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
 
 
 def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
-    """Feature -> number and name of each of its columns, for columns whose names end in one."""
+    """Return feature -> (number, name) of its columns, for columns whose names end in a number."""
     groups: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         if match := NUMBERED.fullmatch(name):
@@ -131,9 +129,9 @@ def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
 
 
 def _check_steps(table: Table, layout: Layout) -> None:
-    """Refuse columns that are hardly the steps of a sequence, in a table that nobody said is wide."""
+    """Check that the columns look like the steps of a sequence, in a table without --form wide."""
     names, numbered = _others(table, layout), _numbered(_others(table, layout))
-    # Those that pandas makes of equal names are x, x.1, x.2.
+    # pandas renames equal columns to x, x.1, x.2.
     if _are_times(numbered) or any(stem in names for stem in numbered):
         return
     groups = {stem: steps for stem, steps in numbered.items() if len(steps) >= FEW}
@@ -141,37 +139,37 @@ def _check_steps(table: Table, layout: Layout) -> None:
     rest = [name for name in names if name not in steps]
     if groups and rest:
         raise ValueError(
-            f"{table.source}: {shortened(rest)} would be read as steps of the sequence, beside {steps[0]} to "
-            f"{steps[-1]}: leave them out with --ignore {' '.join(map(shlex.quote, rest))}, or take all columns as "
-            "steps with --form wide"
+            f"{table.source}: {shorten(rest)} would be read as steps of the sequence, like {steps[0]} to "
+            f"{steps[-1]}: omit them with --ignore {' '.join(map(shlex.quote, rest))}, or use all columns as steps "
+            "with --form wide"
         )
     for stem, own in groups.items():
         first, *_ = groups
         lacking = sorted({step for step, _ in groups[first]} ^ {step for step, _ in own})
         if lacking:
             raise ValueError(
-                f"{table.source}: the features {first!r} and {stem!r} have other steps each, {lacking[0]} is one's "
-                "alone: fill up with empty columns, leave columns out with --ignore, or take all columns as the steps "
-                "of one feature with --form wide"
+                f"{table.source}: features {first!r} and {stem!r} have different steps, only one has step "
+                f"{lacking[0]}: add empty columns, omit columns with --ignore, or use all columns as the steps of one "
+                "feature with --form wide"
             )
     if len(names) >= FEW or len(table) < SOME:
         return
     repeated = [name for name in names if 2 * len(set(map(str, table.columns[name]))) <= len(table)]
     if repeated:
         raise ValueError(
-            f"{table.source}: with one row a sequence, sequences would have {len(names)} steps, "
-            f"{' and '.join(names)}. If a row is a sample, --id {shlex.quote(repeated[0])} tells the sequences apart; "
-            "else say --form wide"
+            f"{table.source}: with one row per sequence, sequences would have {len(names)} steps, "
+            f"{' and '.join(names)}. If each row is a sample, use --id {shlex.quote(repeated[0])} to separate the "
+            "sequences; else use --form wide"
         )
 
 
 def _are_times(groups: Iterable[str]) -> bool:
-    """Whether names are times, as 2020-01-31, 8:15 or 0.25, of which a part stands before the last number."""
+    """Return whether the names are times such as 2020-01-31, 8:15 or 0.25."""
     return any(stem and not any(map(str.isalpha, stem)) for stem in groups)
 
 
-def _alike(groups: dict[str, list[tuple[int, str]]]) -> bool:
-    """Whether the numbers are those of steps: the same of all features; of one feature, they do not count down."""
+def _have_equal_steps(groups: dict[str, list[tuple[int, str]]]) -> bool:
+    """Return whether the numbers are steps: the same for all features; for one feature, not descending."""
     numbers = [[step for step, _ in steps] for steps in groups.values()]
     if len(numbers) == 1:
         return len(numbers[0]) == 1 or any(step <= later for step, later in pairwise(numbers[0]))
@@ -179,45 +177,44 @@ def _alike(groups: dict[str, list[tuple[int, str]]]) -> bool:
 
 
 def _features(table: Table, layout: Layout, names: list[str], groups: Container[str]) -> tuple[str, ...]:
-    """Those that the layout names by what stands before the number."""
+    """Return the features that the layout names by their prefix."""
     if any(name in names for name in layout.values):
         table.require(*layout.values, option="--values")
     for name in layout.values:
         if name not in groups:
             raise ValueError(
-                f"{table.source} has no columns {name}_0, {name}_1, … nor one named {name}: there are "
-                f"{shortened(names)}; --values names a feature by what stands before the number, and a model takes "
-                "the columns that it was fitted with"
+                f"{table.source} has no columns {name}_0, {name}_1, … or {name}: the columns are {shorten(names)}; "
+                "--values names a feature by the prefix before the number, and a model needs the columns that it was "
+                "fitted with"
             )
     return layout.values
 
 
 def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
     if layout.form == "long" and ids is None:
-        raise ValueError("a table in long form needs --id, the column that says which sequence a row belongs to")
+        raise ValueError("a table in long form needs --id, the column that identifies the sequence of a row")
     names = list(layout.values) or _others(table, layout)
     table.require(*names, option="--values")
     if not names:
-        raise ValueError(f"{table.source} has no column of values beside those that are named: check the options")
+        raise ValueError(f"{table.source} has no columns of values left: check --values, --target and --ignore")
     columns = np.stack([table.numbers(name) for name in names], 1)
     times = None if layout.time is None else table.times(layout.time)
     if ids is None or layout.form == "series":
         found, rows = [1], [np.arange(len(table))]
     else:
-        order, rows = grouped(np.asarray(ids))
+        order, rows = group_rows(np.asarray(ids))
         found = order.tolist()
     sequences = []
     for own_id, index in enumerate(rows):
         if times is not None:
             rows[own_id] = index = index[np.argsort(times[index], kind="stable")]
-            _check_rise(table, layout, times, index)
+            _check_times(table, layout, times, index)
         if np.isnan(columns[index]).all():
             raise ValueError(
-                f"{table.source}, {table.place(int(index[0]))}: the sequence {found[own_id]} holds no value: leave it "
-                "out"
+                f"{table.source}, {table.place(int(index[0]))}: sequence {found[own_id]} has no values: remove it"
             )
         sequences.append(Series(columns[index], None if times is None else times[index]))
-    places = [f"the sequence {name}, which starts in {table.place(int(index.min()))}" for name, index in
+    places = [f"sequence {name}, starting in {table.place(int(index.min()))}" for name, index in
               zip(found, rows, strict=True)]  # fmt: skip
     return Dataset(
         table.source,
@@ -226,23 +223,23 @@ def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
         sequences,
         found,
         layout.id or "series",
-        None if layout.form == "series" else _constant(table, target, rows, found),
+        None if layout.form == "series" else _sequence_targets(table, target, rows, found),
         places,
     )
 
 
-def _check_rise(table: Table, layout: Layout, times: NDArray, index: NDArray) -> None:
+def _check_times(table: Table, layout: Layout, times: NDArray, index: NDArray) -> None:
     same = np.flatnonzero(np.diff(times[index]) <= 0)
     if len(same):
         first, second = (table.place(int(index[same[0] + k])) for k in (0, 1))
         raise ValueError(
-            f"{table.source}: {first} and {second} have the same time in column {layout.time!r}: a sequence has one "
-            "sample at a time"
+            f"{table.source}: {first} and {second} have the same time in column {layout.time!r}: remove one, since a "
+            "sequence has one sample per time"
         )
 
 
-def _constant(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
-    """One target a sequence: the same in all of its rows."""
+def _sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
+    """Return one target per sequence, which must be the same in all of its rows."""
     for name in target:
         column = table.columns[name]
         for own, index in zip(ids, rows, strict=True):
@@ -251,7 +248,7 @@ def _constant(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: l
             if other is not None:
                 raise ValueError(
                     f"{table.source}, {table.place(other)}: the target {name!r} is {column[other]!r} after "
-                    f"{column[first]!r} in the same sequence {own}: a target is one value a sequence"
+                    f"{column[first]!r} in sequence {own}: a target must be constant per sequence"
                 )
     return _targets(table, target, [int(index.min()) for index in rows])
 

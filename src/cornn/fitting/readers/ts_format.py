@@ -1,4 +1,4 @@
-"""The `.ts` files of the time-series archive (timeseriesclassification.com)."""
+"""Read the `.ts` files of the time-series archive (timeseriesclassification.com)."""
 
 import math
 import re
@@ -9,17 +9,17 @@ import numpy as np
 
 from cornn.estimators.sequences import Series
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import moment, number
+from cornn.fitting.readers.table import parse_number, parse_time
 
 __all__ = ["read_ts"]
 
 OUTSIDE = re.compile(r":(?![^()]*\))")
-"""A colon that is not within brackets, where times have colons of their own."""
+"""A colon outside brackets; times within brackets may contain colons."""
 SAMPLE = re.compile(r"\(([^(),]*),([^(),]*)\)")
 
 
 def read_ts(path: Path) -> Dataset:
-    """One line a sequence: features are separated by colons, values by commas, and the target comes last."""
+    """Read one sequence per line: features are separated by colons, values by commas, the target comes last."""
     header: dict[str, list[str]] = {}
     sequences, target, places, started = [], [], [], False
     try:
@@ -30,7 +30,7 @@ def read_ts(path: Path) -> Dataset:
                     continue
                 if not started:
                     if line[0] != "@":
-                        raise ValueError(f"{path}, line {line_number}: no @data before the data; is it a .ts file?")
+                        raise ValueError(f"{path}, line {line_number}: no @data before the data: is it a .ts file?")
                     words = line[1:].split() or [""]
                     header[words[0].lower()] = words[1:]
                     started = words[0].lower() == "data"
@@ -39,16 +39,16 @@ def read_ts(path: Path) -> Dataset:
                 values, label = _sequence(path, place, line, header)
                 if sequences and values.values.shape[1] != sequences[0].values.shape[1]:
                     raise ValueError(
-                        f"{path}, {place} has {values.values.shape[1]} features, the first row has "
-                        f"{sequences[0].values.shape[1]}: the file may be cut off"
+                        f"{path}, {place} has {values.values.shape[1]} features, but the first row has "
+                        f"{sequences[0].values.shape[1]}: the file may be truncated"
                     )
                 sequences.append(values)
                 target.append(label)
                 places.append(place)
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text in UTF-8: it is damaged, or not a .ts file") from None
+        raise ValueError(f"{path} is not UTF-8 text: it is damaged, or not a .ts file") from None
     if not sequences:
-        raise ValueError(f"{path} holds no sequences: a header of lines with @, @data, and then data are expected")
+        raise ValueError(f"{path} has no sequences: expected header lines with @, then @data, then data")
     count = sequences[0].values.shape[1]
     features = ("value",) if count == 1 else tuple(f"dimension {number}" for number in range(count))
     labelled = _labelled(header)
@@ -68,12 +68,14 @@ def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -
         known = header.get("classlabel", [])[1:]
         if known and label[0] not in known:
             raise ValueError(
-                f"{path}, {place} ends with {str(label[0])[:40]!r}, which @classLabel does not name: the line may be "
-                "cut off"
+                f"{path}, {place} ends with {str(label[0])[:40]!r}, which @classLabel does not list: the line may be "
+                "truncated"
             )
     wanted = (header.get("dimensions") or header.get("dimension") or [str(len(parts))])[0]
     if not parts or str(len(parts)) != wanted:
-        raise ValueError(f"{path}, {place} has {len(parts)} features, @dimensions says {wanted}: it may be cut off")
+        raise ValueError(
+            f"{path}, {place} has {len(parts)} features, but @dimensions is {wanted}: the line may be truncated"
+        )
     read = [_feature(path, place, part, stamped="(" in part) for part in parts]
     lengths = {len(values) for values, _ in read}
     if len(lengths) > 1:
@@ -81,33 +83,35 @@ def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -
             f"{path}, {place}: its features have {' and '.join(map(str, sorted(lengths)))} steps: pad them"
         )
     if 0 in lengths or all(math.isnan(value) for values, _ in read for value in values):
-        raise ValueError(f"{path}, {place} holds no value: an empty sequence; leave the line out")
+        raise ValueError(f"{path}, {place} has no values: remove the line")
     if any(times != read[0][1] for _, times in read):
-        raise ValueError(f"{path}, {place}: its features were taken at different times: give each step one time")
+        raise ValueError(f"{path}, {place}: its features have different times: use one time per step")
     steps = (header.get("serieslength") or [""])[0]
     if steps.isdigit() and lengths != {int(steps)}:
-        raise ValueError(f"{path}, {place} has {lengths.pop()} steps, @seriesLength says {steps}: it may be cut off")
+        raise ValueError(
+            f"{path}, {place} has {lengths.pop()} steps, but @seriesLength is {steps}: the line may be truncated"
+        )
     times = read[0][1]
     if times and any(later <= sooner for sooner, later in pairwise(times)):
-        raise ValueError(f"{path}, {place}: its times must rise")
+        raise ValueError(f"{path}, {place}: its times must increase")
     return Series(np.array([values for values, _ in read]).T, np.array(times) if times else None), label
 
 
 def _feature(path: Path, place: str, part: str, stamped: bool) -> tuple[list[float], list[float]]:
-    """Values, and times where there are some."""
+    """Return values, and times if there are any."""
     cells = SAMPLE.findall(part) if stamped else [("", cell) for cell in part.split(",")]
     if stamped and re.sub(r"[\s,]", "", SAMPLE.sub("", part)):
-        raise ValueError(f"{path}, {place}: a bracket is not closed: the line may be cut off")
+        raise ValueError(f"{path}, {place}: a bracket is not closed: the line may be truncated")
     if not part.strip():
         return [], []
     values, times = [], []
     for step, (when, cell) in enumerate(cells):
         try:
-            values.append(number(cell))
+            values.append(parse_number(cell))
             if stamped:
-                times.append(moment(when))
+                times.append(parse_time(when))
         except ValueError:
-            raise ValueError(f"{path}, {place}, step {step + 1}: {cell[:40]!r} is no number: correct it") from None
+            raise ValueError(f"{path}, {place}, step {step + 1}: {cell[:40]!r} is not a number: correct it") from None
         if math.isinf(values[-1]):
-            raise ValueError(f"{path}, {place}, step {step + 1} holds infinity: replace it, ? is a missing value")
+            raise ValueError(f"{path}, {place}, step {step + 1} contains infinity: replace it; ? marks a missing value")
     return values, times

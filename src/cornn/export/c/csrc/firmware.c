@@ -1,13 +1,13 @@
-/* A program for an emulated Cortex-M. It runs a model on the sequences of the file "samples" and writes to the file
-   "answers", through semihosting: the emulator opens, reads and writes for it. For each sequence: the ticks that its
-   steps took, the bytes of stack that they used, and the model's answer. */
+/* Firmware for an emulated Cortex-M. It runs a model on the sequences of the file "samples" and writes the file
+   "answers" through semihosting, that is, with the file system of the host. For each sequence it writes the ticks of
+   its steps, the bytes of stack that they used, and the outputs of the model. */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model.h"
 
-#define LONGEST 4096 /* steps of a sequence */
-#define PAINTED 4096 /* words of stack that are watched */
+#define LONGEST 4096 /* maximum steps of a sequence */
+#define PAINTED 4096 /* words of stack that are monitored */
 #define PAINT 0x5EA1C0DEu
 
 #ifdef MODEL_WORDS
@@ -23,7 +23,7 @@ __attribute__((section(".vectors"), used)) static const void *const vectors[16] 
     stack_top, (void *)start, (void *)start, (void *)start,
 };
 
-/* A request to the emulator (Arm's semihosting): 1 open, 2 close, 5 write, 6 read, 0x18 leave. */
+/* Semihosting call: 1 open, 2 close, 5 write, 6 read, 0x18 exit. */
 static int ask(int request, const void *arguments)
 {
     register int r0 __asm__("r0") = request;
@@ -38,14 +38,14 @@ static int opened(const char *name, size_t size, int mode)
     return ask(1, arguments);
 }
 
-/* Whether all of it was read or written. */
+/* Return whether everything was read or written. */
 static int moved(int request, int file, void *data, size_t size)
 {
     const uintptr_t arguments[3] = {(uintptr_t)file, (uintptr_t)data, size};
     return ask(request, arguments) == 0;
 }
 
-/* SysTick counts down from 2^24 at 25 MHz. Under `-icount shift=0` an instruction takes a nanosecond: 40 to a tick. */
+/* SysTick counts down from 2^24 at 25 MHz. With `-icount shift=0` an instruction takes 1 ns, so 40 make a tick. */
 #define SYSTICK ((volatile uint32_t *)0xE000E010)
 #define TICKS 0xFFFFFFu
 
@@ -94,12 +94,12 @@ void start(void)
         *to = *from++;
     for (uint32_t *to = bss_begin; to < bss_end; to++)
         *to = 0;
-    *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20; /* an FPU is off after a reset */
+    *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20; /* enable the FPU */
     __asm__ volatile("dsb\n\tisb");
     SYSTICK[1] = TICKS;
-    SYSTICK[0] = 5; /* on, with the processor's clock */
+    SYSTICK[0] = 5; /* enable, with the processor clock */
     run();
-    ask(0x18, (const void *)0x20026); /* the program ended as it should */
+    ask(0x18, (const void *)0x20026); /* normal exit */
     for (;;)
         continue;
 }

@@ -1,4 +1,4 @@
-/* A model that does nothing, to measure what is left without one. */
+/* An empty model, to measure a program without a model. */
 #include "model.h"
 
 void model_reset(model_state *state)
