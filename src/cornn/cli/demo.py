@@ -49,9 +49,7 @@ class DemoCommand:
             raise ValueError(f"{self.out} is a folder: name a file with --out")
         console = screen()
         line(console, ("The adding problem", "bold"), f": add the two marked numbers of a sequence of {self.length:,}.")
-        line(
-            console, f"{HIDDEN_SIZE} neurons, {STEPS} steps of {BATCH_SIZE} sequences for each model; seed {self.seed}."
-        )
+        line(console, f"{HIDDEN_SIZE} neurons and up to {STEPS} steps of {BATCH_SIZE} sequences for each model.")
         curves = self._race(console)
         console.print()
         _print_curves(console, curves)

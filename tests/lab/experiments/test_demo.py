@@ -48,6 +48,13 @@ def test_every_evaluation_is_reported():
     assert reported == [("gru", one) for one in curve.evaluations]
 
 
+def test_a_model_that_stays_below_the_goal_stops(monkeypatch):
+    monkeypatch.setattr(demo, "GOAL", 10.0)
+    config = demo.configure("cornn", length=4, steps=60)
+    assert demo.train(config, patience=2).last.step == 20
+    assert demo.train(config).last.step == 60
+
+
 def test_an_invalid_length_is_an_error():
     with pytest.raises(ValueError, match="length is 1"):
         demo.race(length=1, steps=1)

@@ -42,6 +42,7 @@ BATCH_SIZE = 64
 STEPS = 400
 EVALUATE_EVERY = 10
 VALIDATION_SEQUENCES = 256
+PATIENCE = 10  # evaluations in a row below the goal after which a model of the demo stops
 GOAL = 0.01  # mean squared error; always answering 1 has 1/6
 
 RATES = {"cornn": 0.05, "lstm": 0.05, "gru": 0.03}
@@ -105,7 +106,12 @@ def configure(
 
 
 def train(
-    config: Train, report: Report | None = None, stop: Event | None = None, device: torch.device | str = "cpu"
+    config: Train,
+    report: Report | None = None,
+    stop: Event | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    patience: int | None = None,
 ) -> Curve:
     """Train one model from scratch.
 
@@ -114,6 +120,7 @@ def train(
         report: Called with the model's name and each evaluation.
         stop: Ends the training early once it is set.
         device: Where to train. The validation sequences and the weights are the same on every device.
+        patience: Evaluations in a row below the goal after which training ends; None trains to the end.
 
     Returns:
         The learning curve.
@@ -152,6 +159,9 @@ def train(
             evaluations.append(Evaluation(step, seconds, error))
             if report is not None:
                 report(config.model, evaluations[-1])
+            below = [evaluation.error < GOAL for evaluation in evaluations[-patience:]] if patience else []
+            if below and len(below) == patience and all(below):
+                break
         if stop is not None and stop.is_set():
             break
     title = MODELS[config.model].title
@@ -170,7 +180,7 @@ def race(
 
     Args:
         length: Steps of a sequence.
-        steps: Training steps of each model.
+        steps: Training steps of each model. One that stays below the goal for `PATIENCE` evaluations ends earlier.
         seed: Of the weights and of the sequences. All models see the same sequences.
         models: Names of models.
         report: Called with a model's name and each of its evaluations, from that model's thread.
@@ -183,7 +193,7 @@ def race(
     try:
         with ThreadPoolExecutor(len(configs)) as pool:
             try:
-                running = [pool.submit(train, config, report, stop) for config in configs]
+                running = [pool.submit(train, config, report, stop, patience=PATIENCE) for config in configs]
                 return [one.result() for one in running]
             finally:
                 stop.set()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cornn._extras import missing_extra
-from cornn.lab.experiments.demo import BATCH_SIZE, GOAL, HIDDEN_SIZE, Curve, describe_limits, summarise
+from cornn.lab.experiments.demo import BATCH_SIZE, GOAL, HIDDEN_SIZE, PATIENCE, Curve, describe_limits, summarise
 from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
 
 __all__ = ["draw_demo", "render_page"]
@@ -66,5 +66,6 @@ def render_page(curves: Sequence[Curve], *, length: int, seed: int) -> str:
         hidden_size=HIDDEN_SIZE,
         batch_size=BATCH_SIZE,
         goal=GOAL,
-        steps=curves[0].last.step,
+        patience=PATIENCE,
+        steps=max(curve.last.step for curve in curves),
     )
