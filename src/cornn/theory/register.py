@@ -41,7 +41,7 @@ class Condition:
 
 
 def _setting(network: Network, steps: int) -> Condition:
-    name = "setting of the main text: gamma = epsilon = 1, implicit damping, tanh"
+    name = "setting of the main text (gamma = epsilon = 1, implicit damping, tanh)"
     return Condition(name, float(not network.paper_case), 0.0, numeric=False)
 
 
