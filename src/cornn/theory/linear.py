@@ -83,7 +83,7 @@ def damping_ratio(gamma: Value, epsilon: Value) -> Tensor:
 
 
 def spectral_radius(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit") -> Tensor:
-    """Return the modulus of the larger eigenvalue of an uncoupled step: the share of the past keep per step.
+    """Return the modulus of the larger eigenvalue of an uncoupled step: the share of the past kept per step.
 
     Args:
         dt: Step size.

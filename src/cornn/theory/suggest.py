@@ -199,8 +199,8 @@ def _spread(first: float, last: float, count: int) -> Tensor:
 def _underdamped(
     length: int, hidden_size: int, shortest: float | None, longest: float | None, dt: float, damping: str
 ) -> Suggestion:
-    kept = 0.5 ** (2 / (UNDERDAMPED_HALF_LIFE * length))
-    epsilon = (1 - kept) / dt if damping == "explicit" else (1 / kept - 1) / dt
+    keep = 0.5 ** (2 / (UNDERDAMPED_HALF_LIFE * length))
+    epsilon = (1 - keep) / dt if damping == "explicit" else (1 / keep - 1) / dt
     least = SHORTEST_PERIOD if shortest is None else 0.0
     periods = _spread(*_ends(shortest, longest, (PERIODS[0] * length, PERIODS[1] * length), least), hidden_size)
     gamma = stiffness_from_period(periods, dt, epsilon, damping=damping)
