@@ -149,7 +149,7 @@ def coefficients(dt: Any, gamma: Any, epsilon: Any, span: Any = None, damping: s
     Returns:
         `keep`, `push`, `pull` and `dt`, of the type of the arguments.
 
-    Example:
+    Examples:
         >>> coefficients(0.5, 1.0, 1.0)
         Coefficients(keep=0.5, push=0.5, pull=0.5, dt=0.5)
     """
@@ -261,7 +261,7 @@ def unroll(
     Returns:
         y after every step, shape `(time, *batch, hidden)`, and the last `(y, z)`.
 
-    Example:
+    Examples:
         >>> W, W_z = 0.1 * torch.randn(2, 16, 16)
         >>> y, z = torch.zeros(2, 8, 16)
         >>> ys, (y, z) = unroll(torch.randn(100, 8, 16), y, z, W, W_z, dt=0.05, gamma=0.5, epsilon=4.0)

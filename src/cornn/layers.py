@@ -96,7 +96,7 @@ class CoRNNCell(nn.Module):
         device: Device of the parameters.
         dtype: Type of the parameters.
 
-    Example:
+    Examples:
         >>> cell = CoRNNCell(3, 128)
         >>> y, z = cell(torch.randn(8, 3))
         >>> y, z = cell(torch.randn(8, 3), (y, z))
@@ -336,7 +336,7 @@ class CoRNN(Stack):
         device: Device of the parameters.
         dtype: Type of the parameters.
 
-    Example:
+    Examples:
         >>> layer = CoRNN(3, 128, num_layers=2)
         >>> output, (y, z) = layer(torch.randn(100, 8, 3))
         >>> output.shape, y.shape
@@ -405,7 +405,7 @@ class CoRNN(Stack):
             layer: Index of the stacked layer.
             reverse: Whether to return the weights of the backward direction.
 
-        Example:
+        Examples:
             >>> layer = CoRNN(3, 128)
             >>> weights = layer.matrices()
             >>> uncoupled = weights.W.zero_(), weights.W_z.zero_()

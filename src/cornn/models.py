@@ -33,7 +33,7 @@ class SequenceModel(nn.Module):
         read: "last" predicts from the state at the end of each sequence, "every" from the state after every step.
         encoder: A module that maps the input to features, for instance an `nn.Embedding`.
 
-    Example:
+    Examples:
         >>> model = SequenceModel(CoRNN(3, 128), outputs=10)
         >>> model(torch.randn(100, 8, 3)).shape
         torch.Size([8, 10])

@@ -85,7 +85,7 @@ class Stream:
         steps: Number of samples since the start of the sequence.
         backend: "c" or "numpy".
 
-    Example:
+    Examples:
         >>> stream = CoRNN(3, 128).stream()
         >>> y = stream([0.1, 0.2, 0.3])
         >>> y.shape

@@ -33,7 +33,7 @@ def load(path) -> CoRNNClassifier | CoRNNRegressor | CoRNNForecaster:
         FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged or does not contain an estimator.
 
-    Example:
+    Examples:
         >>> classifier.save("waves.safetensors")
         >>> load("waves.safetensors").predict(X)
     """

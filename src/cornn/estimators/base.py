@@ -48,7 +48,7 @@ class PredictionStream:
     After n samples the prediction equals that of `predict` for the sequence of these n samples. Create one with the
     estimator's `stream` method.
 
-    Example:
+    Examples:
         >>> stream = classifier.stream("predict_proba")
         >>> for sample in sequence:  # (time, features)
         ...     probabilities = stream(sample)

@@ -35,7 +35,7 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         model_: The trained `cornn.SequenceModel`.
         history_: The losses, one dictionary per epoch.
 
-    Example:
+    Examples:
         >>> classifier = CoRNNClassifier(random_state=0).fit(X, y)  # X: (sequences, time, features)
         >>> classifier.predict(X)
     """

@@ -36,7 +36,7 @@ class CoRNNForecaster(Estimator):
         model_: The trained `cornn.SequenceModel`.
         history_: The losses, one dictionary per epoch.
 
-    Example:
+    Examples:
         >>> forecaster = CoRNNForecaster(horizon=5, random_state=0).fit(X)  # X: (sequences, time, features)
         >>> forecaster.predict(X)  # (sequences, 5, features)
     """

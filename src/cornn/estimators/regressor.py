@@ -27,7 +27,7 @@ class CoRNNRegressor(RegressorMixin, Estimator):
         model_: The trained `cornn.SequenceModel`.
         history_: The losses, one dictionary per epoch.
 
-    Example:
+    Examples:
         >>> regressor = CoRNNRegressor(random_state=0).fit(X, y)  # X: (sequences, time, features)
         >>> regressor.predict(X)
     """

@@ -34,7 +34,7 @@ class Series:
         values: Values, shape (time, features), or (time,) for a single feature. NaN marks a missing value.
         times: Increasing times of the samples, shape (time,), as numbers or dates. None means evenly spaced.
 
-    Example:
+    Examples:
         >>> Series(np.array([0.1, 0.7, 0.2]), times=np.array([0.0, 0.5, 2.0]))
     """
 

@@ -50,7 +50,7 @@ class HubModel(
         read: "last" or "every".
         words: Vocabulary size of an embedding before the layer; None means no embedding.
 
-    Example:
+    Examples:
         >>> HubModel.from_model(model).save_pretrained("published")
         >>> HubModel.from_pretrained("published", strict=True).model
     """

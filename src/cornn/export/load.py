@@ -70,7 +70,7 @@ def load_model(path: Path) -> TrainedModel:
     Returns:
         The trained model.
 
-    Example:
+    Examples:
         >>> load_model(Path("runs/adding-0001")).model
     """
     file = path / "model.safetensors" if path.is_dir() else path

@@ -58,7 +58,7 @@ def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
     Raises:
         ValueError: If the model cannot be exported, or deviates from PyTorch.
 
-    Example:
+    Examples:
         >>> to_onnx(model, "model.onnx", OnnxOptions(state=True)).deviation
     """
     from cornn.export.check import check

@@ -127,7 +127,7 @@ def fit(
     Returns:
         The fitted estimator and its test result.
 
-    Example:
+    Examples:
         >>> data = read(Path("waves.csv"), Layout(target=("kind",)))
         >>> result = fit("classify", split(data, "classify", None, 0.2, seed=0), {"random_state": 0})
         >>> result.evaluation.test

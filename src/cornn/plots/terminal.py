@@ -40,7 +40,7 @@ def draw_curves(
     Returns:
         Lines of text without colour, joined by newlines.
 
-    Example:
+    Examples:
         >>> print(draw_curves({"a": [(0, 1.0), (9, 0.1)]}, width=10, height=3, x_label="step"))
         ● a
                1 ┤●··

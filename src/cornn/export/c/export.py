@@ -87,7 +87,7 @@ def to_c(
     Raises:
         ValueError: If the model cannot be exported, or deviates too much from PyTorch.
 
-    Example:
+    Examples:
         >>> print("\n".join(to_c(classifier, "device", COptions(weights="int8"), X).lines()))
     """
     trained, folder = wrap_model(model), Path(folder)

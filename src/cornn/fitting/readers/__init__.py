@@ -25,7 +25,7 @@ def read(path: Path, layout: Layout = Layout(), *, require_target: bool = True) 
     Returns:
         The data set.
 
-    Example:
+    Examples:
         >>> read(Path("waves.csv"), Layout(target=("kind",)))
     """
     path, ending = Path(path), Path(path).suffix.lower()
