@@ -72,7 +72,7 @@ def to_c(
     options: COptions = COptions(),  # noqa: B008
     data: Any = None,
 ) -> CExport:
-    """Export a model to model.h and model.c, after compiling them here and comparing them with PyTorch.
+    r"""Export a model to model.h and model.c, after compiling them here and comparing them with PyTorch.
 
     Args:
         model: A `SequenceModel`, a fitted estimator, or a model from `cornn.export.load_model`.
