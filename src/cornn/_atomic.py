@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes."""
 
 import contextlib
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 
 __all__ = ["TEMPORARY", "stage_write", "write_atomically", "write_errors"]
 
-TEMPORARY = ".new-"  # what the names of files begin with that are being written
+TEMPORARY = ".new-"  # prefix of files that are being written
 
 
 @contextlib.contextmanager
 def write_errors(path: Path, option: str = "--out") -> Iterator[None]:
-    """What goes wrong with a file that the user chose by this option is said so."""
+    """Re-raise OSError naming the option the path came from."""
     try:
         yield
     except OSError as error:
@@ -22,9 +22,9 @@ def write_errors(path: Path, option: str = "--out") -> Iterator[None]:
 
 @contextlib.contextmanager
 def stage_write(path: Path, content: bytes | memoryview) -> Iterator[None]:
-    """Write beside the file, to the disk; it takes the file's place on leaving. A reader, or a crash, never sees half.
+    """Write to a temporary file in the same folder, which replaces `path` on leaving the context.
 
-    It may be read by whom the user's other files may be read by.
+    Readers never see a partial file, even after a crash. Created with the user's default permissions.
     """
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
@@ -41,9 +41,9 @@ def stage_write(path: Path, content: bytes | memoryview) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all.
+    """Write a file atomically.
 
-    A link stays one: what it points to is written. What is no file, as a pipe or a device, is written into.
+    The target of a symbolic link is replaced, not the link. Pipes and devices are written directly.
     """
     if path.exists() and not path.is_file():
         path.write_bytes(content)

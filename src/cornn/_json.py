@@ -12,5 +12,5 @@ def read_json(path: Path) -> dict:
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is damaged: it holds no names with values")
+        raise ValueError(f"{path} is not a JSON object")
     return content

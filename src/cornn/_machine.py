@@ -12,7 +12,7 @@ __all__ = ["commit", "device_for", "machine", "ran_on"]
 
 
 def machine() -> dict[str, object]:
-    """What a result was measured on."""
+    """Describe this machine, for the record of a result."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "system": f"{platform.system()} {platform.machine()}",
@@ -24,18 +24,18 @@ def machine() -> dict[str, object]:
 
 
 def device_for(asked: str) -> str:
-    """cpu or cuda, for a `--device` that may be auto."""
+    """Return "cpu" or "cuda" for a `--device` that may be "auto"."""
     return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def ran_on(result: Mapping[str, Any]) -> str:
-    """Where something was computed, in a word: its `machine` may have a GPU that its `device` did not use."""
+    """Return the name of the device of a result: the GPU's, or "CPU" if the run did not use the machine's GPU."""
     on_gpu = result["device"].startswith("cuda")
     return result["machine"]["gpu"].removeprefix("NVIDIA ") if on_gpu else "CPU"
 
 
 def commit() -> str | None:
-    """The commit of this package's source, if it runs from a checkout; "+" after it: with changes."""
+    """Return the commit of this package's source, with a "+" if it has local changes; None outside a checkout."""
     source = Path(__file__).parent
 
     def git(*arguments: str) -> str:

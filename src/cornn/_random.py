@@ -1,4 +1,4 @@
-"""One seed, many independent streams of random numbers, each named for what it is drawn for; and weights drawn anew."""
+"""Independent random generators derived from one seed and a purpose, and the initialisation of weights."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,7 +10,7 @@ __all__ = ["derive_seed", "fill_", "generator", "uniform_"]
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """The seed of one stream: `derive_seed(0, "test")` has nothing to do with `derive_seed(0, "training")`."""
+    """Derive a seed for a purpose: `derive_seed(0, "test")` is independent of `derive_seed(0, "training")`."""
     text = "/".join(str(part) for part in (seed, *purpose))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
 
@@ -21,11 +21,11 @@ def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu"
 
 @torch.no_grad()
 def fill_(tensor: Tensor | None, draw: Callable[[Tensor], Tensor]) -> None:
-    """Draw a tensor anew; on the CPU, so that the same seed gives the same weights on any device. None stays None."""
+    """Fill a tensor from `draw`; on the CPU, so that the same seed gives the same weights on any device."""
     if tensor is not None and not tensor.is_meta:
         tensor.copy_(draw(torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")))
 
 
 def uniform_(tensor: Tensor | None, low: float, high: float, generator: torch.Generator | None) -> None:
-    """Draw a tensor anew from U(low, high), as `fill_` does."""
+    """Fill a tensor from U(low, high), as `fill_` does."""
     fill_(tensor, lambda fresh: fresh.uniform_(low, high, generator=generator))

@@ -1,4 +1,4 @@
-"""What float32 means on a GPU."""
+"""TF32 on NVIDIA GPUs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ __all__ = ["no_tf32"]
 
 @contextmanager
 def no_tf32() -> Iterator[None]:
-    """Inside it, a GPU multiplies in float32 and not in tf32, whatever PyTorch was told before."""
+    """Disable TF32 inside the context, so that a GPU multiplies in full float32."""
     flags: tuple[Any, Any] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [flag.allow_tf32 for flag in flags]
     for flag in flags:

@@ -125,7 +125,7 @@ def test_derivatives(kind):
 
 @every_layer
 def test_timespans_are_refused(kind):
-    with pytest.raises(ValueError, match="timespans multiply a time step"):
+    with pytest.raises(ValueError, match="timespans scale a time step"):
         make(kind)(data(), timespans=torch.ones(TIME, dtype=torch.float64))
 
 

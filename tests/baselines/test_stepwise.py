@@ -199,15 +199,15 @@ def test_timespans_of_one_change_nothing_and_others_are_refused(name):
         halved, _ = layer(data(), timespans=torch.ones(TIME) / 2)
         assert not torch.allclose(halved, layer(data())[0])
     else:
-        with pytest.raises(ValueError, match="no step of time"):
+        with pytest.raises(ValueError, match="no time step"):
             layer(data(), timespans=torch.ones(TIME))
 
 
 @every_layer
 def test_kernels_and_roundings_there_are_not_are_refused(name):
-    with pytest.raises(RuntimeError, match="is for networks of one product a step"):
+    with pytest.raises(RuntimeError, match="needs a network with one product per step"):
         make(name, backend="c")(data())
-    with pytest.raises(RuntimeError, match="is for networks of one product a step"):
+    with pytest.raises(RuntimeError, match="needs a network with one product per step"):
         make(name, precision="bf16")(data())
 
 

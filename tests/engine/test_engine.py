@@ -131,7 +131,7 @@ def test_one_state_has_no_timespans(update):
     given_, _ = arguments(4, 2, 3, 2, update=update)
     given_["timespans"] = torch.ones(4, 2, dtype=torch.float64)
     for backend in ("auto", "reference"):
-        with pytest.raises(ValueError, match=f"timespans multiply a time step, and the update {update} has none"):
+        with pytest.raises(ValueError, match=f"timespans scale a time step, and the update {update} has none"):
             engine.run(**given_, update=update, backend=backend)
 
 
@@ -291,7 +291,7 @@ def test_choose_never_swaps_what_was_asked_for(monkeypatch):
             return False, "it has no wheels"
 
     monkeypatch.setitem(engine.BACKENDS, "broken", Broken)
-    with pytest.raises(RuntimeError, match="backend 'broken' cannot serve here: it has no wheels"):
+    with pytest.raises(RuntimeError, match="backend 'broken' cannot be used here: it has no wheels"):
         engine.choose(problem(), "broken")
     assert engine.choose(problem(), "portable")[0] == "portable"
     with pytest.raises(ValueError, match="unknown backend 'fast': choose one of auto, reference, "):
@@ -305,7 +305,7 @@ def test_choose_never_swaps_what_was_asked_for(monkeypatch):
         ({"state": (2, 3, 5)}, r"state has shape \(2, 3, 5\), expected \(2, 3, 4\)"),
         ({"input_weight": (4, 3)}, r"input_weight has shape \(4, 3\), expected \(4, 2\)"),
         ({"weight": (4, 4)}, r"weight has shape \(4, 4\), expected \(4, 8\)"),
-        ({"input_weight": None}, "the drive has 2 values a step, expected one for each of 4 neurons"),
+        ({"input_weight": None}, "the drive has 2 values per step, expected one for each of 4 neurons"),
         ({"timespans": (5, 4)}, r"timespans has shape \(5, 4\), expected \(5, 3\)"),
     ],
 )
@@ -326,7 +326,7 @@ def test_clusters_serve_steps_whose_bytes_they_can_count(monkeypatch):
     for more in ({"batch": 2**22}, {"groups": 2, "batch": 2**21}):
         served, reason = cuda.usable(fits._replace(**more))
         assert not served
-        assert "count the bytes of a step with 32 bits: take smaller batches" in reason
+        assert "count the bytes of a step with 32 bits: use smaller batches" in reason
 
 
 @pytest.mark.parametrize("backend", ["portable", "c", "auto"])

@@ -188,9 +188,7 @@ def test_a_gpu_that_is_too_old_or_too_small_is_said(monkeypatch):
 def test_what_it_cannot_serve_is_said():
     cell = LEMCell(3, 4)
     given = {"timespans": None, "lengths": None, "every": True, "backend": "cuda"}
-    with pytest.raises(
-        RuntimeError, match="cannot serve LEM here: its kernel is for NVIDIA GPUs; use auto or portable"
-    ):
+    with pytest.raises(RuntimeError, match="cannot run LEM here: its kernel is for NVIDIA GPUs; use auto or portable"):
         cell.sequence(torch.zeros(2, 1, 3), torch.zeros(2, 1, 4), **given)
     with pytest.raises(RuntimeError, match="neither timespans nor lengths"):
         cell.sequence(torch.zeros(2, 1, 3), torch.zeros(2, 1, 4), **given | {"timespans": torch.ones(2, 1)})

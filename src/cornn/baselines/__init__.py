@@ -1,4 +1,4 @@
-"""The rivals of coRNN as layers with the contract of `nn.LSTM`, and the one table of model names."""
+"""The rivals of coRNN as layers with the interface of `nn.LSTM`, and the table of model names."""
 
 from dataclasses import dataclass
 
@@ -75,4 +75,4 @@ MODELS = {
 """Name -> model. `rnn` is PyTorch's tanh RNN, `tanh-rnn` the same network on our engine."""
 
 LAYERS: dict[str, type[Layer]] = {name: model.layer for name, model in MODELS.items() if issubclass(model.layer, Layer)}
-"""Name -> class, of the rivals that are implemented here."""
+"""Name -> class of the rivals that are implemented here."""

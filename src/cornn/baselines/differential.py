@@ -157,8 +157,10 @@ class AntisymmetricRNN(Layer):
 
         h = h + epsilon tanh(A h + V x + b),  A = W - W' - gamma I
 
-    epsilon: the step; its authors chose among 0.01, 0.1 and 1. gamma: the diffusion that keeps such steps stable.
-    spread: of the numbers that W starts with, over sqrt(hidden_size).
+    Args:
+        epsilon: Step size; the authors chose among 0.01, 0.1 and 1.
+        gamma: Diffusion, which keeps such steps stable.
+        spread: Standard deviation of the initial W, times sqrt(hidden_size).
     """
 
     kind = AntisymmetricRNNCell
@@ -169,7 +171,10 @@ class GatedAntisymmetricRNN(Layer):
 
         h = h + epsilon sigmoid(A h + V_z x + b_z) tanh(A h + V x + b)
 
-    epsilon, gamma, spread: as of `AntisymmetricRNN`.
+    Args:
+        epsilon: As in `AntisymmetricRNN`.
+        gamma: As in `AntisymmetricRNN`.
+        spread: As in `AntisymmetricRNN`.
     """
 
     kind = GatedAntisymmetricRNNCell
@@ -180,7 +185,10 @@ class LipschitzRNN(Layer):
 
         h = h + epsilon (A h + tanh(W h + E x + b))
 
-    epsilon: the step. beta: from symmetric (0) to skew-symmetric (1). gamma: what is taken from both diagonals.
+    Args:
+        epsilon: Step size.
+        beta: From symmetric (0) to skew-symmetric (1).
+        gamma: Subtracted from both diagonals.
     """
 
     kind = LipschitzRNNCell

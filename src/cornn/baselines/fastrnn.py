@@ -1,4 +1,4 @@
-"""The tanh RNN, FastRNN and FastGRNN: one product a step, and at most two numbers that weigh old against new.
+"""The tanh RNN, FastRNN and FastGRNN: one product per step, and at most two scalars that weight old and new states.
 
 FastRNN and FastGRNN: A. Kusupati, M. Singh, K. Bhatia, A. Kumar, P. Jain and M. Varma, FastGRNN: A Fast, Accurate,
 Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network, NeurIPS 2018.
@@ -130,7 +130,7 @@ class FastGRNNCell(Cell):
 class TanhRNN(Layer):
     """The plain recurrent network, h = tanh(W x + U h + b): `output, h = layer(input)`.
 
-    It is `nn.RNN` with one bias in place of two that add up, on this package's engine.
+    It is `nn.RNN` with one bias instead of two, on this package's engine.
     """
 
     kind = TanhRNNCell
@@ -141,7 +141,11 @@ class FastRNN(Layer):
 
         h = sigmoid(beta) h + sigmoid(alpha) tanh(W x + U h + b)
 
-    alpha, beta: where the two numbers start. Weights start as 0.1 N(0, 1), b as 1.
+    Weights are initialised from 0.1 N(0, 1), b as 1.
+
+    Args:
+        alpha: Initial value.
+        beta: Initial value.
     """
 
     kind = FastRNNCell
@@ -152,8 +156,12 @@ class FastGRNN(Layer):
 
         s = W x + U h;  z = sigmoid(s + b_z);  h = z h + (sigmoid(zeta) (1 - z) + sigmoid(nu)) tanh(s + b_h)
 
-    zeta, nu: where the two numbers start. Weights start as 0.1 N(0, 1), both biases as 1. The low-rank and sparse forms
-    of W and U are not here.
+    Weights are initialised from 0.1 N(0, 1), both biases as 1. The low-rank and sparse forms of W and U are not
+    implemented.
+
+    Args:
+        zeta: Initial value.
+        nu: Initial value.
     """
 
     kind = FastGRNNCell

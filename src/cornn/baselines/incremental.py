@@ -78,9 +78,11 @@ class IncrementalRNNCell(StepwiseCell):
 class IncrementalRNN(Layer):
     """The incremental RNN: `output, h = layer(input)`, with the arguments and shapes of `nn.RNN`.
 
-    inner_steps: K, the steps towards the equilibrium for each step of the sequence; each costs a product.
-    eta: where the K learned step sizes start. alpha: the decay. The starting values are ours.
-    activation: "tanh", "relu" and the others of `cornn.functional.ACTIVATIONS`.
+    Args:
+        inner_steps: K, the number of steps towards the equilibrium per step of the sequence; each is a product.
+        eta: Initial value of the K learned step sizes. The default is ours.
+        alpha: Decay. The default is ours.
+        activation: One of `cornn.functional.ACTIVATIONS`.
     """
 
     kind = IncrementalRNNCell

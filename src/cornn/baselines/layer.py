@@ -1,4 +1,4 @@
-"""What the rivals of one state share: a cell on the engine, and the layer around it with the contract of `nn.LSTM`."""
+"""Base classes of the rivals with one state: a cell that the engine runs, and a layer like `nn.LSTM`."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -46,14 +46,19 @@ class Cell(nn.Module):
         self.hidden_size = hidden_size
 
     def arguments(self) -> Arguments:
-        raise NotImplementedError(f"{type(self).__name__} does not say what the engine is to run")
+        raise NotImplementedError(f"{type(self).__name__} must define arguments()")
 
     def _constants(self, *values: float) -> Tensor:
         """(parameters, hidden) of numbers that are not trained."""
         return torch.stack([self.weight_ih.new_full((self.hidden_size,), value) for value in values])
 
     def forward(self, input: Tensor, state: Tensor | None = None) -> Tensor:
-        """input: (batch, input_size) or (input_size). state: (batch, hidden_size), zeros if not given."""
+        """Compute the next h.
+
+        Args:
+            input: Shape `(batch, input_size)` or `(input_size)`.
+            state: h, shape `(batch, hidden_size)` or `(hidden_size)`; zeros if None.
+        """
         input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
         (h,) = check_state(state, self.states, (*input.shape[:-1], self.hidden_size), input)
         with engine.no_autocast(input.device.type):
@@ -92,7 +97,23 @@ class Cell(nn.Module):
 
 
 class Layer(Stack):
-    """A layer of cells of one kind, with the arguments of `nn.LSTM`, those of `Stack` and those of its cell."""
+    """A layer of cells of one kind, with the arguments of `nn.LSTM`.
+
+    Args:
+        input_size: Number of input features.
+        hidden_size: Number of neurons per layer and direction.
+        num_layers: Number of stacked layers.
+        bias: Whether the cells have a bias.
+        batch_first: Whether input and output have shape `(batch, time, features)`.
+        dropout: Dropout probability between stacked layers.
+        bidirectional: Whether to run a second set of cells backwards in time.
+        checkpoint_every: Steps between the states kept for the backward pass; all are kept if None.
+        backend: "auto", "reference", or one of `cornn.engine.BACKENDS`.
+        precision: One of `cornn.engine.PRECISIONS`.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+        **options: Arguments of the cell, as the class lists them.
+    """
 
     kind: ClassVar[Callable[..., nn.Module]]
 

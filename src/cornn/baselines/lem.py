@@ -43,7 +43,7 @@ class LEMCell(StepwiseCell):
     ) -> None:
         super().__init__(input_size, hidden_size)
         if not 0 < dt <= 1:
-            raise ValueError(f"dt must be above 0 and at most 1, got {dt}: beyond it the averages of LEM extrapolate")
+            raise ValueError(f"dt must be above 0 and at most 1, got {dt}: LEM takes averages with weight dt")
         self.dt = dt
         where = {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size, **where))
@@ -75,12 +75,12 @@ class LEMCell(StepwiseCell):
         if backend in ("auto", "cuda") and precision == "exact":
             given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
             plain = timespans is None and lengths is None
-            reason = lem.unusable(given) if plain else "its kernel takes neither timespans nor lengths"
+            reason = lem.unusable(given) if plain else "its kernel supports neither timespans nor lengths"
             if reason is None:
                 with engine.no_autocast(input.device.type):
                     return lem.run(given, self.dt, every, partial(_steps, self.dt))
             if backend == "cuda":
-                raise RuntimeError(f"backend 'cuda' cannot serve LEM here: {reason}; use auto or portable")
+                raise RuntimeError(f"backend 'cuda' cannot run LEM here: {reason}; use auto or portable")
         options = {"timespans": timespans, "lengths": lengths, "every": every}
         return super().sequence(input, state, **options, backend=backend, precision=precision)
 
@@ -111,8 +111,10 @@ def _steps(dt: float, given: lem.Given) -> tuple[Tensor, Tensor]:
 class LEM(Layer):
     """Long expressive memory: `output, (y, z) = layer(input)`, with the arguments and shapes of `nn.LSTM`.
 
-    dt: the longest step of time, above 0 and at most 1; smaller remembers longer.
-    timespans: factors on dt, as in `CoRNN`.
+    `timespans` are factors on dt, as in `CoRNN`.
+
+    Args:
+        dt: Longest time step, above 0 and at most 1; smaller values remember longer.
     """
 
     kind = LEMCell

@@ -174,7 +174,7 @@ class LinOSSCell(nn.Module):
             self.weight_ih = self.bias_ih = None
 
     def oscillators(self) -> tuple[Tensor, Tensor, Tensor]:
-        """A, G and d as they act, (hidden) each: in float32 at the least, since the stable range is a difference."""
+        """A, G and d as they act, (hidden) each: in float32 at least, since the stable range is a difference."""
         A, step = _widened(self.A), _widened(self.step)
         d = torch.sigmoid(step)
         G = torch.zeros_like(d) if self.damping is None else torch.relu(_widened(self.damping))
@@ -209,7 +209,7 @@ class LinOSSCell(nn.Module):
     def _states(self, normed: Tensor, state: Tensor, timespans: Tensor | None) -> tuple[Tensor, Tensor]:
         """z and x before the first and after every step: (time + 1, batch, 2, hidden), real and imaginary parts.
 
-        They are summed in float32 at the least, and rounded to the type of the weights at the end.
+        They are summed in at least float32, and rounded to the type of the weights at the end.
         """
         A, G, d = self.oscillators()
         if timespans is not None:
@@ -251,12 +251,13 @@ class LinOSS(Layer):
     """Blocks of linear oscillators: `output, state = layer(input)`, with the arguments and shapes of `nn.LSTM`.
 
     A layer is a block, with as many oscillators as features; the first one maps the input to `hidden_size` features.
-    The state is (output, z_real, z_imaginary, x_real, x_imaginary) after the last step; of the first part only the
-    shape matters when it is given back.
+    The state is (output, z_real, z_imaginary, x_real, x_imaginary) after the last step; of an initial state the first
+    tensor is ignored. `timespans` are factors on the time step, as in `CoRNN`; above 1 they can leave the stable range
+    of "imex".
 
-    discretisation: "implicit" (forgets) or "imex" (keeps its energy); `DLinOSS` learns how fast it forgets.
-    block_dropout: dropout inside the blocks, twice in each, besides that between layers.
-    timespans: factors on the step of time, as in `CoRNN`. Above 1 they can leave the stable range of "imex".
+    Args:
+        discretisation: "implicit" (forgets) or "imex" (conserves energy); `DLinOSS` learns how fast it forgets.
+        block_dropout: Dropout probability inside the blocks, twice in each.
     """
 
     kind = LinOSSCell
@@ -268,7 +269,7 @@ class LinOSS(Layer):
             if name not in ("l0", "l0_reverse"):
                 cell.follow()
             if cell.block_dropout and self.checkpoint_every is not None:
-                raise ValueError("checkpoint_every makes a block twice, with other dropout: leave block_dropout at 0")
+                raise ValueError("checkpoint_every runs a block twice, with different dropout: use block_dropout=0")
 
 
 class DLinOSSCell(LinOSSCell):
@@ -279,6 +280,6 @@ class DLinOSSCell(LinOSSCell):
 
 
 class DLinOSS(LinOSS):
-    """`LinOSS` with damping that is learned for each oscillator. It has the arguments of `LinOSS`, less the first."""
+    """`LinOSS` with a learned damping per oscillator; its arguments are those of `LinOSS` without `discretisation`."""
 
     kind = DLinOSSCell

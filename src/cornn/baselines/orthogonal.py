@@ -4,8 +4,8 @@ M. Lezcano-Casado and D. Martinez-Rubio, Cheap Orthogonal Constraints in Neural 
 Lezcano-Casado, Trivializations for Gradient-Based Optimization on Manifolds, NeurIPS 2019 (DTRIV).
 
 What is trained is the upper triangle of a skew-symmetric matrix, m (m - 1) / 2 numbers, as published. PyTorch's own
-parametrisation (`torch.nn.utils.parametrizations.orthogonal`) keeps all m² of them and cannot be pickled; a test holds
-this one against it.
+parametrisation (`torch.nn.utils.parametrizations.orthogonal`) keeps all m² of them and cannot be pickled; a test
+compares both.
 """
 
 import math
@@ -35,7 +35,7 @@ INITS = {"henaff": _henaff, "cayley": _cayley}
 
 
 SQUARINGS = 10
-"""At the most; they serve columns whose absolute values add up to 2**(SQUARINGS - 1), far more than angles need."""
+"""Largest number; enough for columns with a sum of absolute values of 2**(SQUARINGS - 1), far more than angles need."""
 
 
 def _exponential(matrix: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def _exponential(matrix: Tensor) -> Tensor:
     A = matrix.double()
     norm = A.detach().abs().sum(-2).amax(-1)
     needed = torch.log2(norm).add(1).ceil().clamp(0, SQUARINGS)[..., None, None]
-    A = A * torch.exp2(-needed)  # of norm 1/2 at the most: the terms left out are below 1e-18
+    A = A * torch.exp2(-needed)  # of norm at most 1/2: the terms left out are below 1e-18
     powers = [torch.eye(A.shape[-1], dtype=A.dtype, device=A.device), A, A @ A]
     powers.append(powers[2] @ A)
     fourth = powers[2] @ powers[2]
@@ -134,7 +134,7 @@ class DTRIVCell(ExpRNNCell):
 
     @torch.no_grad()
     def rebase_(self) -> None:
-        """Measure from where B is now: the base becomes B, made orthogonal to the last bit, and A becomes 0."""
+        """Set the base to the current B, orthogonal to rounding, and A to 0."""
         left, _, right = torch.linalg.svd(self.matrix().double())
         self.base.copy_(left @ right)
         self.weight_hh.zero_()
@@ -145,8 +145,10 @@ class ExpRNN(Layer):
 
         h = modReLU(B h + V x),  B = exp(A), A skew-symmetric
 
-    init: how A starts, "henaff" or "cayley". Its authors train A (`weight_hh`) at a tenth of the other weights' rate.
-        The exponential is made once a call, not once a step of the sequence.
+    The exponential is computed once per call. The authors train A (`weight_hh`) at a tenth of the learning rate.
+
+    Args:
+        init: Initialisation of A, "henaff" or "cayley".
     """
 
     kind = ExpRNNCell
@@ -157,15 +159,17 @@ class DTRIV(Layer):
 
         h = modReLU(B h + V x),  B = B₀ exp(A), A skew-symmetric
 
-    init: how B₀ starts, exp of "henaff" or "cayley" blocks. Left alone this is DTRIV∞. For DTRIV-K call `rebase_()`
-    after every K steps of the optimiser, as `cornn train --rebase-every K` does; its author lets the optimiser's memory
-    of `weight_hh` go on as it is.
+    By default this is DTRIV∞. For DTRIV-K call `rebase_()` after every K steps of the optimiser, as
+    `cornn train --rebase-every K` does; the author keeps the optimiser's moments of `weight_hh`.
+
+    Args:
+        init: Initialisation of B₀: exp of "henaff" or "cayley" blocks.
     """
 
     kind = DTRIVCell
 
     def rebase_(self) -> None:
-        """Measure every A from where its B is now; the function that the layer computes stays the same."""
+        """Set every base B₀ to the current B and A to 0; the layer computes the same function."""
         for cell in self.cells.values():
             assert isinstance(cell, DTRIVCell)
             cell.rebase_()

@@ -1,4 +1,4 @@
-"""Skip LSTM and Skip GRU: a binary gate, learned straight through, that leaves steps of the sequence out.
+"""Skip LSTM and Skip GRU: a binary gate, trained by the straight-through estimator, skips steps of the sequence.
 
 Source: Campos, Jou, Giro-i-Nieto, Torres and Chang, Skip RNN: learning to skip state updates, ICLR 2018.
 
@@ -6,7 +6,7 @@ Source: Campos, Jou, Giro-i-Nieto, Torres and Chang, Skip RNN: learning to skip 
     d = sigma(w . s + b)
     chance <- u * d + (1 - u) * (chance + min(d, 1 - chance))
 
-The chance starts at one, so the first step is never left out. The gradient of round is taken to be one.
+The chance starts at one, so the first step is never skipped. The gradient of round is taken to be one.
 """
 
 import torch
@@ -113,19 +113,19 @@ class SkipGRUCell(_SkipCell):
 
 
 class SkipLSTM(Layer):
-    """An LSTM that learns which steps to leave out: `output, (h, c, chance, taken) = layer(input)`.
+    """An LSTM that learns which steps to skip: `output, (h, c, chance, taken) = layer(input)`.
 
-    Arguments and shapes are those of `nn.LSTM`; `chance` and `taken` repeat one number a sequence for each neuron.
-    taken: how many steps were not left out, differentiable straight through. Add `price * taken[..., 0].mean()` to the
-        loss, with a price such as 1e-4, to make the layer skip more.
+    Arguments and shapes are those of `nn.LSTM`. `chance` and `taken` contain one number per sequence, repeated for each
+    neuron. `taken` is the number of steps that were not skipped, differentiable by the straight-through estimator: add
+    `price * taken[..., 0].mean()` to the loss, with a price such as 1e-4, to make the layer skip more.
 
-    A state that is not given has a chance of one, and zeros elsewhere.
+    The default initial state has a chance of one, and zeros elsewhere.
     """
 
     kind = SkipLSTMCell
 
 
 class SkipGRU(Layer):
-    """A GRU that learns which steps to leave out: `output, (h, chance, taken) = layer(input)`. See `SkipLSTM`."""
+    """A GRU that learns which steps to skip: `output, (h, chance, taken) = layer(input)`. See `SkipLSTM`."""
 
     kind = SkipGRUCell

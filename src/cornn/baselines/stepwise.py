@@ -1,7 +1,7 @@
-"""Recurrences that are walked step by step in PyTorch's own operations and differentiated by autograd.
+"""Recurrences that run step by step in PyTorch operations and are differentiated by autograd.
 
-For the rivals that need more than one product a step, which the engine's recurrences do not have. LEM has kernels of
-its own on GPUs.
+For the rivals with more than one matrix product per step, which the engine does not support. LEM has its own GPU
+kernels.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,23 @@ Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
 
 
 def check_plain(model: str, backend: str, precision: str) -> None:
-    """Raises if kernels or roundings are asked for that only one-product recurrences have."""
+    """Raise RuntimeError for backends and precisions that only networks with one product per step have."""
     if backend not in ("auto", "portable", "reference"):
         raise RuntimeError(
-            f"backend {backend!r} is for networks of one product a step, which {model} is not: use auto or portable"
+            f"backend {backend!r} needs a network with one product per step, unlike {model}: use auto or portable"
         )
     if precision != "exact":
         raise RuntimeError(
-            f"precision={precision!r} is for networks of one product a step, which {model} is not: use 'exact'"
+            f"precision={precision!r} needs a network with one product per step, unlike {model}: use 'exact'"
         )
 
 
 def no_timespans(model: str, timespans: Tensor | None) -> None:
     """Raise if timespans are given to a model without a time step."""
     if timespans is not None:
-        raise ValueError(f"{model} has no step of time for timespans to scale: leave them out, or make them a feature")
+        raise ValueError(
+            f"{model} has no time step that timespans could scale: omit timespans, or add them as a feature"
+        )
 
 
 def running(lengths: Tensor, steps: int) -> Tensor:

@@ -231,12 +231,13 @@ class UnICORNNCell(StepwiseCell):
 class UnICORNN(Layer):
     """Undamped, independent oscillators: `output, (y, z) = layer(input)`, with the arguments and shapes of `nn.LSTM`.
 
-    Training stores no states: the backward pass computes them back from the last one. Neurons of a layer do not see
-    each other, so use two or three layers.
+    Training stores no states: the backward pass reconstructs them from the last one. Neurons are not coupled
+    within a layer, so use two or three layers. `timespans` are factors on dt, as in `CoRNN`.
 
-    dt, alpha: longest step and stiffness. dt**2 * (alpha + 1) must stay below 3.6, or the oscillators diverge.
-    backend: "reference" keeps the states and differentiates by autograd.
-    timespans: factors on dt, as in `CoRNN`.
+    Args:
+        dt: Longest time step. dt**2 * (alpha + 1) must stay below 3.6, or the oscillators diverge.
+        alpha: Stiffness.
+        backend: "reference" stores the states and differentiates by autograd.
     """
 
     kind = UnICORNNCell

@@ -52,7 +52,7 @@ class UnitaryRNNCell(StepwiseCell):
     ) -> None:
         super().__init__(input_size, hidden_size)
         if hidden_size % 2:
-            raise ValueError(f"hidden_size must be even, two real numbers to a complex unit, got {hidden_size}")
+            raise ValueError(f"hidden_size must be even (two real numbers per complex unit), got {hidden_size}")
         units, where = hidden_size // 2, {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
         self.phases = nn.Parameter(torch.empty(3, units, **where))
@@ -137,11 +137,12 @@ def _reflected(h: Tensor, vector: Tensor) -> Tensor:
 class UnitaryRNN(Layer):
     """uRNN: `output, h = layer(input)`, with the arguments and shapes of `nn.RNN`.
 
-    hidden_size: real numbers in the state, two to a complex unit: a uRNN of 512 units has hidden_size=1024. Output and
-        state hold all real parts, then all imaginary parts.
-    bias: that of modReLU; without it the layer is linear.
+    Output and state contain all real parts, then all imaginary parts. The default initial state is the learned h0, not
+    zeros.
 
-    A state that is not given is the learned h0, not zeros.
+    Args:
+        hidden_size: Number of real values in the state, two per complex unit: a uRNN of 512 units has hidden_size=1024.
+        bias: Whether modReLU has a bias; without it the layer is linear.
     """
 
     kind = UnitaryRNNCell

@@ -1,7 +1,7 @@
-"""The one recurrence, run fast. `run` is the door: weights are arguments, everything is time-major.
+"""Fast implementations of one recurrence. `run` is the entry point: weights are arguments, tensors are time-major.
 
-Backends share one contract (`problem.py`); `choose` picks one and can say why, and never swaps one that was asked for
-by name.
+All backends implement the same interface (`contract.py`). `choose` picks one and gives the reason; a backend that is
+requested by name is never replaced by another.
 """
 
 import functools
@@ -28,37 +28,51 @@ __all__ = [
 ]
 
 LARGE_BATCH = 512
-"""From here on autocast to bfloat16 means the products of the recurrence too: below, tensor cores would idle."""
+"""Smallest batch for which autocast to bfloat16 applies to the recurrence; smaller ones leave tensor cores idle."""
 
 
 def check_backend(backend: str) -> None:
-    """Raises unless there is a backend of this name."""
+    """Raise ValueError if there is no backend of this name."""
     if backend not in BACKENDS and backend not in ("auto", "reference"):
         raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
 
 
 def check_precision(precision: str) -> None:
-    """Raises unless there is a precision of this name."""
+    """Raise ValueError if there is no precision of this name."""
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
 
 
 def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
-    """(name, reason) of the backend that will serve. One that is asked for by name and cannot serve raises.
+    """Choose the backend for a problem.
 
-    So does a precision other than "exact" where the backend cuda, which alone has others, cannot serve.
+    Args:
+        problem: Sizes, type, device and update of the recurrence.
+        backend: "auto", "reference", or one of `BACKENDS`.
+
+    Returns:
+        The name of the backend and the reason. For "auto" the reason also says why each preferred backend was skipped.
+
+    Raises:
+        RuntimeError: If the named backend cannot run this problem, or a precision other than "exact" is requested where
+            the "cuda" backend, the only one that has others, cannot run.
+
+    Example:
+        >>> problem = Problem("cornn/explicit/relu", torch.device("cpu"), torch.float32, 1, 100, 8, 64, False)
+        >>> choose(problem)[0]
+        'portable'
     """
     check_backend(backend)
     check_precision(problem.precision)
     if problem.precision != "exact":
         usable, reason = BACKENDS["cuda"].usable(problem)
         if backend not in ("auto", "cuda"):
-            usable, reason = False, f"{backend!r} was asked for, which computes in the type of its input only"
+            usable, reason = False, f"backend {backend!r} was requested, which computes only in the type of its input"
         if not usable:
             raise RuntimeError(f"precision={problem.precision!r} needs the cuda backend: {reason}")
         return "cuda", reason
     if backend == "reference":
-        return backend, "asked for: the plain equations, differentiated by autograd"
+        return backend, "requested by name: the reference equations, differentiated by autograd"
     if backend == "auto":
         skipped = []
         for name, module in BACKENDS.items():
@@ -68,11 +82,11 @@ def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
             skipped.append(f"not {name}: {reason}")
     usable, reason = BACKENDS[backend].usable(problem)
     if not usable:
-        raise RuntimeError(f"backend {backend!r} cannot serve here: {reason}")
+        raise RuntimeError(f"backend {backend!r} cannot be used here: {reason}")
     return backend, reason
 
 
-# What is installed and what the machine has does not change while a program runs.
+# What is installed, and the hardware, do not change while a program runs.
 _choose_once = functools.lru_cache(maxsize=4096)(choose)
 
 
@@ -91,26 +105,33 @@ def run(
     backend: str = "auto",
     precision: str = "exact",
 ) -> tuple[Tensor, Tensor]:
-    """Run a recurrence over a sequence: (output, last).
+    """Run a recurrence over a sequence.
 
-    input: (time, batch, features); with `input_weight` None it is the drive itself, (time, batch, hidden).
-    state: (states, batch, hidden), the state before the first step. For coRNN y, then z.
-    input_weight, bias: V (hidden, features) and b (hidden), either may be None.
-    weight: R (hidden, states * hidden). For coRNN W and W_z side by side.
-    parameters: (parameters, hidden). For coRNN dt, gamma, epsilon.
-    update: one of `UPDATES`. Those with several drives have more rows of input_weight and bias, and perhaps of R.
-    timespans: (time, batch), factors on dt; only coRNN has a time step.
-    lengths: (batch), the number of steps of each sequence.
-    every: whether the output of every step is wanted; without it `output` may come back empty.
-    precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores, and
-        weights and states are rounded as they enter them. Sums, states and gradients stay float32. It needs the
-        backend cuda; above 128 neurons there is no such kernel, and float32 is used throughout. Under autocast to
-        bfloat16 on a GPU a batch of 512 or more has "bf16" where this says "exact".
+    Args:
+        input: Shape `(time, batch, features)`; if `input_weight` is None the drive V u + b itself, shape
+            `(time, batch, hidden)`.
+        state: State before the first step, shape `(states, batch, hidden)`. For coRNN y, then z.
+        input_weight: V, shape `(hidden, features)`, or None.
+        bias: b, shape `(hidden)`, or None.
+        weight: R, shape `(hidden, states * hidden)`. For coRNN W and W_z side by side.
+        parameters: Constants of the update, shape `(parameters, hidden)`. For coRNN dt, gamma, epsilon.
+        update: One of `UPDATES`. Updates with several pre-activations per neuron have more rows in `input_weight` and
+            `bias`, and possibly in `weight`.
+        timespans: Factors on dt, shape `(time, batch)`; only coRNN has a time step.
+        lengths: Number of steps of each sequence, shape `(batch)`.
+        every: Whether to return the output of every step; otherwise `output` may be empty.
+        backend: "auto", "reference", or one of `BACKENDS`.
+        precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores,
+            which round weights and states. Sums, states and gradients stay float32. It needs the "cuda" backend; above
+            128 neurons there is no such kernel, and float32 is used throughout. Under autocast to bfloat16 on a GPU
+            batches of 512 or more use "bf16" instead of "exact".
 
-    output is (time, batch, hidden), last is (states, batch, hidden), the state after each sequence's last step.
+    Returns:
+        The output of every step, shape `(time, batch, hidden)`, and the state after each sequence's last step, shape
+        `(states, batch, hidden)`.
     """
     if timespans is not None and not UPDATES[update].timed:
-        raise ValueError(f"timespans multiply a time step, and the update {update} has none: leave them out")
+        raise ValueError(f"timespans scale a time step, and the update {update} has none: omit timespans")
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     shape, rows = input.shape, weight.shape
     problem = Problem(
@@ -129,19 +150,20 @@ def run(
     if not direct and is_transformed(given):
         if precision != "exact":
             raise RuntimeError(
-                f"precision={precision!r} has no forward-mode derivatives and no torch.func.grad: use 'exact'"
+                f"precision={precision!r} does not support forward-mode derivatives and torch.func.grad: use 'exact'"
             )
         if backend not in ("auto", "reference"):
             raise RuntimeError(
-                f"backend {backend!r} has no forward-mode derivatives and no torch.func.grad: use auto, or reference"
+                f"backend {backend!r} does not support forward-mode derivatives and torch.func.grad: "
+                "use auto or reference"
             )
         name = "reference"
     if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and _autocast_to_bfloat16():
         precision = "bf16"
     if precision != "exact":
         name = f"{name}/{precision}"
-    # Otherwise the recurrence runs in the type of its weights: rounding in bfloat16 a thousand times over is not what
-    # autocast is for, and even then the state is not rounded, only what enters a product.
+    # Otherwise the recurrence runs in the type of its weights: autocast should not round the state a thousand times.
+    # Even with "bf16" only the inputs of products are rounded, not the state.
     with no_autocast(problem.device.type):
         if name == "reference":
             return reference(given, update)

@@ -1,4 +1,4 @@
-"""What a backend is asked, and what it answers.
+"""The interface of a backend.
 
 A backend is a module with three functions
 
@@ -6,8 +6,8 @@ A backend is a module with three functions
     forward(given, trail, *, update, every, keep) -> (output, last)
     backward(given, after, *, update, need_parameters, need_timespans) -> Gradients
 
-and `products.py` makes the input map and the gradients of input and weights around them: the input is the drive then,
-and `forward` finds it in the last block of the trail, which it overwrites. A backend whose `forward` can make the drive
+and `gemms.py` computes the input map and the gradients of input and weights around them: the input is then the drive,
+which `forward` finds in the last block of the trail and overwrites. A backend whose `forward` can make the drive
 as it goes says for which sizes, by one function more; for these it has the input map still, and a trail without values
 
     makes_drive(update, hidden, features) -> bool
@@ -47,14 +47,26 @@ __all__ = [
 ]
 
 PRECISIONS = ("exact", "tf32", "bf16")
-"""In what the products of the steps are made; "exact" is the type of the input."""
+"""Precisions of the products of the steps; "exact" is the type of the input."""
 
 
 Answer = TypeVar("Answer")
 
 
 class Problem(NamedTuple):
-    """What decides whether a backend can serve."""
+    """The properties of a call that decide which backends can run it.
+
+    Attributes:
+        update: One of `UPDATES`.
+        device: Device of the tensors.
+        dtype: Type of the tensors.
+        groups: Number of models that run side by side; 1 outside of vmap.
+        steps: Length of the sequences.
+        batch: Number of sequences per model.
+        hidden: Number of neurons.
+        timespans: Whether timespans are given.
+        precision: One of `PRECISIONS`.
+    """
 
     update: str
     device: torch.device
@@ -115,13 +127,13 @@ def live_spans(given: Given) -> Tensor | None:
 
 
 def check(rule: Oscillator | OneState, given: Given) -> None:
-    """Raises unless shapes and devices are those above. Kernels get addresses, and would read whatever is there."""
+    """Raise ValueError for wrong shapes and devices. Kernels get addresses only, and would read beyond the end."""
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     group, hidden = weight.shape[:-2], weight.shape[-2] // rule.products
     steps, *batch, features = input.shape
     drives = rule.drives * hidden
     if input_weight is None and features != drives:
-        raise ValueError(f"the drive has {features} values a step, expected one for each of {drives} neurons")
+        raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
     for name, tensor, shape in (
         ("state", state, (rule.states, *batch, hidden)),
         ("input_weight", input_weight, (*group, drives, features)),

@@ -1,4 +1,4 @@
-"""The portable loop for networks of one state, with PyTorch's own operations. The contract is in `problem.py`."""
+"""The portable loop for networks of one state, with PyTorch's own operations. The interface is in `contract.py`."""
 
 import torch
 from torch import Tensor

@@ -1,11 +1,11 @@
-"""The recurrence as a PyTorch operator: fake shapes, gradients, second gradients, and many models at once.
+"""The recurrence as a PyTorch operator: fake shapes, first and second gradients, and vmap.
 
-The operator includes the input map V u + b, so that its result can be overwritten by the activations: nothing of size
-(time, batch, hidden) is kept but y, z and the activations. Second derivatives go through the reference.
+The operator includes the input map V u + b, so that the activations can overwrite its result: of size
+(time, batch, hidden) only y, z and the activations are saved. Second derivatives use the reference.
 
-There are two doors to one implementation. `recurrence` is registered with PyTorch, for whatever looks inside a program:
-compilers, vmap, tensor subclasses. `recur` takes plain tensors past the dispatcher, which costs more than a short
-sequence does.
+There are two entry points to one implementation. `recurrence` is registered with PyTorch, for compilers, vmap and
+tensor subclasses. `recur` calls the implementation directly for plain tensors: for short sequences the dispatcher would
+take longer than the recurrence.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 BACKENDS = {"cuda": cuda, "c": c, "graph": graph, "portable": portable}
-"""Name -> module, the most preferred first."""
+"""Name -> module, most preferred first."""
 
 ARGUMENTS = Given._fields[:-1]
 """What there may be a gradient for: all but the lengths."""
@@ -43,19 +43,19 @@ _AS_IT_IS = contextlib.nullcontext()
 
 
 def no_autocast(device: str) -> contextlib.AbstractContextManager:
-    """Inside it, operations run in the types of their arguments."""
+    """Return a context manager in which operations run in the types of their arguments."""
     available = torch.amp.is_autocast_available(device)
     return torch.autocast(device, enabled=False) if available and torch.is_autocast_enabled(device) else _AS_IT_IS
 
 
 def _served_by(backend: str) -> Any:
-    """The module of a backend. "cuda/tf32" is cuda with its products in tf32: a precision goes where the name goes."""
+    """Return a backend. "cuda/tf32" is cuda with products in tf32: the name carries the precision."""
     name, _, precision = backend.partition("/")
     return BACKENDS[name].reduced(precision) if precision else BACKENDS[name]
 
 
 def _forward(backend: str, given: Given, *, update: str, **options) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(output, last, trail) by a backend that does it all, or by one that leaves the products to PyTorch."""
+    """Return (output, last, trail) of a backend, which computes the products itself or leaves them to `gemms`."""
     module = _served_by(backend)
     check(UPDATES[update], given)
     if whole := getattr(module, "whole_forward", None):
@@ -183,10 +183,18 @@ def by_autograd(
     grads: Sequence[Tensor | None],
     needs: Sequence[bool],
 ) -> list[Tensor | None]:
-    """A backward pass through `equations`, plain ones of the `tensors`: it can be differentiated again where that is
-    asked for, and takes gradients that stand for many at once.
+    """Compute gradients by autograd through `equations`, a function of `tensors`.
 
-    grads: of what the equations give, some not None. needs: whether a tensor's gradient is wanted.
+    The result can be differentiated again if gradients are enabled, and `grads` may be batched by vmap.
+
+    Args:
+        equations: Differentiable function of the tensors.
+        tensors: Its arguments.
+        grads: Gradients of its results; at least one is not None.
+        needs: Whether to compute the gradient of each tensor.
+
+    Returns:
+        The gradients of the tensors; None for those that are not needed.
     """
     again, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
     with torch.enable_grad(), no_autocast(device):
@@ -200,7 +208,7 @@ def by_autograd(
 
 
 def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:
-    """(output, last); past the dispatcher if `direct`, which asks for tensors that pass `is_eager`."""
+    """Return (output, last); `direct` bypasses the dispatcher, and needs tensors that pass `is_eager`."""
     keep = _wants_gradient(given)
     if not direct:
         return recurrence(*given, update, backend, every, keep)[:2]
@@ -210,7 +218,7 @@ def recur(given: Given, update: str, backend: str, every: bool, direct: bool) ->
 
 
 def reference(given: Given, update: str) -> tuple[Tensor, Tensor]:
-    """(output, last) by the plain equations, differentiable any number of times."""
+    """Return (output, last) of the reference equations, differentiable any number of times."""
     input, state, input_weight, bias, weight, parameters, _, lengths = given
     rule = UPDATES[update]
     drive = input if input_weight is None else input @ input_weight.mT
@@ -296,7 +304,7 @@ def _group(info, in_dims, arguments, places) -> list[Tensor | None]:
         grouped.append(argument)
     weight = grouped[len(places) - 4]
     if weight.dim() > 3:
-        raise NotImplementedError("vmap over the recurrence goes one level deep: stack all models in one dimension")
+        raise NotImplementedError("nested vmap over the recurrence is not supported: stack all models in one dimension")
     return grouped
 
 

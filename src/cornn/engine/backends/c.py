@@ -1,4 +1,4 @@
-"""The recurrence on a CPU, by the C library that is built with the package (`csrc`). The contract is in `problem.py`.
+"""The recurrence on a CPU, by the C library that is built with the package (`csrc`). The interface is in `contract.py`.
 
 One call runs the whole sequence without the GIL, the input map included. Rows are spread over
 `torch.get_num_threads()` threads, and a row's result depends neither on their number nor on the rows beside it; the
@@ -25,7 +25,7 @@ from cornn.engine.updates import UPDATES, OneState, Oscillator
 __all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "generic")
-"""The most preferred first."""
+"""Most preferred first."""
 
 LARGE_PAGES = 1 << 23
 """Bytes from which fresh memory is asked for in large pages: a smaller block lies on few of them, or none."""
@@ -62,7 +62,7 @@ class Kernel(ctypes.Structure):
 
 
 class Unusable(Exception):
-    """Says why this backend cannot serve."""
+    """The reason why this backend cannot be used."""
 
 
 @functools.cache
@@ -75,7 +75,7 @@ def _library() -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise Unusable(f"{LIBRARY.name} cannot be loaded: {error}") from error
     if found != INTERFACE:
-        raise Unusable(f"{LIBRARY.name} is left over from another version of cornn: install cornn again")
+        raise Unusable(f"{LIBRARY.name} belongs to another version of cornn: install cornn again")
     library.cornn_kernel.restype = ctypes.POINTER(Kernel)
     team = _team()
     if team is not None:
@@ -98,16 +98,16 @@ def _team() -> tuple[Callable, Callable] | None:
 # Cached, since virtual machines take long to say what their processor has.
 @functools.cache
 def instruction_set() -> str:
-    """The one that will be used: what CORNN_ISA says, else the best that this processor has."""
+    """Return the instruction set in use: that of CORNN_ISA, or the best one of this processor."""
     library, asked = _library(), os.environ.get("CORNN_ISA")
     if not asked:
         return next(isa for isa in INSTRUCTION_SETS if library.cornn_supports(isa.encode()) == 1)
     if asked not in INSTRUCTION_SETS:
-        raise Unusable(f"CORNN_ISA is {asked!r}: choose one of {', '.join(INSTRUCTION_SETS)}")
+        raise Unusable(f"unknown CORNN_ISA {asked!r}: choose one of {', '.join(INSTRUCTION_SETS)}")
     answer = library.cornn_supports(asked.encode())
     if answer != 1:
-        who = "this processor has not" if answer == 0 else "the library was built without"
-        raise Unusable(f"CORNN_ISA asks for {asked}, which {who}")
+        reason = "this processor does not support" if answer == 0 else "the library was built without"
+        raise Unusable(f"CORNN_ISA is {asked}, which {reason}")
     return asked
 
 
@@ -118,13 +118,13 @@ def _find(dtype: torch.dtype, update: str) -> Kernel:
     isa = instruction_set().encode()
     found = _library().cornn_kernel(isa, int(dtype == torch.float64), update.encode())
     if not found:
-        raise Unusable(f"update {update!r} is not written in C")
+        raise Unusable(f"there is no C kernel for the update {update!r}")
     return found.contents
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
     if problem.device.type != "cpu":
-        return False, f"it is for CPUs, the input is on {problem.device}"
+        return False, f"it needs a CPU, the input is on {problem.device}"
     return _usable_here(problem.dtype, problem.update)
 
 

@@ -2,7 +2,7 @@
 
 A step is then a few calls of cuBLAS and of pointwise operations that the device runs one after the other, without
 waiting for Python. A graph holds CHUNK steps over buffers of its own; a sequence goes through it chunk by chunk, and
-what is left over goes the portable way. The contract is in `problem.py`.
+what is left over goes the portable way. The interface is in `contract.py`.
 """
 
 import threading
@@ -24,9 +24,9 @@ KEPT = 8  # graphs of different shapes that are remembered
 
 def usable(problem: Problem) -> tuple[bool, str]:
     if problem.device.type != "cuda" or torch.version.hip is not None:
-        return False, f"it runs on NVIDIA GPUs, the input is on {problem.device.type}"
+        return False, f"it needs an NVIDIA GPU, the input is on {problem.device.type}"
     if problem.steps < CHUNK:
-        return False, f"{problem.steps} steps are too few to be worth a CUDA graph (at least {CHUNK})"
+        return False, f"a CUDA graph needs at least {CHUNK} steps, the input has {problem.steps}"
     return True, "cuBLAS and pointwise operations, captured in a CUDA graph"
 
 

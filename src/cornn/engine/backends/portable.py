@@ -1,7 +1,7 @@
 """The recurrence with PyTorch's own operations, on any device and in any floating type.
 
 Forward and backward are written by hand, so nothing is recorded in the loop; what is kept of a step is y, z and the
-activation. Networks of one state have a loop of their own (`one_state.py`). The contract is in `problem.py`.
+activation. Networks of one state have a loop of their own (`one_state.py`). The interface is in `contract.py`.
 """
 
 import torch
@@ -16,7 +16,7 @@ __all__ = ["backward", "forward", "usable"]
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
-    return True, "PyTorch's own operations"
+    return True, "PyTorch operations"
 
 
 def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> Tensor:

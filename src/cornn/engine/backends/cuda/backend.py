@@ -2,7 +2,7 @@
 
 Up to 128 neurons a block holds the weights in its registers for the whole sequence, above that a cluster of blocks
 does. With few features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the
-input. The kernels say how; here they are chosen, compiled and launched. The contract is in `problem.py`.
+input. The kernels say how; here they are chosen, compiled and launched. The interface is in `contract.py`.
 
 `reduced` is the same with the products of the steps on tensor cores, for large batches: weights, states and deltas are
 rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is no such kernel,
@@ -43,22 +43,25 @@ ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
 
 def usable(problem: Problem) -> tuple[bool, str]:
     if problem.device.type != "cuda":
-        return False, f"it runs on NVIDIA GPUs, the input is on {problem.device.type}"
+        return False, f"it needs an NVIDIA GPU, the input is on {problem.device.type}"
     if torch.version.hip is not None:
-        return False, "it runs on NVIDIA GPUs, this PyTorch is built for AMD's"
+        return False, "it needs an NVIDIA GPU, this PyTorch is built for AMD GPUs"
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = UPDATES[problem.update]
     if isinstance(rule, Oscillator) and rule.activation not in ACTIVATIONS:
         return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
     if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
-        return False, f"its kernels of one state serve up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
+        return (
+            False,
+            f"its kernels for networks with one state support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}",
+        )
     if rule.states == 1 and problem.precision != "exact":
-        return False, f"its kernels of one state compute in exact fp32, not in {problem.precision}"
+        return False, f"its kernels for networks with one state compute in exact float32, not in {problem.precision}"
     if problem.hidden > LARGEST:
         return False, f"{problem.hidden} neurons do not fit on the chip (at most {LARGEST})"
     if problem.hidden > BLOCK_SIZES[-1] and problem.groups * problem.batch * problem.hidden >= 2**30:
-        return False, "its kernels of clusters count the bytes of a step with 32 bits: take smaller batches"
+        return False, "its cluster kernels count the bytes of a step with 32 bits: use smaller batches"
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
 
 
@@ -169,7 +172,7 @@ def forward(
     given: Given, trail: Tensor, *, update: str, every: bool, keep: bool, precision: str = "exact"
 ) -> tuple[Tensor, Tensor]:
     if not trail.is_contiguous():
-        raise ValueError("the trail has to be contiguous: what is kept is written into it")
+        raise ValueError("the trail must be contiguous, because saved values are written into it")
     state = given.state
     output = trail.new_empty((*trail.shape[1:-1], state.shape[-1]) if keep or every else 0)
     last = torch.empty_like(state, memory_format=torch.contiguous_format)

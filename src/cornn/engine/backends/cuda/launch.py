@@ -75,7 +75,7 @@ def _bind(device: int) -> None:
     if error == driver.CUresult.CUDA_SUCCESS:
         (error,) = driver.cuCtxSetCurrent(context)
     if error != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the driver gave no context on device {device}: {error.name}")
+        raise RuntimeError(f"could not get a CUDA context on device {device}: {error.name}")
     bound.add(device)
 
 

@@ -25,7 +25,7 @@ INPUT_WEIGHTS = 4
 CLUSTERS = {192: (4, 1), 256: (4, 1), 384: (8, 2), 512: (8, 2)}
 """Padded size -> (blocks in a cluster, sets of 4 sequences that a cluster serves)."""
 
-# Padded size, at the most -> (lanes that share a row, rows that a thread holds): LANES and TILE of tile.cuh.
+# Largest padded size -> (lanes that share a row, rows that a thread holds): LANES and TILE of tile.cuh.
 _SPREADS = {32: (2, 1), 64: (4, 2), 128: (8, 4), 256: (16, 4), 512: (32, 8)}
 
 # A step of a block costs about `latency + rows * issue` cycles, and `resident` blocks share a multiprocessor: estimates

@@ -66,7 +66,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, cubin: bytes) -> None:
-    """All or nothing: another process sees the whole file or none. A folder that cannot be written is no error."""
+    """Write atomically: other processes never see a partial file. A read-only folder is not an error."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
