@@ -163,12 +163,12 @@ def test_a_record_of_a_watched_training_is_read_row_by_row(tmp_path):
     assert watched_rows(path)[1] == rows
 
 
-def test_neurons_that_ring_hold_more_than_neurons_that_hold():
+def test_underdamped_neurons_have_the_larger_effective_rank():
     overdamped, underdamped, values = FIGURES["spectrum"]().axes
     weights = [axes.images[0].get_array() for axes in (overdamped, underdamped)]
     assert [part.shape for part in weights] == [(128, 784)] * 2
     assert weights[0].min() >= 0 > weights[1].min()
-    few, many = (int(text.get_text().split()[1]) for text in values.get_legend().get_texts())
+    few, many = (int(text.get_text().split()[-1]) for text in values.texts)
     assert few < 10 < 50 < many
 
 
