@@ -109,7 +109,7 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(cornn, tmp_path):
     assert not (tmp_path / "runs").exists()
     code, out, _ = cornn("train", "psmnist", "--data", "nowhere", "--dry-run")
     assert code == 0
-    assert "no MNIST under nowhere" in out
+    assert "no MNIST in nowhere" in out
 
 
 def test_seeds_have_a_folder_each_and_a_summary(cornn, tmp_path):
@@ -340,10 +340,10 @@ def test_the_installed_program_answers():
         ("settings", "learning_rate", "0.1", "learning_rate must be a number, got '0.1'"),
         ("settings", "dt", None, "dt must be a number, got None"),
         ("settings", "clip", True, "clip must be a number, got True"),
-        ("settings", "half_lives", [1, 2, 3], "half_lives must be a list of 2 numbers or none"),
+        ("settings", "half_lives", [1, 2, 3], "half_lives must be a list of 2 numbers or null"),
         ("task", "length", "100", "length must be a whole number, got '100'"),
         (None, "devices", "x", "devices must be a whole number, got 'x'"),
-        (None, "settings", [], "a recipe is given by names and their values, got []"),
+        (None, "settings", [], "a recipe must be an object with settings, got []"),
     ],
 )
 def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name, value, words):

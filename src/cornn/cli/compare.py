@@ -60,7 +60,7 @@ class CompareCommand:
         if self.workers < 1:
             raise ValueError(f"workers must be above 0, got {self.workers}")
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
-        contests = compare.between_them(self.contests, self.models, **changes)
+        contests = compare.select_contests(self.contests, self.models, **changes)
         if self.dry_run:
             _print_plan(console, contests, self.folder)
             return

@@ -33,7 +33,7 @@ def test_what_is_missing_is_said_with_the_remedy(reader, title, name, tmp_path, 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError) as raised:
         reader.find(folder())
-    assert str(raised.value) == f'no {title} under data/: run "cornn data get {name}", or set CORNN_DATA'
+    assert str(raised.value) == f'no {title} in data/: run "cornn data get {name}", or set CORNN_DATA'
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -98,7 +98,7 @@ def test_a_batch_of_cifar10_that_would_run_a_program_is_refused(tmp_path, monkey
     content = pickle.dumps({b"data": Evil(), b"labels": []}, protocol=2)
     (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(content)
     monkeypatch.setitem(cifar10.SUMS, "data_batch_1", tiny.md5(content))
-    with pytest.raises(ValueError, match="which is refused"):
+    with pytest.raises(ValueError, match="which is not allowed"):
         cifar10.read(tmp_path, "train")
     assert not (tmp_path / "made").exists()
 
@@ -134,7 +134,7 @@ def test_damaged_har(tmp_path, file, change, why):
 def test_incomplete_har(tmp_path):
     tiny.write_har(tmp_path)
     (tmp_path / har.FOLDER / "test" / "y_test.txt").unlink()
-    with pytest.raises(FileNotFoundError, match=r"no complete UCI HAR .*y_test.txt is not there.*cornn data get har"):
+    with pytest.raises(FileNotFoundError, match=r"no complete UCI HAR .*y_test.txt is missing.*cornn data get har"):
         har.read(tmp_path, "train")
 
 

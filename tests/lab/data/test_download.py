@@ -90,7 +90,7 @@ def test_a_file_arrives_whole_and_is_followed(server, tmp_path):
 
 def test_what_broke_off_goes_on_where_it_was(server, tmp_path):
     server.stop_after = 300_000
-    with pytest.raises(OSError, match=r"it broke off after 300,000 of 1,024,000 bytes\): try again"):
+    with pytest.raises(OSError, match=r"the connection was lost after 300,000 of 1,024,000 bytes\): try again"):
         fetch([server.url()], tmp_path / "file", SUM)
     assert (tmp_path / "file.part").read_bytes() == CONTENT[:300_000]
     assert not (tmp_path / "file").exists()
@@ -119,7 +119,7 @@ def test_a_wrong_checksum_is_thrown_away(server, tmp_path, part):
     server.files["/file"] = CONTENT[:-1] + b"?"
     if part is not None:
         (tmp_path / "file.part").write_bytes(part)
-    with pytest.raises(OSError, match=f"its checksum is not {SUM}, so it was thrown away"):
+    with pytest.raises(OSError, match=f"its checksum is not {SUM}, so it was deleted"):
         fetch([server.url()], tmp_path / "file", SUM)
     assert not list(tmp_path.iterdir())
 
@@ -133,7 +133,7 @@ def test_without_a_network_it_says_where_to_put_the_file(tmp_path, nowhere):
     path = tmp_path / "file"
     with pytest.raises(OSError, match="Connection refused") as raised:
         fetch([nowhere], path, SUM)
-    assert f"get {nowhere} elsewhere, put it at {path} and give the command again" in str(raised.value)
+    assert f"get {nowhere} elsewhere, save it as {path} and run the command again" in str(raised.value)
 
 
 def test_what_the_server_has_not(server, tmp_path):
@@ -207,7 +207,7 @@ def test_an_archive_that_would_escape_is_not_unpacked(har, cornn, server, monkey
     monkeypatch.setitem(catalogue.SETS, "har", replace(catalogue.SETS["har"], downloads=(download,)))
     code, _, err = cornn("data", "get", "har", "--data", har)
     assert code == 2
-    assert "'../escaped.txt', which points out of its folder" in err
+    assert "'../escaped.txt', which points outside its folder" in err
     assert not (har.parent / "escaped.txt").exists()
 
 
@@ -227,7 +227,7 @@ def test_the_list_says_what_is_there_missing_and_damaged(tmp_path, cornn, monkey
     assert "md5 sum of test_batch.bin" in rows["cifar10"]
     assert "missing" in rows["har"]
     assert "58 MB to download" in rows["har"]
-    assert f"looked for {tmp_path}/UCI HAR Dataset" in rows["har"]
+    assert f"searched {tmp_path}/UCI HAR Dataset" in rows["har"]
     assert "damaged" in rows["imdb"]
     assert "20 + 20 reviews" in rows["imdb"]
     assert "11 words of 400,000" in rows["glove"]

@@ -151,7 +151,7 @@ def test_the_command_goes_on_where_it_was_and_json_is_one_line_a_trial(cornn, mo
 def test_trials_that_diverge_are_failed_with_the_reason(cornn, tmp_path):
     code, _, err = cornn("search", *SHORT, "--trials", 2, "--learning-rate", 1e30, "--quiet")
     assert code == 2
-    assert err.startswith("cornn: none of the 2 trials trained to its end; the last: the loss is ")
+    assert err.startswith("cornn: none of the 2 trials finished; the last: the loss is ")
     folder = tmp_path / "runs/search-adding-cornn-8"
     rows = json.loads((folder / "trials.json").read_text())["trials"]
     assert [row["state"] for row in rows] == ["failed", "failed"]
@@ -195,7 +195,7 @@ def test_a_trial_that_ends_its_workers_counts_as_failed_in_the_end(tmp_path, mon
             search.run(plan)
     standing = search.run(plan)
     assert standing.failed == 1
-    reason = "3 workers ended in it without a result, the last one by OSError: the data are gone"
+    reason = "3 workers ended in it without a result, the last one with OSError: the data are gone"
     assert standing.rows[0]["failure"] == reason
     assert len({tuple(trial.params.values()) for trial in known(plan)}) == 1
 
@@ -220,9 +220,9 @@ def test_of_two_workers_that_take_the_last_trial_one_steps_back(tmp_path):
         (["nothing"], "unknown task 'nothing': choose one of adding, smnist, "),
         (["--trials", "3"], "no task is given: choose one of adding, smnist, "),
         ([*SHORT, "--trials", "0"], "trials must be above 0, got 0"),
-        ([*SHORT, "--devices", "2"], "start the command once for each device"),
+        ([*SHORT, "--devices", "2"], "start the command once per device"),
         ([*SHORT, "--recipe", "nobody"], "adding has no recipe 'nobody': choose one of ours, paper"),
-        ([*SHORT, "--dt", ".1", "--gamma", "1", "--epsilon", "1"], "every setting that could be searched is given"),
+        ([*SHORT, "--dt", ".1", "--gamma", "1", "--epsilon", "1"], "all searchable settings are given as options"),
         ([*SHORT, "--storage", "here"], "'here' is not a storage: give a URL such as sqlite:///FILE"),
         ([*SHORT, "--storage", "redis://here"], "cannot open the storage redis://here"),
         (
@@ -249,7 +249,7 @@ def test_a_study_of_another_search_is_refused(cornn, monkeypatch):
     assert cornn("search", *SHORT, "--trials", 1)[0] == 0
     code, _, err = cornn("search", *SHORT, "--trials", 1, "--batch-size", 7, "--quiet")
     assert code == 2
-    assert "is of another search (settings.batch_size was 50, is 7): choose another name with --study" in err
+    assert "belongs to another search (settings.batch_size was 50, is 7): choose another name with --study" in err
 
 
 def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):
@@ -260,13 +260,13 @@ def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):
         return Validated(1.0, 1, 0.0)
 
     monkeypatch.setattr(training, "validate", validate)
-    with pytest.raises(OSError, match=r"trials\.db failed \(.*\): once it works, the same command goes on"):
+    with pytest.raises(OSError, match=r"trials\.db failed \(.*\): fix it, then run the same command to continue"):
         search.run(planned(tmp_path))
 
 
 def test_the_docs_have_the_ranges():
     text = (Path(__file__).parents[3] / "docs/search.md").read_text(encoding="utf8")
-    for whose, spaces in (("the paper's", RANGES), ("ours", plans.OURS)):
+    for whose, spaces in (("the paper", RANGES), ("ours", plans.OURS)):
         for task, ranges in spaces.items():
             cells = [f"{low:g} to {high:g}" for low, high in ranges.values()]
             cells = cells if "learning_rate" in ranges else ["0.02", *cells]

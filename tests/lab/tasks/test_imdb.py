@@ -142,7 +142,7 @@ def test_an_empty_review_is_one_step_of_padding(data):
 
 def test_without_vectors(data):
     (data / "glove.6B.100d.txt").unlink()
-    with pytest.raises(FileNotFoundError, match=r'no GloVe under .*: run "cornn data get glove"'):
+    with pytest.raises(FileNotFoundError, match=r'no GloVe in .*: run "cornn data get glove"'):
         IMDB(validation=4).load(0, data)
 
 

@@ -34,15 +34,15 @@ def test_usual_is_the_recipe_but_for_the_changes():
 
 
 def test_contradictory_or_senseless_settings(tmp_path):
-    with pytest.raises(ValueError, match="gamma, half_lives and periods each set the stiffness: give one of them"):
+    with pytest.raises(ValueError, match="gamma, half_lives and periods each set the stiffness: give exactly one"):
         training.fit(usual(Adding(), gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
-    with pytest.raises(ValueError, match="steps and epochs each set how long to train: give one of them"):
+    with pytest.raises(ValueError, match="steps and epochs each set how long to train: give exactly one of them"):
         training.fit(usual(Adding(), steps=1, epochs=1), tmp_path)
     for name in ("half_lives", "periods"):
         for ends in ((2.0, 0.1), (0.0, 1.0)):
-            with pytest.raises(ValueError, match=f"{name} are the shortest and the longest, above 0, got"):
+            with pytest.raises(ValueError, match=f"{name} must be the shortest and the longest, above 0, got"):
                 training.fit(usual(Adding(), **{name: ends}), tmp_path)
-    with pytest.raises(ValueError, match="the schedule drop and drop_after belong together"):
+    with pytest.raises(ValueError, match="the schedule drop needs drop_after"):
         training.fit(usual(Adding(), drop_after=3), tmp_path)
     for name in ("hidden_size", "batch_size", "steps", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
@@ -265,7 +265,7 @@ def test_nothing_is_written_for_a_configuration_that_cannot_be(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="no CUDA device here: use --device cpu, or auto"):
+    with pytest.raises(ValueError, match="PyTorch finds no CUDA device: use --device cpu or auto"):
         training.fit(replace(SHORT, device="cuda"), tmp_path / "run")
 
 
@@ -278,5 +278,5 @@ def test_where_the_layer_stands_in_the_theory_is_recorded_on_request(tmp_path):
     plain = training.fit(SHORT, tmp_path / "plain")
     assert "theory" not in plain.metrics()[0]
     assert plain.result["test"] == run.result["test"]
-    with pytest.raises(ValueError, match="the theory is coRNN's, the model is lstm"):
+    with pytest.raises(ValueError, match="theory needs the model cornn, got lstm"):
         training.fit(replace(SHORT, theory=True, model="lstm"), tmp_path / "lstm")

@@ -46,7 +46,7 @@ def test_folders_and_summary(tmp_path):
     assert summary["tests"] == [run.result["test"] for run in runs]
     for run in runs:
         assert training.evaluate(run.path)[2] == pytest.approx(run.result["test"])
-    with pytest.raises(FileExistsError, match="holds runs already"):
+    with pytest.raises(FileExistsError, match="already contains runs"):
         training.fit_seeds(CONFIG, range(2), tmp_path)
 
 
@@ -160,7 +160,7 @@ def test_batches_of_different_size_are_not_put_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("seeds", [[], [1, 1]], ids=str)
 def test_seeds_are_one_or_more_and_each_once(tmp_path, seeds):
-    with pytest.raises(ValueError, match="seeds must be one or more, each once"):
+    with pytest.raises(ValueError, match="seeds must be one or more distinct numbers"):
         training.fit_seeds(CONFIG, seeds, tmp_path)
 
 

@@ -1,6 +1,6 @@
-"""Data sets in their publishers' layouts: found, read, verified, kept parsed, downloaded.
+"""Data sets in their publishers' layouts: finding, downloading, verifying, reading and caching them.
 
-Needs numpy and the standard library only. A module a set; `places` says where it is looked for.
+Needs numpy and the standard library only. One module per set; `places` knows the folders.
 """
 
 from cornn.lab.data.places import folder, user_cache

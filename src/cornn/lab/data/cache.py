@@ -1,7 +1,7 @@
-"""Parsed data, kept beside its source and found again by the checksum of what it was made from.
+"""A cache of parsed data next to its source, named by the checksum of the source.
 
-A cache holds arrays and nothing else. One that is damaged, or made from other files, is made anew; where nothing can be
-written, everything works without.
+A cache contains plain arrays only. If it is damaged or its source has changed, the source is parsed again; read-only
+folders work without a cache.
 """
 
 import contextlib
@@ -20,16 +20,20 @@ __all__ = ["CACHE", "FORMAT", "cached"]
 
 CACHE = ".cornn-cache"
 FORMAT = 1
-"""Part of every key: to be raised when a parser gives other arrays for the same files."""
+"""Version of the parsers, part of every key. Raise it when a parser returns other arrays for the same files."""
 
 Arrays = dict[str, np.ndarray]
 
 
 def cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], Arrays], about: str = "") -> Arrays:
-    """What `build()` makes of `files`, from the cache under `folder` if it is there.
+    """Return what `build()` makes of `files`, from the cache under `folder` if possible.
 
-    name: of the cache; a new one takes the place of an older one of the same name.
-    about: what the arrays depend on besides the files.
+    Args:
+        folder: The data folder.
+        name: Name of the cache. A new cache replaces an older one of the same name.
+        files: The source files.
+        build: Parses the files.
+        about: What the arrays depend on besides the files.
     """
     place = folder / CACHE
     path = place / f"{name}-{_key(place, name, files, about)}.npz"

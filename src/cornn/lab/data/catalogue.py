@@ -1,4 +1,4 @@
-"""The data sets: what each is, where it comes from, and whether it is here."""
+"""The data sets, their sources and their state on disk."""
 
 import re
 from collections.abc import Callable
@@ -169,26 +169,30 @@ SETS = {
 
 
 def state(name: str, folder: Path) -> State:
-    """Whether a data set is here and whole. Checksums are verified where the publisher's are known."""
+    """Return whether a data set is present, missing or damaged. Known checksums are verified."""
     entry = SETS[name]
     try:
         words, files = entry.look(folder)
     except FileNotFoundError:
-        return State("missing", f"looked for {', '.join(str(folder / place) for place in entry.places)}")
+        return State("missing", f"searched {', '.join(str(folder / place) for place in entry.places)}")
     except (ValueError, OSError) as error:
         return State("damaged", str(error))
     return State("there", words, sum(file.stat().st_size for file in files))
 
 
 def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[str], None]) -> State:
-    """Download, verify and unpack a data set; what is there already is left alone.
+    """Download, verify and unpack a data set. Files that already exist are not downloaded again.
 
-    watch: file -> what follows its transfer. tell: takes a sentence about what is done.
+    Args:
+        name: Name of the data set.
+        folder: The data folder.
+        watch: Returns a progress callback for the download of a file.
+        tell: Called with a sentence for each other action.
     """
     for download in SETS[name].downloads:
         path = folder / download.file
         if path.exists() and not verified(path, download.checksum):
-            raise ValueError(f"{path} is damaged: its checksum is not {download.checksum}: remove it and try again")
+            raise ValueError(f"{path} is damaged: its checksum is not {download.checksum}; remove it and try again")
         here = path.exists()
         if not here:
             fetch(download.urls, path, download.checksum, watch(download.file))

@@ -36,7 +36,7 @@ SIDE = 32
 
 
 def find(folder: Path) -> Path:
-    """The folder or archive that holds all batches."""
+    """Return the folder or archive that contains all batches."""
     for place in PLACES:
         path = folder / place
         if path.is_file() or all((path / name).is_file() for split in SPLITS for name in _batches(path, split)):
@@ -45,7 +45,7 @@ def find(folder: Path) -> Path:
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
-    """Images (size, 32 rows, 96: red, green and blue of the row) and labels (size), both uint8."""
+    """Return images (size, 32 rows, 96: red, green and blue of the row) and labels (size), both uint8."""
     source = find(folder)
     names = _batches(source, split)
 

@@ -1,4 +1,4 @@
-"""Downloads that go on where they were stopped, and are verified before they take their place."""
+"""Resumable downloads that are verified before use."""
 
 import contextlib
 import hashlib
@@ -13,18 +13,22 @@ from pathlib import Path
 __all__ = ["Watch", "fetch", "verified"]
 
 Watch = Callable[[int, int | None], None]
-"""(bytes that are there, bytes of the whole file where the server says it)"""
+"""Called with the number of bytes received, and the total number if the server reports it."""
 
 TIMEOUT = 30.0
 CHUNK = 1 << 18
 
 
 def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda done, whole: None) -> None:
-    """Download one file to `path`, from the first of the addresses that answers.
+    """Download a file from the first URL that works.
 
-    checksum: "md5:…" or "sha256:…".
+    The data received is in `path` + ".part". After an interruption, the next call requests only the rest.
 
-    What has arrived is in `path` + ".part". If the transfer breaks off, the next call asks only for the rest.
+    Args:
+        urls: URLs with the same content.
+        path: The file to write.
+        checksum: "md5:…" or "sha256:…".
+        watch: Called with the progress.
     """
     part = path.with_name(f"{path.name}.part")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,10 +44,10 @@ def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda 
             os.replace(part, path)
             return
         part.unlink()
-        failures.append(f"{urllib.parse.urlsplit(url).netloc}: its checksum is not {checksum}, so it was thrown away")
+        failures.append(f"{urllib.parse.urlsplit(url).netloc}: its checksum is not {checksum}, so it was deleted")
     raise OSError(
         f"cannot download {path.name} ({'; '.join(failures)}): try again, or get {urls[0]} elsewhere, "
-        f"put it at {path} and give the command again"
+        f"save it as {path} and run the command again"
     )
 
 
@@ -76,4 +80,4 @@ def _transfer(url: str, part: Path, watch: Watch) -> None:
                 have += len(chunk)
                 watch(have, whole)
     if whole is not None and have < whole:
-        raise ConnectionError(f"it broke off after {have:,} of {whole:,} bytes")
+        raise ConnectionError(f"the connection was lost after {have:,} of {whole:,} bytes")

@@ -1,6 +1,6 @@
 """Word vectors of GloVe 6B, 100 numbers each, in the publisher's text file or in the archive that holds it.
 
-A part of the file will do: any of its lines, in any order.
+An excerpt of the file is accepted: any of its lines, in any order.
 """
 
 import zipfile
@@ -21,7 +21,7 @@ PLACES = (FILE, f"glove.6B/{FILE}", f"glove/{FILE}", ARCHIVE)
 
 
 def find(folder: Path) -> Path:
-    """The text file, or the archive that holds it."""
+    """Return the text file, or the archive that contains it."""
     for place in PLACES:
         if (folder / place).is_file():
             return folder / place
@@ -29,7 +29,7 @@ def find(folder: Path) -> Path:
 
 
 def read(folder: Path) -> tuple[list[str], np.ndarray]:
-    """Words, and their vectors (words, 100) float32."""
+    """Return the words and their vectors (words, 100) float32."""
     source = find(folder)
     arrays = cached(folder, "glove", [source], lambda: _parse(source))
     return arrays["words"].tobytes().decode("utf8").split("\n"), arrays["vectors"]

@@ -27,13 +27,13 @@ def find(folder: Path) -> dict[str, list[Path]]:
         raise missing("UCI HAR", "har", folder)
     absent = [path for paths in found.values() for path in paths if not path.is_file()]
     if absent:
-        raise missing("complete UCI HAR", "har", folder, f"{absent[0].relative_to(folder)} is not there")
+        raise missing("complete UCI HAR", "har", folder, f"{absent[0].relative_to(folder)} is missing")
     return found
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Signals (size, 128, 9) float32 in the order of SIGNALS, activities (size) 1 to 6 in the order of ACTIVITIES, and
-    the numbers of the subjects (size)."""
+    """Return signals (size, 128, 9) float32 in the order of SIGNALS, activities (size) from 1 to 6 in the order of
+    ACTIVITIES, and the numbers of the subjects (size)."""
     files = find(folder)[split]
 
     def parse() -> dict[str, np.ndarray]:

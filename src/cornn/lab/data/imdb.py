@@ -37,7 +37,7 @@ class Reviews:
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text, case kept."""
+    """Split a text into words. Case is kept."""
     return TOKEN.findall(NEGATION.sub(r" \g<0>", LINE_BREAK.sub(" ", text.replace("\u2019", "'"))))
 
 

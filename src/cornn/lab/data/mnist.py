@@ -37,13 +37,13 @@ def find(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
-    """Images (size, 784) and labels (size), both uint8."""
+    """Return images (size, 784) and labels (size), both uint8."""
     files = find(folder)[split]
 
     def parse() -> dict[str, np.ndarray]:
         images, labels = (_array(path) for path in files)
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-            raise ValueError(f"{files[0].parent} does not hold as many MNIST labels as images")
+            raise ValueError(f"{files[0].parent} has different numbers of MNIST images and labels")
         return {"images": images.reshape(len(images), -1), "labels": labels}
 
     arrays = cached(folder, f"mnist-{split}", files, parse)

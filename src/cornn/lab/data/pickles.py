@@ -1,7 +1,7 @@
-"""A reader of pickles that can build arrays, bytes, texts, numbers, tuples, lists and dicts, and nothing else.
+"""A restricted reader of pickles: arrays, bytes, strings, numbers, tuples, lists and dicts only.
 
-A pickle is a program. This reader gives it no function of any library to call: the few names that an array's pickle
-asks for are answered by methods of the reader itself, which only take note of what they are given.
+A pickle is a program. This reader lets it call no library function: the few names that the pickle of an array refers to
+resolve to methods of the reader, which only store their arguments.
 """
 
 import io
@@ -14,7 +14,7 @@ __all__ = ["read_pickle"]
 
 
 def read_pickle(content: bytes, where: object = "the pickle") -> Any:
-    """What a pickle holds. Texts of Python 2 are read as bytes."""
+    """Return the content of a pickle. Python 2 strings are read as bytes."""
     try:
         return _plain(_Reader(io.BytesIO(content), encoding="bytes").load())
     except Exception as error:  # what a damaged or hostile pickle raises is of any kind
@@ -54,7 +54,7 @@ class _Reader(pickle.Unpickler):
             return self._encode
         if (module, name) in (("__builtin__", "bytes"), ("builtins", "bytes")):
             return self._nothing
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is refused")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not allowed")
 
     # Methods bound to this reader, not functions of the module: a pickle can set nothing on them.
     def _array(self, *_: Any) -> _Array:
@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, _Array):
         _, shape, kind, fortran, content = value.state
         if kind.name[:1] not in ("b", "i", "u", "f"):
-            raise ValueError(f"it holds an array of {kind.name!r}, which is no number")
+            raise ValueError(f"it contains an array of {kind.name!r}, which is not a numeric type")
         array = np.frombuffer(content, np.dtype(kind.name).newbyteorder(kind.order))
         return array.reshape(shape, order="F" if fortran else "C")
     if isinstance(value, dict):
@@ -83,4 +83,4 @@ def _plain(value: Any) -> Any:
         return type(value)(_plain(item) for item in value)
     if value is None or isinstance(value, bytes | str | int | float):
         return value
-    raise ValueError(f"it holds a {type(value).__name__}")
+    raise ValueError(f"it contains a {type(value).__name__}")

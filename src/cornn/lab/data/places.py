@@ -1,4 +1,4 @@
-"""Where data is looked for, and what is said when it is not there."""
+"""The data folder, and errors about missing and damaged files."""
 
 import hashlib
 import os
@@ -10,12 +10,12 @@ __all__ = ["checked", "folder", "missing", "user_cache"]
 
 
 def folder(data: Path | None = None) -> Path:
-    """The data folder: the one that is given, else CORNN_DATA, else ./data."""
+    """Return the data folder: the given one, else CORNN_DATA, else ./data."""
     return Path(data or os.environ.get("CORNN_DATA") or "data")
 
 
 def user_cache() -> Path:
-    """Where what was computed is kept when there is no data folder: CORNN_CACHE, else the user's cache directory."""
+    """Return the cache folder that is used without a data folder: CORNN_CACHE, else the user's cache directory."""
     if "CORNN_CACHE" in os.environ:
         return Path(os.environ["CORNN_CACHE"])
     if sys.platform == "win32":
@@ -24,16 +24,16 @@ def user_cache() -> Path:
 
 
 def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoundError:
-    """The error for a data set that is not there."""
+    """Return the error for a missing data set."""
     detail = f" ({detail})" if detail else ""
     shown = "" if where == Path() else f"{where}/"
     return FileNotFoundError(
-        f'no {title} under {shown or "this folder"}{detail}: run "cornn data get {name}", or set CORNN_DATA'
+        f'no {title} in {shown or "the current folder"}{detail}: run "cornn data get {name}", or set CORNN_DATA'
     )
 
 
 def checked(content: bytes, file: str, sums: Mapping[str, str], where: Path | str, name: str) -> bytes:
-    """The content of a file, whose md5 sum must be the publisher's."""
+    """Return the content of a file after checking its md5 sum."""
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != sums[file]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Archives, unpacked such that nothing lands outside the folder it is meant for."""
+"""Safe unpacking of archives."""
 
 import contextlib
 import os
@@ -16,13 +16,19 @@ __all__ = ["unpack"]
 
 
 def unpack(archive: Path, folder: Path, wanted: str, inside: str | None = None) -> int:
-    """Put the files of a zip or tar archive under `folder`, and say how many there were.
+    """Unpack the files of a zip or tar archive to `folder`.
 
-    wanted: a regular expression that the whole name of a file must match; others are left out.
-    inside: the name of an archive within the archive, which is the one to unpack.
+    Files are unpacked to a temporary folder and moved once all are complete. A name that points outside the folder is
+    an error.
 
-    Everything is unpacked aside first, and takes its place once all of it is whole. A name that points out of the
-    folder stops it.
+    Args:
+        archive: The archive.
+        folder: The folder to unpack to.
+        wanted: Regular expression for the full names of the files to unpack.
+        inside: Name of an archive within the archive, to unpack instead.
+
+    Returns:
+        The number of files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder, prefix=".unpack-"))
@@ -41,7 +47,7 @@ def unpack(archive: Path, folder: Path, wanted: str, inside: str | None = None) 
             except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
                 raise ValueError(f"{archive} is damaged ({error}): remove it and try again") from error
         if not files:
-            raise ValueError(f"{archive} holds none of the files that are expected in it")
+            raise ValueError(f"{archive} contains none of the expected files")
         for name in files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(aside / name, folder / name)
@@ -63,7 +69,7 @@ def _write(file: IO[bytes], aside: Path, wanted: str) -> list[str]:
 
 
 def _files(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
-    """The plain files of an archive. Folders, links and devices are no files."""
+    """Iterate over the regular files of an archive, without folders, links and devices."""
     if zipfile.is_zipfile(file):
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
@@ -84,5 +90,5 @@ def _safe(entry):
     name = entry.filename if isinstance(entry, zipfile.ZipInfo) else entry.name
     parts = re.split(r"[/\\]", name)
     if ".." in parts or not parts[0] or ":" in parts[0]:
-        raise ValueError(f"the archive holds {name!r}, which points out of its folder: it is not unpacked")
+        raise ValueError(f"the archive contains {name!r}, which points outside its folder: it is not unpacked")
     return entry

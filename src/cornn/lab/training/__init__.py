@@ -1,4 +1,4 @@
-"""Training: one process or many, one model or many side by side, that can be stopped at any moment and goes on."""
+"""Training: in one process or many, one model or several side by side, resumable at any time."""
 
 from cornn.lab.training.build import build
 from cornn.lab.training.config import (

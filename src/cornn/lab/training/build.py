@@ -1,4 +1,4 @@
-"""From a configuration to a model with its first weights."""
+"""From a configuration to a model with its initial weights."""
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ def _cornn(task: Task, recipe: Recipe, backend: str) -> CoRNN:
 
 
 def _gamma(task: Task, recipe: Recipe) -> float | Tensor:
-    """One for all neurons, or one a neuron from the half-lives or the periods that are asked for."""
+    """Return one stiffness for all neurons, or one per neuron from half-lives or periods."""
     dt, epsilon, damping = recipe.dt, recipe.epsilon, recipe.damping
     if recipe.half_lives is not None:
         least = theory.shortest_half_life(dt, epsilon, damping=damping)
@@ -59,7 +59,7 @@ def _layer(config: Train, task: Task) -> CoRNN | Layer | nn.RNNBase:
 
 
 def build(config: Train, task: Task) -> SequenceModel:
-    """The model of a configuration, with its first weights."""
+    """Return the model of a configuration with its initial weights."""
     if config.model not in MODELS:
         raise ValueError(f"unknown model {config.model!r}: choose one of {', '.join(MODELS)}")
     recipe = config.settings
@@ -69,6 +69,6 @@ def build(config: Train, task: Task) -> SequenceModel:
     model.reset_parameters(generator(config.seed, "weights"))
     if recipe.centre:
         if not isinstance(layer, CoRNN):
-            raise ValueError(f"centre is for coRNN's biases, the model is {config.model}: use --no-centre")
+            raise ValueError(f"centre needs the model cornn, got {config.model}: use --no-centre")
         layer.centre_(torch.tensor(task.input_mean))
     return model

@@ -1,4 +1,4 @@
-"""What a run leaves behind while it is trained and when it is done: checkpoints, weights, the result."""
+"""The files of a run: checkpoints, weights and the result."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,7 +20,7 @@ __all__ = ["finish", "restore", "save"]
 
 
 def save(trainees: Sequence[Trainee], group: Group, numbers: Sequence[int]) -> None:
-    """Write the checkpoints of these runs; one that has diverged keeps its last good one."""
+    """Write the checkpoints of these runs. A run that has diverged keeps its last good one."""
     finite = group.weights.isfinite().all(1).tolist()
     contents = []
     for number in numbers:
@@ -52,11 +52,11 @@ def save(trainees: Sequence[Trainee], group: Group, numbers: Sequence[int]) -> N
 
 
 def restore(trainee: Trainee, group: Group, number: int, checkpoint: dict) -> None:
-    # Read and written again, so that settings which are newer than the checkpoint stand as usual.
+    # Converted back and forth, so that settings newer than the checkpoint have their defaults.
     began = as_dictionary(from_dictionary(checkpoint["config"]))
     changed = differences(began, as_dictionary(trainee.config))
     if changed:
-        raise ValueError(f"the configuration is not the one this run began with: {'; '.join(changed)}")
+        raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
     trainee.step, trainee.seconds = checkpoint["step"], checkpoint["seconds"]
     trainee.evaluated, trainee.metric = checkpoint["evaluated"], checkpoint["metric"]
     if checkpoint["best"] is not None:
@@ -81,7 +81,7 @@ def restore(trainee: Trainee, group: Group, number: int, checkpoint: dict) -> No
 
 @torch.no_grad()
 def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int, seconds: float) -> None:
-    """Keep the best weights or the last, test them, and write the result. steps, seconds: of this process."""
+    """Test the best or the last weights and write the result. `steps` and `seconds` are those of this process."""
     if trainee.failure is not None:
         return
     if not trainee.tested:

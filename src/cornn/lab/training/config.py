@@ -1,4 +1,4 @@
-"""The configuration of a training run: made from a recipe, checked, written and read back."""
+"""The configuration of a training run: from a recipe, validated, written and read."""
 
 import math
 from collections.abc import Mapping
@@ -78,12 +78,12 @@ def task_name(task: Any) -> str:
 
 
 def load(config: Train) -> Task:
-    """The task of a configuration, with its data."""
+    """Load the task of a configuration with its data."""
     return config.task.load(config.seed, None if config.data is None else Path(config.data))
 
 
 def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
-    """A run with the settings of a recipe (the task's first, if none is named), and `changes` to any of them."""
+    """Return a configuration with the settings of a recipe (by default the task's first) and `changes` to them."""
     recipes = RECIPES[task_name(task)]
     recipe = recipe or next(iter(recipes))
     if recipe not in recipes:
@@ -106,7 +106,7 @@ def usual(task: Any, recipe: str | None = None, **changes: Any) -> Train:
 def from_recipe(
     name: str, recipe: str | None = None, *, options: Mapping[str, Any] | None = None, **changes: Any
 ) -> Train:
-    """A complete recipe of a task: its settings, the task options that belong to it, and its model.
+    """Return the complete recipe of a task: its settings, its task options and its model.
 
     Args:
         name: The name of a task.
@@ -123,19 +123,19 @@ def from_recipe(
 
 
 def check(config: Train) -> None:
-    """Refuse what cannot be, before anything is read or written."""
+    """Validate the configuration before touching the disk."""
     recipe = config.settings
     for part in (recipe, config, config.task):
         _check_kinds(part)
     if config.theory and config.model != "cornn":
-        raise ValueError(f"the theory is coRNN's, the model is {config.model}: use --no-theory")
+        raise ValueError(f"theory needs the model cornn, got {config.model}: use --no-theory")
     for what, names in ALTERNATIVES.items():
         if sum(getattr(recipe, name) is not None for name in names) != 1:
             every = f"{', '.join(names[:-1])} and {names[-1]}"
-            raise ValueError(f"{every} each set {what}: give one of them, not several and not none")
+            raise ValueError(f"{every} each set {what}: give exactly one of them")
     for name in ("half_lives", "periods"):
         if (ends := getattr(recipe, name)) is not None and not 0 < ends[0] <= ends[1]:
-            raise ValueError(f"{name} are the shortest and the longest, above 0, got {ends[0]:g} and {ends[1]:g}")
+            raise ValueError(f"{name} must be the shortest and the longest, above 0, got {ends[0]:g} and {ends[1]:g}")
     positive: dict[str, float] = {"devices": config.devices}
     positive |= {name: getattr(recipe, name) for name in ("hidden_size", "num_layers", "batch_size", "learning_rate")}
     positive |= {"steps": recipe.steps} if recipe.steps is not None else {"epochs": recipe.epochs}  # pyright: ignore
@@ -154,11 +154,11 @@ def check(config: Train) -> None:
         if not 0 <= getattr(recipe, name) < 1:
             raise ValueError(f"{name} must lie in [0, 1), got {getattr(recipe, name)}")
     if recipe.optimiser == "rmsprop" and recipe.beta1:
-        raise ValueError(f"RMSprop has no first moment, and beta1 is {recipe.beta1}: use --beta1 0")
+        raise ValueError(f"RMSprop has no first moment, but beta1 is {recipe.beta1}: use --beta1 0")
     if recipe.rebase_every and config.model != "dtriv":
         raise ValueError(f"rebase_every is for dtriv, the model is {config.model}: leave it at 0")
     if recipe.rebase_every and recipe.ema:
-        raise ValueError("an average of weights that are measured from changing places means nothing: use --ema 0")
+        raise ValueError("rebase_every changes the base point of the weights, so they cannot be averaged: use --ema 0")
     if recipe.rates_by_length is not None and config.model != "cornn":
         raise ValueError(f"rates_by_length is for coRNN, the model is {config.model}: leave it out")
     if recipe.rates_by_length is not None and not min(recipe.rates_by_length) >= 0:
@@ -166,25 +166,25 @@ def check(config: Train) -> None:
     own = RIVALS[config.model].options if config.model in RIVALS else {}
     for name in config.layer or {}:
         if name not in own:
-            raise ValueError(f"{config.model} has no option {name!r} of its layer: it has {', '.join(own) or 'none'}")
+            raise ValueError(f"the layer of {config.model} has no option {name!r}: it has {', '.join(own) or 'none'}")
     if (recipe.schedule == "drop") != (recipe.drop_after > 0):
-        raise ValueError("the schedule drop and drop_after belong together: give both, or neither")
+        raise ValueError("the schedule drop needs drop_after, and drop_after the schedule drop: give both or neither")
 
 
 KINDS = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
-    str: "a word",
+    str: "a string",
     Path: "a path",
-    NoneType: "none",
-    dict: "names with values",
+    NoneType: "null",
+    dict: "an object",
 }
 NUMBERS = {int: Integral, float: Real}
 
 
 def _is(kind: Any, value: Any) -> bool:
-    """Whether a value is of the kind that a hint names; words are looked at elsewhere."""
+    """Whether a value has the type of a hint. Literals outside unions are checked elsewhere."""
     if get_origin(kind) in (Union, UnionType):
         return any(value in get_args(one) if get_origin(one) is Literal else _is(one, value) for one in get_args(kind))
     if get_origin(kind) is tuple:
@@ -201,7 +201,7 @@ def _is(kind: Any, value: Any) -> bool:
 
 
 def _in_words(kind: Any) -> str:
-    """A kind as an error names it."""
+    """Describe a type for an error message."""
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_in_words(one) for one in get_args(kind))
     if get_origin(kind) is Literal:
@@ -209,11 +209,11 @@ def _in_words(kind: Any) -> str:
     if get_origin(kind) is tuple:
         first, *others = get_args(kind)
         return f"a list of {len(others) + 1} numbers" if Ellipsis not in others else f"a list, each {_in_words(first)}"
-    return KINDS.get(get_origin(kind) or kind, "of another kind")
+    return KINDS.get(get_origin(kind) or kind, "of another type")
 
 
 def _check_kinds(part: Any) -> None:
-    """Refuse words that are not known, numbers that are not finite, and values of another kind than is meant."""
+    """Reject values of the wrong type, unknown literals and numbers that are not finite."""
     for name, kind in get_type_hints(type(part)).items():
         value = getattr(part, name)
         if not _is(kind, value):
@@ -229,7 +229,7 @@ def _check_kinds(part: Any) -> None:
 
 
 def as_dictionary(config: Train) -> dict[str, Any]:
-    """The configuration as config.json holds it; `from_dictionary` is its inverse."""
+    """Convert a configuration to the content of config.json. `from_dictionary` is the inverse."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -242,21 +242,21 @@ def as_dictionary(config: Train) -> dict[str, Any]:
 
 
 def from_dictionary(content: Mapping[str, Any]) -> Train:
-    """The configuration that a config.json holds; what it does not name is as usual."""
+    """Convert the content of config.json to a configuration. Missing settings have their defaults."""
 
     def known(kind: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         names = {field.name for field in fields(kind)}
         if not isinstance(values, Mapping):
-            raise ValueError(f"{where} is given by names and their values, got {values!r}")
+            raise ValueError(f"{where} must be an object with settings, got {values!r}")
         for name in values:
             if name not in names:
                 raise ValueError(f"{where} has no setting {name!r}: it has {', '.join(sorted(names))}")
         return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
     if not isinstance(content, Mapping):
-        raise ValueError(f"not a configuration: it holds no names with values, but {type(content).__name__}")
+        raise ValueError(f"not a configuration: expected an object, got {type(content).__name__}")
     if content.get("kind") == "fit":
-        raise ValueError("this is a model of `cornn fit`, which has no task to be tried on: see its report.html")
+        raise ValueError("this is a model of `cornn fit`, which belongs to no task: see its report.html")
     for name in ("task_name", "task", "settings"):
         if name not in content:
             raise ValueError(f"not a configuration: it has no {name!r}")
@@ -273,7 +273,7 @@ def from_dictionary(content: Mapping[str, Any]) -> Train:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> list[str]:
-    """What changed between two configurations as dictionaries, setting by setting."""
+    """List the settings that differ between two configurations as dictionaries."""
     found = []
     for name in dict.fromkeys([*before, *now]):
         old, new = before.get(name), now.get(name)

@@ -1,4 +1,4 @@
-"""How good a model is on a part."""
+"""The metric of a model on a split."""
 
 import copy
 from collections.abc import Mapping
@@ -13,22 +13,21 @@ from cornn.lab.training.batches import batch_dimension
 __all__ = ["metric"]
 
 SEQUENCES = 1000
-"""That are drawn at once. Ragged ones go in batches as in training: how far a sequence is padded depends on those
-beside it."""
+"""Number of sequences drawn at once. Ragged sequences come in batches as in training, because their padding depends on
+the others in the batch."""
 STEPS, AT_LEAST = 250_000, 100
-"""Steps of all sequences that are predicted at once, at the most, but for so many sequences: enough to fill a device.
-A gated network takes kilobytes a step."""
+"""Maximum total number of steps predicted at once, and the number of sequences that is always allowed, enough to fill a
+device. A gated network takes kilobytes per step."""
 
 
 @torch.no_grad()
 def metric(
     task: Task, model: nn.Module, weights: Mapping[str, Tensor], part: Part, random: torch.Generator, batch_size: int
 ) -> Tensor:
-    """The task's metric of a model with these weights, and buffers, if any are given, over all of a part that is on the
-    generator's device; one number, which is there.
+    """Return the task's metric over a whole split, as a scalar tensor on the split's device.
 
-    A copy is evaluated. On a GPU PyTorch's own recurrent layers, once called with other weights, give theirs a new
-    place, while training goes on in the old one.
+    A copy of the model is evaluated with the given weights and buffers: on a GPU, calling PyTorch's recurrent layers
+    with other weights would move their own to new memory, while training continues in the old one.
     """
     model = copy.deepcopy(model).eval()
     values = dict(model.named_buffers()) | dict(weights)

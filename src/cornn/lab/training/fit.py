@@ -1,4 +1,4 @@
-"""Start a run, go on with one, evaluate one."""
+"""Start, resume and evaluate a run."""
 
 import atexit
 import os
@@ -34,7 +34,6 @@ __all__ = [
     "fit_or_resume",
     "resume",
     "silent",
-    "unseen",
     "validate",
 ]
 
@@ -43,17 +42,20 @@ Introduce = Callable[[Task, SequenceModel], None]
 
 
 def silent(progress: Progress) -> None:
-    """Watch nothing."""
+    """Ignore the progress."""
 
 
-def unseen(task: Task, model: SequenceModel) -> None:
-    """Introduce nothing."""
+def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce | None = None) -> Run:
+    """Train a model and write a run folder.
 
+    Args:
+        config: The configuration.
+        out: The run folder.
+        watch: Called with the progress after every step.
+        introduce: Called with the task and the model before training.
 
-def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce = unseen) -> Run:
-    """Train, and leave a run folder at `out`.
-
-    introduce: is shown the task and the model before they are trained; watch: the progress, once a step.
+    Returns:
+        The finished run.
     """
     check(config)
     fabric = connect(config)
@@ -61,14 +63,15 @@ def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce = 
     trainee = prepare(config, fabric)
     if fabric.is_global_zero:
         trainee.run = create(out, about(config))
-    introduce(trainee.task, trainee.model)
+    if introduce is not None:
+        introduce(trainee.task, trainee.model)
     _succeed(train([trainee], fabric, watch))
     return Run(out)
 
 
 @dataclass(frozen=True)
 class Validated:
-    """What training reached on the validation part."""
+    """The result of training on the validation split."""
 
     metric: float | None  # of the weights that would be kept; None: training failed
     steps: int
@@ -77,9 +80,12 @@ class Validated:
 
 
 def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> Validated:
-    """Train, and look at the validation part only: the test part is not read, and nothing is written.
+    """Train and evaluate on the validation split only. The test split is not read and nothing is written.
 
-    task: of this configuration, if it is loaded already.
+    Args:
+        config: The configuration.
+        task: The task of the configuration, if it is already loaded.
+        watch: Called with the progress after every step.
     """
     check(config)
     fabric = connect(config)
@@ -91,7 +97,7 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
 
 
 def resume(path: Path, watch: Watch = silent) -> Run:
-    """Go on with a run that was stopped, from its last checkpoint; it ends as if it had not been."""
+    """Resume an interrupted run from its last checkpoint. It ends as if it had not been interrupted."""
     run = open_run(path)
     if run.complete:
         raise ValueError(f"{path} is complete: there is nothing to resume")
@@ -106,7 +112,7 @@ def resume(path: Path, watch: Watch = silent) -> Run:
 
 
 def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
-    """The finished run of this configuration in `out`: from its start, from where it was stopped, or as it is."""
+    """Return the finished run of a configuration in `out`, which is trained, resumed or already complete."""
     if not (out / "config.json").exists():
         return fit(config, out, watch)
     run = Run(out)
@@ -114,7 +120,7 @@ def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
 
 
 class Diverged(RuntimeError):
-    """Training came to numbers that are not finite."""
+    """The loss or the weights are not finite."""
 
 
 def _succeed(failures: dict[int, str]) -> None:
@@ -123,7 +129,7 @@ def _succeed(failures: dict[int, str]) -> None:
 
 
 def evaluate(path: Path) -> tuple[Run, Task, float]:
-    """The metric of a finished run on its test part, computed anew from its weights."""
+    """Recompute the test metric of a finished run from its weights."""
     run = open_run(path)
     config = from_dictionary(run.config)
     weights = run.weights()
@@ -138,12 +144,12 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
 
 
 def about(config: Train) -> dict[str, object]:
-    """What config.json holds."""
+    """Return the content of config.json."""
     return {**as_dictionary(config), "version": __version__, "machine": machine()}
 
 
 def connect(config: Train) -> Any:
-    """Lightning Fabric on the devices of a configuration, with the other processes, if there are any, started."""
+    """Return Lightning Fabric on the devices of a configuration, with the other processes, if any, started."""
     try:
         from lightning_fabric import Fabric
     except ImportError:
@@ -152,7 +158,7 @@ def connect(config: Train) -> Any:
         except ImportError:
             raise missing_extra("lab", "training needs Lightning Fabric") from None
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("no CUDA device here: use --device cpu, or auto")
+        raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
     if config.device not in ("auto", "cpu", "cuda"):
         raise ValueError(f"unknown device {config.device!r}: choose auto, cpu or cuda")
     # torchrun says in the environment how many processes there are, here and on all machines.

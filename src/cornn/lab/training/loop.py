@@ -1,4 +1,4 @@
-"""The loop: train, evaluate, keep the best, write checkpoints, until the end. One run, or several side by side."""
+"""The training loop of one run, or of several side by side: train, evaluate, keep the best, write checkpoints."""
 
 import copy
 import math
@@ -25,7 +25,7 @@ __all__ = ["Progress", "Watch", "train"]
 
 @dataclass(frozen=True)
 class Progress:
-    """What training tells while it runs, once a step."""
+    """The progress of training after a step."""
 
     step: int
     steps: int
@@ -34,7 +34,7 @@ class Progress:
     sequences: int  # a step, of all models together
     seconds: float
     loss: float | None  # mean of the steps before the latest evaluation, and of all models
-    metric: float | None  # of the latest evaluation, on the validation part; mean of all models
+    metric: float | None  # of the latest evaluation, on the validation split; mean of all models
     evaluations: tuple[tuple[int, dict], ...]  # (seed, what was logged) of those that were just now
 
 
@@ -42,9 +42,10 @@ Watch = Callable[[Progress], None]
 
 
 def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: Sequence[dict] = ()) -> dict[int, str]:
-    """Train runs to their end, from the start or from checkpoints that were all written after the same step.
+    """Train runs to the end, from the start or from checkpoints of the same step.
 
-    What comes back says, by seed, which of them failed and why; the others are complete.
+    Returns:
+        {seed: reason} for the runs that failed.
     """
     members = [Member(t.model, t.task, t.training, t.config.settings, t.plan, t.random) for t in trainees]
     group = Group(members, fabric)
@@ -99,12 +100,12 @@ def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: S
 
 
 def _order(trainee: Trainee, group: Group, number: int) -> None:
-    """The order of the sequences in the epoch that the next step belongs to."""
+    """Set the order of the sequences for the epoch of the next step."""
     group.order(number, trainee.plan.order(trainee.config.seed, trainee.plan.epoch_of(trainee.step + 1)))
 
 
 def _evaluate(trainees: Sequence[Trainee], group: Group, due: Sequence[int], fabric: Any) -> list[int]:
-    """Evaluate these and keep the best of each. What comes back are those that have not diverged."""
+    """Evaluate runs, keep the best weights of each, and return the runs that have not diverged."""
     weights = group.weights if group.average is None else group.average
     own = {number: named(trainees[number].model, weights[number]) for number in due}
     randoms, measured, good = {}, [], []
@@ -135,7 +136,7 @@ def _evaluate(trainees: Sequence[Trainee], group: Group, due: Sequence[int], fab
 
 
 def _theory(trainee: Trainee, weights: Mapping[str, Tensor], random: torch.Generator) -> dict[str, float]:
-    """Where the layer stands in the theory, on the first sequences of the validation part."""
+    """Compute the quantities of `theory.watch` on the first sequences of the validation split."""
     model = copy.deepcopy(trainee.model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -145,7 +146,7 @@ def _theory(trainee: Trainee, weights: Mapping[str, Tensor], random: torch.Gener
 
 
 def _log(trainee: Trainee) -> dict:
-    """Write a line of metrics, and give it back."""
+    """Write a line of metrics and return it."""
     row: dict[str, Any] = {
         "step": trainee.step,
         "loss": trainee.loss,

@@ -1,10 +1,10 @@
-"""Several seeds of one configuration: a run folder each, and one summary.
+"""Several seeds of one configuration: one run folder each, and a summary.
 
     seeds.json      the configuration and the seeds
     seed-0 ...      their run folders
-    summary.json    what they reached together
+    summary.json    mean, standard deviation, best and confidence interval
 
-They are trained side by side where they fit, else one after another, and end as they would alone, to rounding.
+They are trained side by side if possible, else one after another, with the same results as alone, up to rounding.
 """
 
 import math
@@ -19,7 +19,7 @@ import torch
 from cornn._json import read_json
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary
-from cornn.lab.training.fit import Diverged, Introduce, about, connect, silent, unseen
+from cornn.lab.training.fit import Diverged, Introduce, about, connect, silent
 from cornn.lab.training.loop import Watch, train
 from cornn.lab.training.state import Trainee, prepare
 from cornn.lab.training.step import fits_side_by_side
@@ -28,24 +28,25 @@ __all__ = ["fit_seeds", "holds_seeds", "resume_seeds", "student_quantile", "summ
 
 
 def fit_seeds(
-    config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent, introduce: Introduce = unseen
+    config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent, introduce: Introduce | None = None
 ) -> tuple[dict, list[Run]]:
-    """Train from each of the seeds: (summary, runs)."""
+    """Train each of the seeds and return a summary and the runs."""
     if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds must be one or more, each once, got {list(seeds)}")
+        raise ValueError(f"seeds must be one or more distinct numbers, got {list(seeds)}")
     check(config)
     fabric = connect(config)
     out = fabric.broadcast(out)
     trainees = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
     if fabric.is_global_zero:
         if (out / "seeds.json").exists() or (out / "config.json").exists():
-            raise FileExistsError(f"{out} holds runs already: choose another --out, or remove it")
+            raise FileExistsError(f"{out} already contains runs: choose another --out, or remove it")
         try:
             out.mkdir(parents=True, exist_ok=True)
             write_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
         except OSError as error:
             raise OSError(f"cannot write the folder {out}: choose another with --out") from error
-    introduce(trainees[0].task, trainees[0].model)
+    if introduce is not None:
+        introduce(trainees[0].task, trainees[0].model)
     return _train(trainees, fabric, out, watch)
 
 
@@ -54,7 +55,7 @@ def holds_seeds(path: Path) -> bool:
 
 
 def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
-    """Go on with all seeds that are not finished."""
+    """Resume all seeds that have not finished."""
     content = read_json(path / "seeds.json")
     config = from_dictionary(content["config"])
     check(config)
@@ -100,13 +101,13 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
 
 
 def _fits(trainees: Sequence[Trainee], device: torch.device) -> bool:
-    """Whether they can be trained as one."""
+    """Whether the runs can be trained side by side."""
     models, parts = [trainee.model for trainee in trainees], [trainee.training for trainee in trainees]
     return fits_side_by_side(models, parts, device) and len({trainee.plan.batch for trainee in trainees}) <= 1
 
 
 def _common(folders: Sequence[Path]) -> list[dict | None]:
-    """The last checkpoint of each; of those that were killed while they saved, the last that all of them have."""
+    """Return the last checkpoint of each run; if they were killed while saving, the last that all of them have."""
     found = [Run(folder).checkpoint() for folder in folders]
     first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in found), default=0)
     for number, folder in enumerate(folders):
@@ -121,11 +122,11 @@ def _common(folders: Sequence[Path]) -> list[dict | None]:
 
 
 def summarise(runs: Sequence[Run]) -> dict:
-    """The test metric over runs that differ in their seed: mean, deviation, best, 95 % interval of the mean."""
+    """Summarise the test metric of several seeds: mean, standard deviation, best, 95 % interval of the mean."""
     results = [run.result for run in runs]
     finished = [result for result in results if result is not None]
     if not finished:
-        raise ValueError("no seed has finished: there is nothing to sum up")
+        raise ValueError("no seed has finished: there is nothing to summarise")
     tests = [result["test"] for result in finished]
     better = finished[0]["better"]
     mean = statistics.fmean(tests)
@@ -149,7 +150,7 @@ def summarise(runs: Sequence[Run]) -> dict:
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """The point that Student's t with this many degrees of freedom stays below with this probability."""
+    """Return a quantile of Student's t distribution with this many degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, probability))

@@ -1,4 +1,4 @@
-"""When what happens: steps and epochs, evaluations, the order of the sequences, the learning rate."""
+"""The schedule of a run: steps, epochs, evaluations, the order of the sequences, the learning rate."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Steps after which the order of the sequences starts anew."""
+        """Number of steps after which the order of the sequences repeats."""
         return self.epoch or 1
 
     def due(self, step: int) -> bool:
@@ -61,7 +61,7 @@ def plan(config: Train, task: Task) -> Plan:
     recipe, size = config.settings, task.training.size
     if size == 0:
         if recipe.steps is None:
-            raise ValueError(f"{task.name} draws its sequences without end and has no epochs: give steps instead")
+            raise ValueError(f"{task.name} draws new sequences at every step and has no epochs: give steps instead")
         return Plan(0, recipe.batch_size, recipe.steps, None, config.evaluate_every or STEPS_BETWEEN_EVALUATIONS)
     batch = min(recipe.batch_size, size)
     epoch = -(-size // batch)

@@ -64,7 +64,7 @@ class Trainee:
 
     @property
     def kept_metric(self) -> float | None:
-        """On the validation part, of the weights that are kept."""
+        """The validation metric of the weights that are kept."""
         return self.best.metric if self.config.settings.keep == "best" and self.best is not None else self.metric
 
     def _reached(self, metric: float) -> bool:
@@ -79,19 +79,22 @@ class Trainee:
         return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
 
     def buffers(self) -> dict[str, Tensor]:
-        """What the model has now besides its weights, by name."""
+        """Return copies of the model's buffers by name."""
         return {name: buffer.detach().clone() for name, buffer in self.model.named_buffers()}
 
     def fail(self, what: str) -> None:
-        """Give up: `what` says why."""
+        """Mark the run as failed for this reason."""
         where = "" if self.run is None else f" (the last good checkpoint, if there was one, is in {self.run.path})"
         self.failure = f"{what}: try a smaller learning_rate or dt{where}"
 
 
 def prepare(config: Train, fabric: Any, task: Task | None = None) -> Trainee:
-    """A run at its start: the data on the device, a model with its first weights.
+    """Return a run before its first step: the data on the device, a model with its initial weights.
 
-    task: of this configuration, if it is loaded already.
+    Args:
+        config: The configuration.
+        fabric: Lightning Fabric.
+        task: The task of the configuration, if it is already loaded.
     """
     # Parsed data is cached: the first process of a machine does it, the others read what it left.
     with fabric.rank_zero_first(local=True):

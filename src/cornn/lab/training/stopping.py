@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM ask a run to save and leave."""
+"""Save and exit on SIGINT and SIGTERM."""
 
 import signal
 import threading
@@ -22,7 +22,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stopping:
-    """While it is entered, the first signal is noted; a second one acts as it does anywhere."""
+    """A context in which the first signal is recorded; a second one has its usual effect."""
 
     signals = (signal.SIGINT, signal.SIGTERM)
 

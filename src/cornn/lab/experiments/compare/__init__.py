@@ -4,10 +4,10 @@ The best trial of each is trained longer, from seeds of its own, and tested once
 outcome, which appear whole: any number of workers share them, and what is killed loses only what was running.
 """
 
-from cornn.lab.experiments.compare.contests import CONTESTS, Contest, between_them
+from cornn.lab.experiments.compare.contests import CONTESTS, Contest, select_contests
 from cornn.lab.experiments.compare.entrants import ENTRANTS, Entrant
 from cornn.lab.experiments.compare.jobs import Row, rows
 from cornn.lab.experiments.compare.together import Ended, compare
 from cornn.lab.experiments.compare.work import Place
 
-__all__ = ["CONTESTS", "ENTRANTS", "Contest", "Ended", "Entrant", "Place", "Row", "between_them", "compare", "rows"]
+__all__ = ["CONTESTS", "ENTRANTS", "Contest", "Ended", "Entrant", "Place", "Row", "compare", "rows", "select_contests"]

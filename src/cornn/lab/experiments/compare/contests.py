@@ -10,7 +10,7 @@ from cornn.lab.records import changed_options
 from cornn.lab.tasks import HAR2, Adding, NoisyCIFAR10, PermutedMNIST
 from cornn.lab.training import Train, task_name, usual
 
-__all__ = ["CONTESTS", "Contest", "between_them"]
+__all__ = ["CONTESTS", "Contest", "select_contests"]
 
 TRIAL_SEED = 0
 """All trials share their split, and their first weights where the model is the same."""
@@ -110,8 +110,8 @@ CONTESTS = {
 """Name -> what is compared, in the order in which it is wanted."""
 
 
-def between_them(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:
-    """The contests of these names ("all" for every one), with the entrants of these names alone, if any are given.
+def select_contests(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:
+    """Return the contests with these names ("all" for all), restricted to these entrants if any are given.
 
     changes: to the number of trials and of seeds, and to the lengths of a trial and of a final run, unless None.
     """

@@ -121,7 +121,7 @@ def expected_seconds(job: Job, folder: Path) -> float:
 
 
 def check(contest: Contest, folder: Path) -> None:
-    """Refuse a folder whose outcomes are of another comparison."""
+    """Reject a folder with the results of another comparison."""
     path = folder / contest.name / "contest.json"
     own = json.loads(json.dumps(contest.about))
     if not path.exists():
@@ -130,4 +130,4 @@ def check(contest: Contest, folder: Path) -> None:
     before = read_json(path)
     changed = [f"{name} was {before.get(name)}, is {value}" for name, value in own.items() if before.get(name) != value]
     if changed:
-        raise ValueError(f"{path.parent} is of another comparison ({'; '.join(changed)}): choose another --folder")
+        raise ValueError(f"{path.parent} belongs to another comparison ({'; '.join(changed)}): choose another --folder")

@@ -111,7 +111,7 @@ def _trial(job: Job, place: Place) -> dict[str, Any]:
 def _final(job: Job, place: Place) -> dict[str, Any]:
     chosen = Job(job.contest, job.entrant, job.trial).outcome(place.folder)
     if chosen is None or job.seed is None:
-        raise RuntimeError(f"{job.path(place.folder)} is of a trial that has no outcome")
+        raise RuntimeError(f"{job.path(place.folder)} belongs to a trial without a result")
     config = _placed(job.contest.configuration(job.entrant, chosen["values"], job.seed), place)
     here = job.path(place.folder).with_suffix("")
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What is searched: a space of settings around a configuration."""
+"""The specification of a search: ranges of settings around a configuration."""
 
 import importlib.util
 import os
@@ -17,15 +17,15 @@ OURS = {
 }
 """Task -> setting -> (lowest, highest), where the paper has no ranges."""
 OTHER_MODELS = {"learning_rate": (1e-4, 1e-1)}
-"""What is searched for models that are not coRNN, and have none of its constants."""
+"""Ranges of models other than coRNN, which have none of its constants."""
 
 HEARTBEAT = 30
-"""Seconds between two signs of life of a worker."""
+"""Seconds between two heartbeats of a worker."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """A random search. All trials are trained as `base` says but for the settings of the space."""
+    """A random search. All trials use the configuration `base` with the settings of `space` drawn at random."""
 
     base: Train
     space: Mapping[str, tuple[float, float]]  # setting -> lowest, highest; drawn log-uniformly
@@ -37,17 +37,17 @@ class Search:
 
 
 def space(task: str, model: str, recipe: Recipe) -> dict[str, tuple[float, float]]:
-    """Setting -> (lowest, highest). Half-lives or periods set gamma, neuron by neuron: it is not searched then."""
+    """Return the ranges {setting: (lowest, highest)}. With half-lives or periods, gamma is not searched."""
     if model != "cornn":
         return dict(OTHER_MODELS)
     ranges = RANGES.get(task) or OURS.get(task)
     if ranges is None:
-        raise ValueError(f"no ranges are known for the task {task}: choose one of {', '.join(RANGES | OURS)}")
+        raise ValueError(f"the task {task} has no ranges: choose one of {', '.join(RANGES | OURS)}")
     return {name: ends for name, ends in ranges.items() if name != "gamma" or recipe.gamma is not None}
 
 
 def check(plan: Search) -> None:
-    """Refuse what cannot be, before anything is opened or written."""
+    """Validate a search before touching the disk."""
     if importlib.util.find_spec("optuna") is None:
         raise missing_extra("search", "a search needs optuna")
     training.check(plan.base)
@@ -55,18 +55,18 @@ def check(plan: Search) -> None:
     if plan.trials < 1:
         raise ValueError(f"trials must be above 0, got {plan.trials}")
     if not plan.space:
-        raise ValueError("every setting that could be searched is given: leave one of them out")
+        raise ValueError("all searchable settings are given as options: omit at least one")
     if plan.base.devices > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise ValueError("a worker of a search is one process on one device: start the command once for each device")
+        raise ValueError("a search worker is one process on one device: start the command once per device")
 
 
 def configuration(plan: Search, values: Mapping[str, float]) -> Train:
-    """What a trial with these values trains."""
+    """Return the configuration of a trial with these values."""
     return replace(plan.base, settings=replace(plan.base.settings, **values))
 
 
 def hidden(url: str) -> str:
-    """A storage's URL without its password."""
+    """Return the URL of a storage without its password."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 

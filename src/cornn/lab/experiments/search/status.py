@@ -1,4 +1,4 @@
-"""Where a search stands, and what it leaves behind."""
+"""The status of a search and its output files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["Follow", "Standing", "unfollowed", "write"]
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a search stands, over all its workers."""
+    """The status of a search, over all its workers."""
 
     trials: int
     complete: int
@@ -41,7 +41,7 @@ def unfollowed(standing: Standing, progress: Progress | None) -> None:
 
 
 def write(plan: Search, standing: Standing, out: Path) -> tuple[Path, Path]:
-    """best.json, which `cornn train --config` takes, and trials.json, with all of them; the paths of both."""
+    """Write best.json, for `cornn train --config`, and trials.json, and return their paths."""
     best, trials = out / "best.json", out / "trials.json"
     out.mkdir(parents=True, exist_ok=True)
     own = {"version": __version__, "machine": machine()}
@@ -49,7 +49,7 @@ def write(plan: Search, standing: Standing, out: Path) -> tuple[Path, Path]:
     about |= {"config": training.as_dictionary(plan.base), "space": dict(plan.space), "commit": commit(), **own}
     write_json(trials, {**about, "trials": list(standing.rows)})
     if standing.best is None:
-        raise RuntimeError(f"{_without_best(standing)} (all of them: {trials})")
+        raise RuntimeError(f"{_without_best(standing)} (list: {trials})")
     found = {"study": plan.study, "trials": standing.done, "trial": standing.best["trial"]}
     found |= {"validation": standing.best["validation"], "searched": sorted(plan.space)}
     config = configuration(plan, standing.best["values"])
@@ -59,4 +59,4 @@ def write(plan: Search, standing: Standing, out: Path) -> tuple[Path, Path]:
 
 def _without_best(standing: Standing) -> str:
     reasons = [row["failure"] for row in standing.rows if row["failure"]]
-    return f"none of the {standing.done} trials trained to its end" + (f"; the last: {reasons[-1]}" if reasons else "")
+    return f"none of the {standing.done} trials finished" + (f"; the last: {reasons[-1]}" if reasons else "")

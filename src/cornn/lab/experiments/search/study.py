@@ -61,7 +61,7 @@ def joined(plan: Search, task: Task) -> Iterator[Any]:
 
 
 def _compare(plan: Search, study: Any) -> None:
-    """Refuse a study whose trials were trained otherwise."""
+    """Reject a study whose trials have different settings."""
     ranges = {name: list(ends) for name, ends in plan.space.items()}
     own = {**training.as_dictionary(plan.base), "space": ranges, "prune": plan.prune}
     if "search" not in study.user_attrs:
@@ -69,7 +69,7 @@ def _compare(plan: Search, study: Any) -> None:
     changed = differences(study.user_attrs["search"], own)
     if changed:
         raise ValueError(
-            f"the study {plan.study} is of another search ({'; '.join(changed)}): choose another name with --study"
+            f"the study {plan.study} belongs to another search ({'; '.join(changed)}): choose another name with --study"
         )
 
 
@@ -102,7 +102,7 @@ def _open(plan: Search) -> Any:
             # Another worker that starts at the same time is making the tables.
             made = isinstance(error, IntegrityError) or "already exists" in reason
             if not (made and attempts_left):
-                raise OSError(f"cannot open the storage {name} ({reason}): see to it, or choose another") from None
+                raise OSError(f"cannot open the storage {name} ({reason}): fix it or choose another") from None
             time.sleep(0.5)
 
 
@@ -123,5 +123,5 @@ def failure(trial: Any) -> str | None:
         return None
     if "failure" not in trial.user_attrs and trial.user_attrs.get("died", 0) + 1 >= ATTEMPTS:
         last = trial.user_attrs.get("ended_by", "a kill")
-        return f"{ATTEMPTS} workers ended in it without a result, the last one by {last}"
+        return f"{ATTEMPTS} workers ended in it without a result, the last one with {last}"
     return trial.user_attrs.get("failure")

@@ -48,7 +48,7 @@ def work(plan: Search, follow: Follow) -> Standing:
             raise
         reason = str(getattr(chain, "orig", None) or chain).strip().split("\n")[0]
         name = hidden(plan.storage)
-        raise OSError(f"the storage {name} failed ({reason}): once it works, the same command goes on") from error
+        raise OSError(f"the storage {name} failed ({reason}): fix it, then run the same command to continue") from error
 
 
 def _take(plan: Search, task: Task, study: Any, follow: Follow) -> Standing:
