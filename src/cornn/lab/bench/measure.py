@@ -119,7 +119,7 @@ def captures(name: str) -> bool:
 
 
 def _resident(field: str) -> int:
-    """Bytes of this process, of /proc/self/status: VmRSS now, VmHWM at the most."""
+    """Return the memory of this process in bytes, from /proc/self/status: VmRSS now, VmHWM at the peak."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":"))
 

@@ -191,7 +191,7 @@ def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> lis
 def _trained(config: Train, seeds: Sequence[int], place: Path, watch: Watch) -> tuple[list[Run], dict[int, str]]:
     """The runs of these seeds that came to their end, and why the others did not.
 
-    A folder that holds seeds goes on with those, and the further ones get a folder beside it.
+    A folder with some of the seeds is resumed, and the others get a folder next to it.
     """
     held = read_json(place / "seeds.json")["seeds"] if holds_seeds(place) else []
     summary: dict = {}

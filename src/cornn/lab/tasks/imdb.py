@@ -118,7 +118,7 @@ class IMDB:
         chosen[training] = True
         words = number_of[reviews.words[np.repeat(chosen, reviews.lengths)]]
         counts = np.bincount(words, minlength=len(names))
-        # Of equally frequent words the first in the alphabet is taken, so that the order of the files is no matter.
+        # Equally frequent words are in alphabetical order, so that the order of the files does not matter.
         order = np.lexsort((np.array(names), -counts))[: self.vocabulary]
         order = order[counts[order] > 0]
         rest = counts.sum() - counts[order].sum()

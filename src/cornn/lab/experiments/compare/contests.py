@@ -30,7 +30,7 @@ class Contest:
     hidden_size: int
     entrants: tuple[str, ...]
     trials: int = 12
-    seeds: int = 3  # of the best trial's settings, trained anew: 1, 2, ...
+    seeds: int = 3  # number of final runs with the best trial's settings, with the seeds 1, 2, ...
     until: float = 0.0  # a final run stops once its validation is as good
     batch_size: int | None = None  # of all models; None: the recipe's
 

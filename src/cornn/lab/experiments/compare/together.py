@@ -102,7 +102,7 @@ def _work(contests: Sequence[Contest], place: Place, ends: float, prepare: Calla
     try:
         work(contests, place, ends, wanted=lambda: parent is None or parent.is_alive())
     except KeyboardInterrupt:
-        # It was asked to stop, and what it was at is saved or will be done anew.
+        # It was asked to stop; its job is saved or will be repeated.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
 

@@ -26,7 +26,7 @@ __all__ = ["Place", "work"]
 SECONDS_BETWEEN_LOOKS = 0.5
 """Of a worker that waits for trials of others, without which no final run can begin."""
 POINTS = 50
-"""Of a curve that is kept, at the most."""
+"""Maximum number of points of a recorded curve."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ SILENCES = 4
 ATTEMPTS = 3
 """Workers that may die of a trial before it counts as failed."""
 TRIALS_BEFORE_PRUNING = 5
-"""That a median is taken of, at the least."""
+"""Minimum number of trials for a median."""
 
 
 class Numbered(optuna.samplers.RandomSampler):
