@@ -1,4 +1,4 @@
-"""The tables of docs/export.md: exported code on an emulated Cortex-M4."""
+"""The table of exported code on an emulated Cortex-M4."""
 
 import json
 from pathlib import Path
@@ -6,18 +6,18 @@ from pathlib import Path
 RECORD = Path(__file__).resolve().parents[1] / "results" / "microcontroller.json"
 CODES = {
     "cornn": "`cornn export`",
-    "ours": "ours, from its equations",
-    "edgeml": "EdgeML's, as it is",
+    "ours": "ours",
+    "edgeml": "EdgeML's",
     "edgeml-single": "EdgeML's, with `tanhf`",
 }
 
 
 def microcontroller() -> str:
-    """A row for each program that was measured."""
+    """One row per program."""
     rows = json.loads(RECORD.read_text(encoding="utf8"))["rows"]
     lines = [
         "| model, code | weights | flash | RAM + stack | multiplications with weights | tanh and sigmoid "
-        "| instructions a step: Cortex-M4, M3 | accuracy: PyTorch, C |",
+        "| instructions per step: Cortex-M4, M3 | accuracy: PyTorch, C |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:

@@ -12,9 +12,9 @@ pytest.importorskip("sklearn")
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.py"))
 SAYS = {
-    "examples/irregular_sensors.py": r"right with the times: +9\d%",
+    "examples/irregular_sensors.py": r"accuracy with times: +9\d%",
     "examples/microcontroller/run.py": r"accuracy on new windows: \d",
-    "examples/streaming.py": r"after 100 samples: jammed with a chance of 1\.00",
+    "examples/streaming.py": r"after 100 samples: probability of a jam 1\.00",
 }
 """Example -> what it has to print."""
 

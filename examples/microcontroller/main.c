@@ -1,4 +1,4 @@
-/* What a device does: it takes one sample after another, here from standard input, and says what it sees. */
+/* The program of a device: it processes one sample at a time, here from stdin, and prints the class. */
 #include <stdio.h>
 
 #include "model.h"

@@ -1,10 +1,10 @@
-"""Gestures on a microcontroller: a model is trained here in seconds, written as C, compiled and run.
+"""Gestures on a microcontroller: train a model in seconds, export it to C, compile and run it.
 
 python examples/microcontroller/run.py [FOLDER]
 
-Windows of 64 samples of an accelerometer, in g at 50 Hz, are made up: a lift, a push, or nothing at all.
-FOLDER gets the C code, with float32 and with int8 weights. main.c, beside this file, is the device's program. Where
-arm-none-eabi-gcc and qemu-system-arm are installed, the model runs on an emulated Cortex-M4 as well.
+The data are synthetic windows of 64 samples of an accelerometer, in g at 50 Hz: a lift, a push, or rest. The C code,
+with float32 and with int8 weights, is written to FOLDER. main.c, next to this file, is the program of the device. If
+arm-none-eabi-gcc and qemu-system-arm are installed, the model also runs on an emulated Cortex-M4.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ SAMPLES, RATE = 64, 50
 
 
 def windows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(count, samples, 3) in g, and what each is. A gesture is a push and, 0.2 s later, the brake, at any moment."""
+    """Return windows (count, samples, 3) in g, and their classes. A gesture is a push and, 0.2 s later, a brake."""
     random = np.random.default_rng(seed)
     kinds = random.choice(["lift", "push", "rest"], count)
     time = np.arange(SAMPLES) / RATE - random.uniform(0.2, 0.8, (count, 1))
@@ -52,7 +52,7 @@ def main() -> None:
         print(f"the program, on a window of {kinds[0]}:")
         print(subprocess.run([str(program)], input=samples, capture_output=True, text=True, check=True).stdout)
     if cortex.missing_tools():
-        print(f"not run on a Cortex-M4: there is no {', no '.join(cortex.missing_tools())} on this machine")
+        print(f"not run on a Cortex-M4: {', '.join(cortex.missing_tools())} not found")
         return
     for weights in ("float32", "int8"):
         given = [window.astype(np.float32) for window in new[:20]]
@@ -60,7 +60,7 @@ def main() -> None:
         same = (model.classes_[found.answers.argmax(1)] == model.predict(new[:20])).sum()
         print(
             f"on an emulated Cortex-M4, {weights}: {found.flash:,} bytes of flash, {found.stack} bytes of stack, "
-            f"{found.instructions:,.0f} instructions a step, {same} of 20 answers as PyTorch's"
+            f"{found.instructions:,.0f} instructions per step, {same} of 20 answers as PyTorch's"
         )
 
 

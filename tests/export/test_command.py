@@ -76,7 +76,7 @@ def test_a_run_to_the_hub(cornn, tmp_path):
 def test_errors_are_one_line(cornn, tmp_path):
     code, _, err = cornn("export", "nothing", "--to", "onnx")
     assert code == 2
-    assert err.startswith("cornn: nothing holds no model: give a folder of `cornn train` or `cornn fit`")
+    assert err.startswith("cornn: no model in nothing: pass a folder of `cornn train` or `cornn fit`")
     cornn("train", "adding", *SHORT, "--model", "lem", "--out", "here")
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2

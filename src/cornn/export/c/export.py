@@ -88,7 +88,7 @@ def to_c(
         ValueError: If the model cannot be exported, or deviates too much from PyTorch.
 
     Examples:
-        >>> print("\n".join(to_c(classifier, "device", COptions(weights="int8"), X).lines()))
+        >>> to_c(classifier, "device", COptions(weights="int8"), X).lines()
     """
     trained, folder = wrap_model(model), Path(folder)
     arrays = extract_ir(trained)
