@@ -1,12 +1,12 @@
-"""CoRNNClassifier beside nn.LSTM, nn.GRU and a ROCKET on data sets of the UCR / UEA archive, on a CPU.
+"""Compare CoRNNClassifier with nn.LSTM, nn.GRU and a ROCKET on data sets of the UCR / UEA archive, on a CPU.
 
     python benchmarks/archive.py --json results/archive.json [--data GunPoint …] [--classifiers coRNN …]
                                  [--seeds 0 1 2] [--missing]
 
-Needs the package aeon, which brings the data with it. Each data set has its own training and test part; nothing is
-chosen by the test part: all settings are the defaults, for every data set alike. The two recurrent layers of PyTorch go
-through the estimators' own preparation, training loop and settings; only the layer differs. A record that is there
-already keeps its other rows, and the file is written after each one.
+Needs the package aeon, which contains the data. Each data set has its own training and test split. Nothing is chosen on
+the test split: all settings are the defaults, for every data set. PyTorch's two recurrent layers use the preprocessing,
+training loop and settings of the estimators; only the layer differs. An existing record keeps its other rows, and the
+file is written after each row.
 """
 
 import argparse
@@ -150,7 +150,7 @@ def measure(name: str, classifier: str, seed: int) -> dict[str, Any]:
 
 
 def about(name: str) -> dict[str, Any]:
-    """What the data set is like, and what always answering the most frequent class of the training part reaches."""
+    """Describe the data set, with the accuracy of always predicting the most frequent training class."""
     X, y = load(name, "train", "coRNN")
     test, truth = load(name, "test", "coRNN")
     labels, counts = np.unique(y, return_counts=True)

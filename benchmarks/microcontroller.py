@@ -6,7 +6,7 @@ RUN: finished runs of `cornn train har2`, of coRNN or of FastGRNN (--model fastg
 with int8 weights; FastGRNN is written here from its equations, with the same products and the same tanh.
 --edgeml: the folder c_reference of a checkout of microsoft/EdgeML, whose FastGRNN is then compiled and run as well: as
 it is, with tanh in double precision, and with tanhf and single precision in its place.
-Accuracies are over the whole test part, on this machine; instructions are those of the emulated processor.
+Accuracies are over the whole test split, on this machine; instructions are those of the emulated processor.
 """
 
 import argparse
@@ -150,8 +150,8 @@ def main() -> None:
         trained = load_model(path)
         vectors = make_vectors(trained, 10**9)
         run = open_run(path)
-        told = {name: run.config[name] for name in ("model", "task", "recipe", "settings", "seed")}
-        sources.append(told | {"test": (run.result or {})["test"], "compared_on": vectors.words})
+        about = {name: run.config[name] for name in ("model", "task", "recipe", "settings", "seed")}
+        sources.append(about | {"test": (run.result or {})["test"], "compared_on": vectors.words})
         if type(trained.model.layer).__name__ == "FastGRNN":
             rows += fastgrnn_rows(trained, vectors, options.edgeml)
         else:

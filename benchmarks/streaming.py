@@ -1,8 +1,8 @@
-"""What one sample costs: a stream of a layer and of a model beside a loop over the cell, on one thread of a CPU.
+"""Measure the time per sample of the streams of a layer and a model, and of a loop over the cell, on one CPU thread.
 
     python benchmarks/streaming.py [--json results/speed-stream.json] [--repeats 7]
 
-Microseconds a sample, medians over runs of 2,000 samples after a warm-up, the contenders taking turns.
+Microseconds per sample, medians over runs of 2,000 samples after a warm-up, the contenders taking turns.
 """
 
 import argparse
@@ -24,7 +24,7 @@ SIZES = (20, 64, 128, 256)
 
 
 def contenders(hidden: int) -> dict[str, Callable[[torch.Tensor], None]]:
-    """Name -> go through all samples (time, inputs), one by one."""
+    """Name -> function that processes all samples (time, inputs), one by one."""
     layer = CoRNN(INPUTS, hidden)
     layer.reset_parameters(generator(0, "streaming"))
     model = SequenceModel(layer, OUTPUTS)
@@ -71,7 +71,7 @@ def main() -> None:
     for hidden in SIZES:
         rows += measure(hidden, options.repeats)
         for row in rows[-3:]:
-            print(f"{row['hidden']:4}  {row['contender']:20} {row['us']:8.2f} us a sample", flush=True)
+            print(f"{row['hidden']:4}  {row['contender']:20} {row['us']:8.2f} us per sample", flush=True)
     if options.json:
         content = record(__doc__.splitlines()[0], rows)
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")

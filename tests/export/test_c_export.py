@@ -198,7 +198,7 @@ def test_without_a_compiler_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(host, "compiler", lambda: None)
     written = to_c(model, tmp_path, data=data)
     assert written.checked is None
-    assert "not checked: there is no gcc" in written.lines()[-1]
+    assert "not checked: no gcc" in written.lines()[-1]
     assert (tmp_path / "model.h").exists()
 
 

@@ -1,4 +1,4 @@
-"""ONNX files in onnxruntime, held against the models that they were made of."""
+"""ONNX files in onnxruntime, compared with their models in PyTorch."""
 
 import json
 import sys
