@@ -131,7 +131,7 @@ def test_a_classifier_of_sensor_windows(tmp_path):
         written = to_c(trained, tmp_path / weights, COptions(weights, largest_loss=2.5), X)
         assert written.checked.metric == "agreement"
         assert written.checked.c >= least
-    assert "the largest is the likeliest" in (tmp_path / "int8" / "model.h").read_text()
+    assert "the largest is the most likely class" in (tmp_path / "int8" / "model.h").read_text()
     assert "drawn at random" in to_c(trained, tmp_path / "drawn").checked.words
 
 
@@ -195,7 +195,7 @@ def test_code_that_deviates_is_not_written(tmp_path, monkeypatch):
 
 def test_without_a_compiler_it_says_so(tmp_path, monkeypatch):
     model, data = build()
-    monkeypatch.setattr(host, "compiler", lambda: None)
+    monkeypatch.setattr(host, "find_compiler", lambda: None)
     written = to_c(model, tmp_path, data=data)
     assert written.checked is None
     assert "not checked: no gcc" in written.lines()[-1]
