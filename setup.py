@@ -36,6 +36,8 @@ LIBRARIES = []
 if not WINDOWS:
     FLAGS += ["-fPIC", "-pthread"]
     LIBRARIES += ["-lm"]
+if (CROSS or sys.platform).startswith(("macosx", "darwin")):
+    LIBRARIES += ["-Wl,-install_name,@rpath/libcornn.so"]  # otherwise the temporary folder of the build
 
 # The kernels are compiled once for each of these; which one runs is decided when the library is loaded.
 INSTRUCTION_SETS = {"generic": []}
