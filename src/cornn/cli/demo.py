@@ -1,5 +1,6 @@
 """cornn demo"""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,11 @@ class DemoCommand:
         console = screen()
         line(console, ("The adding problem", "bold"), f": add the two marked numbers of a sequence of {self.length:,}.")
         line(console, f"{HIDDEN_SIZE} neurons and up to {STEPS} steps of {BATCH_SIZE} sequences for each model.")
-        curves = self._race(console)
+        try:
+            curves = self._race(console)
+        except KeyboardInterrupt:
+            print("cornn: stopped; nothing was written.", file=sys.stderr)
+            raise SystemExit(130) from None
         console.print()
         _print_curves(console, curves)
         console.print()

@@ -149,3 +149,14 @@ def test_without_jinja_there_is_no_page(tmp_path, capsys, monkeypatch):
 def test_a_folder_is_not_a_page(tmp_path):
     with pytest.raises(ValueError, match="name a file with --out"):
         DemoCommand(out=tmp_path).run()
+
+
+def test_an_interruption_writes_nothing(cornn, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cornn.cli.demo.race", interrupted)
+    code, _, err = cornn("demo", "--out", tmp_path / "demo.html")
+    assert code == 130
+    assert err == "cornn: stopped; nothing was written.\n"
+    assert not (tmp_path / "demo.html").exists()
