@@ -326,11 +326,13 @@ def test_a_report_that_fails_does_not_cost_the_model(cornn, tables, monkeypatch)
     assert len(predictions(cornn("predict", "here", "wide.csv")[1])) == 40
 
 
-def test_what_is_not_installed_is_explained(cornn, tables, monkeypatch):
+def test_without_the_packages_of_the_report_the_model_is_written(cornn, tables, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK)
-    assert code == 2
-    assert f"{install_command('report')}, or omit it with --no-report" in err
+    code, _, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--out", "here")
+    assert code == 0
+    assert f"no report.html: the report needs Jinja2 and matplotlib: {install_command('report')}" in err
+    assert (tables / "here" / "model.safetensors").exists()
+    assert not (tables / "here" / "report.html").exists()
 
 
 def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
@@ -350,4 +352,4 @@ def test_a_fitted_folder_is_no_run_of_a_task(cornn, tmp_path):
     cornn("fit", "own.csv", "--target", "kind", "--epochs", "1", "--no-report", "--out", "here")
     code, _, err = cornn("evaluate", "here")
     assert code == 2
-    assert "this is a model of `cornn fit`, which has no task to be tried on" in err
+    assert "this is a model of `cornn fit`, which belongs to no task" in err

@@ -83,7 +83,7 @@ class FitCommand:
     device: str = "auto"
     """Device: cpu, cuda, or auto, which uses a GPU if there is one."""
     report: bool = True
-    """Write report.html to the folder."""
+    """Write report.html to the folder, if the packages for it are installed."""
     quiet: bool = False
     """Print only the closing lines."""
     json: bool = False
@@ -110,8 +110,7 @@ class FitCommand:
             return
         out = self.out or _new_folder(Path("runs"), self.data.stem)
         fitting.check_output_folder(out)
-        if self.report:
-            page.check_packages()
+        report = self.report and _can_report()
         try:
             finished = self._train_with_progress(console, lambda watch: fitting.fit(task, splits, settings, watch))
             words = f"{test.source}" if test is not None else f"a held-out split of {data.source}"
@@ -119,7 +118,7 @@ class FitCommand:
             check = text = None
             try:
                 check = page.diagnose_fit(finished, f"{data.source} after training")
-                text = page.render_page(self.data.name, facts, finished, result, check) if self.report else None
+                text = page.render_page(self.data.name, facts, finished, result, check) if report else None
             except Exception as error:  # a failing report must not lose the trained model
                 print(
                     f"cornn: the report failed ({type(error).__name__}: {error}): the model is written without it",
@@ -214,6 +213,18 @@ def _number(data: "Dataset", name: str) -> int:
     if name not in data.features:
         raise ValueError(f"{data.source} has no values {name!r} to forecast: the values are {', '.join(data.features)}")
     return data.features.index(name)
+
+
+def _can_report() -> bool:
+    """Check before training that the report can be written; otherwise explain what is missing."""
+    from cornn.fitting import page
+
+    try:
+        page.check_packages()
+    except ImportError as error:
+        print(f"cornn: no report.html: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _print_facts(console: Console, facts: list[tuple[str, str]]) -> None:

@@ -25,7 +25,7 @@ def check_packages() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError:
-        raise missing_extra("report", "the report needs Jinja2 and matplotlib", "or omit it with --no-report") from None
+        raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
 
 
 def diagnose_fit(finished: FitResult, name: str) -> Diagnosis:
