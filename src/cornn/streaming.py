@@ -6,6 +6,7 @@ head, without PyTorch. If there is no library, or no C code for the activation, 
 """
 
 import ctypes
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from cornn import functional
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
@@ -33,6 +35,7 @@ class Layer:
         constants: dt, gamma and epsilon, shape `(3, hidden)`.
         damping: "explicit" or "implicit".
         activation: One of `cornn.functional.ACTIVATIONS`.
+        exact_spans: Whether a timespan is a number of steps (`functional.transition`) instead of a factor on dt.
     """
 
     V: NDArray
@@ -41,6 +44,7 @@ class Layer:
     constants: NDArray
     damping: str
     activation: str
+    exact_spans: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ class Stream:
         self._masked = scaling.masked
         self._shape = self._mean.shape
         self._single = self._shape == (1,)
+        self._exact_spans = any(layer.exact_spans for layer in layers)
         self._sample, self._seen = np.zeros(self._shape), self._mean.copy()
         self._state = np.zeros((len(layers), 2, hidden), dtype)
         self._answer = self._state[-1, 0] if head is None else np.zeros(len(head[1]), dtype)
@@ -119,7 +124,7 @@ class Stream:
         Args:
             sample: Shape `(values)`, or a number if there is one value per sample. NaN is a missing value; see
                 `Scaling`.
-            timespan: Factor on dt for this step.
+            timespan: Duration of this step in units of the usual step, as in the layer's `forward`.
 
         Returns:
             A new array of shape `(outputs)`, or y of shape `(hidden)` if there is no head.
@@ -136,7 +141,10 @@ class Stream:
             if not 0 <= timespan < float("inf"):
                 raise ValueError(f"timespan must be finite and not negative, got {timespan}")
             self._call.timespan = timespan
-        self._advance()
+        if timespan != 1 and self._exact_spans:
+            self._step()  # the C step multiplies dt
+        else:
+            self._advance()
         self.steps += 1
         return self._answer.copy()
 
@@ -238,10 +246,27 @@ class Stream:
             dt = dt * self._state.dtype.type(self._call.timespan)
             force = ACTIVATIONS[layer.activation].of_array(layer.R @ state.ravel() + layer.V @ inputs + layer.b)
             y, z = state
-            y[:], z[:] = advance(force, y, z, dt, gamma, epsilon, damping=layer.damping)
+            if layer.exact_spans and self._call.timespan != 1:
+                by = _transition(layer, self._call.timespan)
+                state[:] = by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
+            else:
+                y[:], z[:] = advance(force, y, z, dt, gamma, epsilon, damping=layer.damping)
             inputs = y
         if self._head is not None:
             self._answer[:] = self._head[0] @ inputs + self._head[1]
+
+
+@functools.lru_cache(maxsize=64)
+def _coefficients(constants: bytes, dtype: str, timespan: float, damping: str) -> functional.Transition:
+    values = torch.from_numpy(np.frombuffer(constants, dtype).reshape(3, -1).copy())
+    span = torch.tensor([timespan], dtype=values.dtype)
+    dt, gamma, epsilon = values
+    by = functional.transition(dt, gamma, epsilon, span, damping=damping)
+    return by._replace(**{name: part.numpy() for name, part in by._asdict().items()})
+
+
+def _transition(layer: Layer, timespan: float) -> functional.Transition:
+    return _coefficients(layer.constants.tobytes(), layer.constants.dtype.str, timespan, layer.damping)
 
 
 def _reopened(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[str, NDArray]) -> Stream:
@@ -282,11 +307,11 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
     for cell in cells:
         if cell.weight_hh.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"streams compute in float32 or float64, this layer is {cell.weight_hh.dtype}: convert it")
-        weight, hidden = cell.weight_hh.detach().cpu().numpy(), cell.hidden_size
-        bias = np.zeros(hidden, weight.dtype) if cell.bias is None else cell.bias.detach().cpu().numpy()
-        constants = np.stack([value.detach().expand(hidden).cpu().numpy() for value in cell.oscillators()])
-        V = cell.weight_ih.detach().cpu().numpy()
-        layers.append(Layer(V.copy(), weight.copy(), bias.copy(), constants, cell.damping, cell.activation))
+        V, b, R = cell.weights()
+        V, R = (weight.detach().cpu().numpy().copy() for weight in (V, R))
+        bias = np.zeros(cell.hidden_size, R.dtype) if b is None else b.detach().cpu().numpy().copy()
+        constants = np.stack([value.detach().expand(cell.hidden_size).cpu().numpy() for value in cell.oscillators()])
+        layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.spread))
     if head is not None:
         dtype = layers[0].R.dtype
         bias = np.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu().double().numpy()

@@ -84,8 +84,7 @@ def test_cornn_without_coupling_and_activation_is_the_recurrence_of_d_linoss():
     layer = CoRNN(3, 5, damping="implicit", activation="identity", dtype=torch.float64, **constants)
     layer.reset_parameters(generator(0, "weights"))
     V, W, W_z, b = layer.matrices()
-    W.zero_()
-    W_z.zero_()
+    layer.set_matrices(W=torch.zeros_like(W), W_z=torch.zeros_like(W_z))
     input, (y, z) = numbers(40, 2, 3), numbers(2, 2, 5, purpose="state")
     output, (last_y, last_z) = layer(input, (y.unsqueeze(0), z.unsqueeze(0)))
 

@@ -101,6 +101,7 @@ def run(
     update: str,
     timespans: Tensor | None = None,
     lengths: Tensor | None = None,
+    exact_spans: bool = False,
     every: bool = True,
     backend: str = "auto",
     precision: str = "exact",
@@ -119,6 +120,8 @@ def run(
             `bias`, and possibly in `weight`.
         timespans: Factors on dt, shape `(time, batch)`; only coRNN has a time step.
         lengths: Number of steps of each sequence, shape `(batch)`.
+        exact_spans: Whether timespans are numbers of steps (`functional.transition`) instead of factors on dt. Only the
+            reference computes them.
         every: Whether to return the output of every step; otherwise `output` may be empty.
         backend: "auto", "reference", or one of `BACKENDS`.
         precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores,
@@ -132,6 +135,15 @@ def run(
     """
     if timespans is not None and not UPDATES[update].timed:
         raise ValueError(f"timespans scale a time step, and the update {update} has none: omit timespans")
+    if timespans is not None and exact_spans:
+        if backend not in ("auto", "reference") or precision != "exact":
+            raise RuntimeError(
+                "timespans of a layer with default constants are computed by the plain equations only: use "
+                'backend="auto" and precision="exact", or give dt, gamma and epsilon'
+            )
+        given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+        with no_autocast(input.device.type):
+            return reference(given, update, exact_spans=True)
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     shape, rows = input.shape, weight.shape
     problem = Problem(

@@ -209,7 +209,8 @@ def by_autograd(
 
 def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:
     """Return (output, last); `direct` bypasses the dispatcher, and needs tensors that pass `is_eager`."""
-    keep = _wants_gradient(given)
+    # A traced program may be differentiated later, and the tracer checks itself without gradients.
+    keep = _wants_gradient(given) or torch._C._get_tracing_state() is not None
     if not direct:
         return recurrence(*given, update, backend, every, keep)[:2]
     if keep:
@@ -217,7 +218,7 @@ def recur(given: Given, update: str, backend: str, every: bool, direct: bool) ->
     return _forward(backend, given, update=update, every=every, keep=keep)[:2]
 
 
-def reference(given: Given, update: str) -> tuple[Tensor, Tensor]:
+def reference(given: Given, update: str, *, exact_spans: bool = False) -> tuple[Tensor, Tensor]:
     """Return (output, last) of the reference equations, differentiable any number of times."""
     input, state, input_weight, bias, weight, parameters, _, lengths = given
     rule = UPDATES[update]
@@ -240,6 +241,7 @@ def reference(given: Given, update: str) -> tuple[Tensor, Tensor]:
         gamma,
         epsilon,
         timespans=live_spans(given),
+        exact=exact_spans,
         damping=rule.damping,
         activation=rule.activation,
     )

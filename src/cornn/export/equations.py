@@ -33,9 +33,10 @@ def equation(graph: Graph, cell: CoRNNCell | Cell) -> Equation:
 
 
 def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
-    weight = graph.weight(array(cell.weight_hh))
+    V, b, R = cell.weights()
+    weight, dtype = graph.weight(array(R)), array(R).dtype
     dt, gamma, epsilon = (graph.weight(array(constant)) for constant in cell.oscillators())
-    dtype, activation = array(cell.weight_hh).dtype, ACTIVATIONS[cell.activation].onnx
+    activation = ACTIVATIONS[cell.activation].onnx
     if activation is None:
         raise ValueError(f"the activation {cell.activation!r} has no ONNX form: add one in cornn/functional.py")
     one = None if cell.damping == "explicit" else graph.weight(np.ones((), dtype))
@@ -46,6 +47,11 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
             return body(operator, *names)
 
         y, z = states
+        if span is not None and cell.spread:
+            raise ValueError(
+                "timespans of a layer with default constants cannot be exported: omit them, or train with given dt, "
+                "gamma and epsilon"
+            )
         h = dt if span is None else body("Mul", dt, span)
         pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
         force = body("Sub", activation(op, pre), body("Mul", gamma, y))
@@ -55,7 +61,7 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
             z = body("Div", body("Add", z, body("Mul", h, force)), body("Add", one, body("Mul", h, epsilon)))
         return [body("Add", y, body("Mul", h, z)), z]
 
-    return Equation(array(cell.weight_ih), None if cell.bias is None else array(cell.bias), step)
+    return Equation(array(V), None if b is None else array(b), step)
 
 
 def _one_state(graph: Graph, cell: Cell) -> Equation:

@@ -1,0 +1,314 @@
+"""The default of `CoRNN`: its constants, the scales of its weights, its interface, and uneven times."""
+
+import math
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from safetensors.torch import load_file
+from tolerances import FLOAT32, FLOAT64
+from torch import nn
+
+from cornn import CoRNN, CoRNNCell, functional
+from cornn._constants import Oscillators
+from cornn._scaling import impulse_norms, spread_time_scales, weight_scales
+from cornn.functional import ACTIVATIONS, DAMPINGS
+from cornn.layers import INITS
+
+DOUBLE = torch.float64
+SAVED = Path(__file__).parent / "fixtures" / "0.1.0"
+SIMULATION = {"rtol": 1e-6, "atol": 1e-9}  # what is left of an impulse after 60,000 steps
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def respond(force, constants, damping):
+    """Return y and z of uncoupled neurons after every step, for a force of shape (time, hidden)."""
+    y = z = torch.zeros_like(force[0])
+    nothing = torch.zeros(len(y), len(y), dtype=DOUBLE)
+    states = []
+    for f in force:
+        y, z = functional.step(f, y, z, nothing, nothing, *constants, damping=damping, activation="identity")
+        states.append(torch.stack((y, z)))
+    return torch.stack(states, 1)
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_closed_forms_agree_with_a_simulation(damping):
+    constants = spread_time_scales(12, damping, length=100)
+    force = torch.zeros(12_000, 12, dtype=DOUBLE)
+    force[0] = 1.0
+    y, z = respond(force, constants, damping)
+    norms = impulse_norms(constants, damping)
+    torch.testing.assert_close(norms.white_y, y.norm(dim=0), **SIMULATION)
+    torch.testing.assert_close(norms.white_z, z.norm(dim=0), **SIMULATION)
+    torch.testing.assert_close(norms.constant, y.sum(0), **SIMULATION)
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_the_gain_of_a_constant_is_one_over_gamma(damping):
+    constants = spread_time_scales(64, damping)
+    torch.testing.assert_close(impulse_norms(constants, damping).constant, 1 / constants.gamma, rtol=0.25, atol=0)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    dt=st.floats(1e-4, 0.999),
+    gamma=st.one_of(st.just(0.0), st.floats(1e-9, 1e6)),
+    epsilon=st.one_of(st.just(0.0), st.floats(1e-9, 1e6)),
+    damping=st.sampled_from(DAMPINGS),
+    hidden=st.sampled_from([1, 3]),
+)
+def test_scales_are_finite_and_positive_for_any_constants(dt, gamma, epsilon, damping, hidden):
+    constants = Oscillators(*(torch.tensor(value, dtype=DOUBLE) for value in (dt, gamma, epsilon)))
+    for scale in weight_scales(constants, damping, hidden):
+        assert scale.isfinite().all()
+        assert (scale > 0).all()
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+@pytest.mark.parametrize("hidden", [1, 2, 3, 4, 5, 7, 16, 128, 300])
+def test_default_neurons_are_stable_and_of_one_size(hidden, damping):
+    constants = spread_time_scales(hidden, damping)
+    assert all(value.shape == (hidden,) for value in constants)
+    span = torch.tensor([1.0], dtype=DOUBLE)
+    by = functional.transition(*constants, span, damping=damping)
+    M = torch.stack((torch.stack((by.yy, by.yz), -1), torch.stack((by.zy, by.zz), -1)), -2)
+    assert (torch.linalg.eigvals(M).abs() < 1).all()
+    size = impulse_norms(constants, damping).white_y
+    assert (size <= 1 + 1e-9).all()
+    assert (size > 0.4).all()  # implicit damping keeps the fastest neurons below 1, since dt < 1
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_length_sets_the_longest_half_life(damping):
+    def slowest(length):
+        constants = spread_time_scales(32, damping, length)
+        return (1 / constants.gamma).max()
+
+    assert slowest(50) < slowest(500) < slowest(5000)
+    with pytest.raises(ValueError, match="length must be a positive number of steps, got 0"):
+        CoRNN(3, 8, length=0)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("steps", [100, 1000])
+def test_the_state_starts_at_a_reasonable_size(bidirectional, steps):
+    """The RMS over each of four layers, for white input; docs/default.md has other inputs and lengths."""
+    layer = CoRNN(3, 48, 4, bidirectional=bidirectional)
+    with torch.no_grad():
+        _, (y, _) = layer(torch.randn(steps, 4, 3))
+    sizes = y.square().mean((1, 2)).sqrt()
+    assert (sizes > 0.1).all()
+    assert (sizes < 10).all()
+
+
+def test_what_chooses_the_default_and_what_the_paper_s_layer():
+    assert CoRNN(3, 5).cell().init == "scaled"
+    assert CoRNN(3, 5, length=100).cell().spread
+    assert CoRNNCell(3, 5).init == "scaled"
+    for options in ({"dt": 0.1}, {"gamma": 1.0}, {"epsilon": 2.0}, *({"init": init} for init in INITS)):
+        cell = CoRNN(3, 5, **options).cell()
+        assert cell.init in INITS
+        assert not cell.spread
+        assert cell.scale_ih is None
+        usual = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0} | {
+            key: value for key, value in options.items() if key in "dtgammaepsilon"
+        }
+        assert {name: value.item() for name, value in cell.oscillators()._asdict().items()} == pytest.approx(usual)
+    given = CoRNN(3, 5, dt=0.1, init="scaled").cell()
+    assert given.scale_ih is not None
+    assert not given.spread
+
+
+def test_length_with_given_constants_is_refused():
+    with pytest.raises(ValueError, match="length chooses dt, gamma and epsilon of the default layer"):
+        CoRNN(3, 5, dt=0.1, length=100)
+
+
+def test_the_scales_are_saved_and_do_not_follow_trained_constants():
+    layer = CoRNN(3, 5, trainable=("gamma",))
+    names = {f"cells.l0.{name}" for name in ("scale_ih", "scale_hh", "scale_bias")}
+    assert names <= layer.state_dict().keys()
+    before = {name: layer.state_dict()[name].clone() for name in names}
+    with torch.no_grad():
+        layer.cell().free_gamma += 1.0
+    other = CoRNN(3, 5, trainable=("gamma",), length=10)
+    other.load_state_dict(layer.state_dict())
+    for name, value in before.items():
+        assert torch.equal(other.state_dict()[name], value)
+    input = torch.randn(6, 2, 3)
+    assert torch.equal(layer(input)[0], other(input)[0])
+
+
+def test_a_state_dict_of_version_0_1_0_makes_the_default_layer_the_paper_s():
+    weights = load_file(SAVED / "layers.safetensors")
+    old = {key.split("/")[1]: value for key, value in weights.items() if key.startswith("default/")}
+    layer, paper = CoRNN(3, 5), CoRNN(3, 5, init="paper")
+    layer.load_state_dict(dict(old))
+    paper.load_state_dict(dict(old))
+    input, spans = torch.randn(6, 2, 3), torch.rand(6)
+    assert torch.equal(layer(input)[0], paper(input)[0])
+    assert torch.equal(layer(input, timespans=spans)[0], paper(input, timespans=spans)[0])
+    assert not any("scale" in name for name in layer.state_dict())
+
+
+def test_loading_the_parameters_alone_keeps_the_scales():
+    layer, other = CoRNN(3, 5), CoRNN(3, 5)
+    other.load_state_dict(dict(layer.named_parameters()), strict=False)
+    assert other.cell().scale_ih is not None
+    input = torch.randn(6, 2, 3)
+    assert torch.equal(layer(input)[0], other(input)[0])
+
+
+def test_hx_is_another_name_of_state():
+    layer, input = CoRNN(3, 5), torch.randn(6, 2, 3)
+    state = torch.randn(1, 2, 5), torch.randn(1, 2, 5)
+    assert torch.equal(layer(input, state)[0], layer(input, hx=state)[0])
+    with pytest.raises(ValueError, match="state and hx are two names of one argument: give one of them"):
+        layer(input, state, hx=state)
+
+
+def test_all_weights_and_proj_size_are_those_of_an_lstm():
+    layer, lstm = CoRNN(3, 5, 2, bidirectional=True), nn.LSTM(3, 5, 2, bidirectional=True)
+    assert layer.proj_size == lstm.proj_size
+    assert len(layer.all_weights) == len(lstm.all_weights)
+    assert [id(weight) for group in layer.all_weights for weight in group] == [id(p) for p in layer.parameters()]
+
+
+@pytest.mark.filterwarnings("ignore")  # tracing is deprecated, and warns of every size that it records
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"init": "paper"}])
+def test_tracing_passes_its_own_check(options):
+    layer, input = CoRNN(3, 5, **options), torch.randn(6, 2, 3)
+    traced = torch.jit.trace(layer, input)
+    torch.testing.assert_close(traced(input)[0], layer(input)[0], **FLOAT32)
+    traced(input)[0].sum().backward()
+    assert layer.cell().weight_hh.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_types(dtype):
+    layer, input = CoRNN(3, 5).to(dtype), torch.randn(6, 2, 3, dtype=dtype)
+    output = layer(input)[0]
+    assert output.dtype == dtype
+    assert output.isfinite().all()
+
+
+def test_autocast_leaves_the_recurrence_exact():
+    layer, input = CoRNN(3, 5), torch.randn(6, 2, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(layer(input)[0], layer(input)[0].float())
+        torch.testing.assert_close(layer(input)[0], layer(input)[0], **FLOAT32)
+        cast = layer(input)[0]
+    torch.testing.assert_close(cast, layer(input)[0], **FLOAT32)
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_a_span_of_whole_steps_is_that_many_steps_with_the_force_held(damping):
+    constants = spread_time_scales(24, damping)
+    y, z, force = torch.randn(3, 7, 24, dtype=DOUBLE)
+    nothing = torch.zeros(24, 24, dtype=DOUBLE)
+    for span in (0, 1, 2, 10):
+        by = functional.transition(*constants, torch.full((7, 1), span, dtype=DOUBLE), damping=damping)
+        want = y, z
+        for _ in range(span):
+            want = functional.step(force, *want, nothing, nothing, *constants, damping=damping)
+        torch.testing.assert_close(functional.step_by(by, force, y, z, nothing, nothing), want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_two_spans_are_one_of_their_sum(damping):
+    constants = spread_time_scales(24, damping)
+    y, z, force = torch.randn(3, 7, 24, dtype=DOUBLE)
+    nothing = torch.zeros(24, 24, dtype=DOUBLE)
+
+    def after(state, span):
+        by = functional.transition(*constants, torch.full((7, 1), span, dtype=DOUBLE), damping=damping)
+        return functional.step_by(by, force, *state, nothing, nothing)
+
+    torch.testing.assert_close(after(after((y, z), 0.3), 2.5), after((y, z), 2.8), rtol=1e-9, atol=1e-9)
+
+
+def test_spans_of_one_are_plain_steps():
+    layer, input = CoRNN(3, 16, 2, dtype=DOUBLE), torch.randn(50, 2, 3, dtype=DOUBLE)
+    torch.testing.assert_close(layer(input, timespans=torch.ones(50))[0], layer(input)[0], rtol=1e-9, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**20),
+    damping=st.sampled_from(DAMPINGS),
+    kind=st.sampled_from(["uniform", "constant", "two"]),
+    longest=st.floats(0, 10),
+    weights=st.sampled_from([0.0, 1.0, 10.0]),
+    constants_moved=st.booleans(),
+    hidden=st.sampled_from([1, 2, 5, 12]),
+)
+def test_any_timespans_keep_the_default_layer_finite(seed, damping, kind, longest, weights, constants_moved, hidden):
+    """|y| <= sum of |r|: the force is at most 1, and every span is a contraction in the eigenvectors of one step."""
+    random = torch.Generator().manual_seed(seed)
+    layer = CoRNN(2, hidden, damping=damping, trainable=("gamma", "epsilon") if constants_moved else ())
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter += weights * torch.randn(parameter.shape, generator=random) * (parameter.dim() == 2)
+        if constants_moved:  # a tenth: far more than training moves them, and stable
+            for parameter in (layer.cell().free_gamma, layer.cell().free_epsilon):
+                parameter += 0.1 * torch.rand(parameter.shape, generator=random)
+        steps = 300
+        spans = {
+            "uniform": longest * torch.rand(steps, generator=random),
+            "constant": torch.full((steps,), longest),
+            "two": torch.where(torch.rand(steps, generator=random) < 0.5, longest, 0.1),
+        }[kind]
+        output, (_, z) = layer(torch.randn(steps, 2, 2, generator=random), timespans=spans)
+    assert output.isfinite().all()
+    assert output.abs().max() < 1e4
+    assert z.abs().max() < 1e4
+
+
+def test_timespans_of_the_default_layer_have_gradients():
+    layer = CoRNN(2, 6, dtype=DOUBLE)
+    input = torch.randn(5, 2, 2, dtype=DOUBLE, requires_grad=True)
+    spans = (torch.rand(5, 2, dtype=DOUBLE) * 3 + 0.1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, s: layer(x, timespans=s)[0], (input, spans))
+
+
+def test_the_cell_and_a_stream_take_the_same_spans():
+    layer, cell = CoRNN(2, 6, dtype=DOUBLE), CoRNNCell(2, 6, dtype=DOUBLE)
+    cell.load_state_dict(layer.cell().state_dict())
+    stream, state = layer.stream(), None
+    input, spans = torch.randn(8, 2, dtype=DOUBLE), 4 * torch.rand(8, dtype=DOUBLE)
+    output, _ = layer(input, timespans=spans)
+    for number, (sample, span) in enumerate(zip(input, spans, strict=True)):
+        state = cell(sample, state, timespans=span)
+        torch.testing.assert_close(state[0], output[number], **FLOAT64)
+        torch.testing.assert_close(torch.from_numpy(stream(sample.numpy(), span.item())), output[number], **FLOAT64)
+
+
+def test_a_named_backend_refuses_uneven_times():
+    with pytest.raises(RuntimeError, match="timespans of a layer with default constants are computed by the plain"):
+        CoRNN(2, 6, backend="portable")(torch.randn(5, 1, 2), timespans=torch.ones(5))
+
+
+def test_padding_leaves_the_state_with_uneven_times_too():
+    layer, input, spans = (
+        CoRNN(2, 6, dtype=DOUBLE),
+        torch.randn(5, 2, 2, dtype=DOUBLE),
+        3 * torch.rand(5, 2, dtype=DOUBLE),
+    )
+    y, _ = layer.last_state(input, timespans=spans, lengths=torch.tensor([3, 5]))
+    alone, _ = layer.last_state(input[:3, :1], timespans=spans[:3, :1])
+    torch.testing.assert_close(y[:, :1], alone, **FLOAT64)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_runs(activation):
+    layer = CoRNN(3, 5, activation=activation)
+    output, _ = layer(0.1 * torch.randn(20, 2, 3))
+    output.square().sum().backward()
+    assert all(math.isfinite(parameter.grad.norm()) for parameter in layer.parameters())
