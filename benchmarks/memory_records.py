@@ -47,8 +47,8 @@ def fresh(length: int, recipe: str = "ours") -> SequenceModel:
 def with_feedback(length: int, feedback: float) -> SequenceModel:
     """Our recipe's start, with W = -feedback V V^+."""
     model = fresh(length)
-    V, W, _, _ = model.layer.matrices()
-    W.copy_(-feedback * V @ torch.linalg.pinv(V))
+    V = model.layer.matrices().V
+    model.layer.set_matrices(W=-feedback * V @ torch.linalg.pinv(V))
     return model
 
 

@@ -14,6 +14,7 @@ from adding_tables import TABLES as ADDING
 from archive_tables import TABLES as ARCHIVE
 from better_tables import TABLES as BETTER
 from choosing_tables import TABLES as CHOOSING
+from default_tables import TABLES as DEFAULT
 from headline_tables import TABLES as HEADLINES
 from kernel_tables import TABLES as KERNELS
 from microcontroller_tables import TABLES as MICROCONTROLLER
@@ -244,6 +245,7 @@ TABLES = {
     **ARCHIVE,
     **BETTER,
     **CHOOSING,
+    **DEFAULT,
     **HEADLINES,
     **KERNELS,
     **MICROCONTROLLER,

@@ -1,0 +1,186 @@
+"""Tables about the default of `CoRNN`, from results/default-layer*.json."""
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+STUDENT = {2: 12.706, 3: 4.303}
+"""Number of pairs -> 97.5 % quantile of Student's t with one degree of freedom less."""
+NAMES = {
+    "pixels": "permuted pixels, 784 steps (accuracy)",
+    "rows": "image rows, 28 steps (accuracy)",
+    "noise": "image rows, then 472 steps of noise (accuracy)",
+    "cifar": "CIFAR-10 rows, then 468 steps of noise (accuracy)",
+    "har": "HAR-2, 128 steps (accuracy)",
+    "imdb": "IMDB words, 200 steps (accuracy)",
+    "char": "next character, 200 steps (bits)",
+    "lorenz": "Lorenz-96, 300 steps (NRMSE)",
+    "latch": "last marked value, 200 steps (MSE)",
+    "adding200": "adding, 200 steps (steps until MSE < 0.01)",
+    "adding500": "adding, 500 steps (steps until MSE < 0.01)",
+}
+HIGHER = ("pixels", "rows", "noise", "cifar", "har", "imdb")
+DIGITS = {"char": 2, "lorenz": 3, "latch": 4, "adding200": 0, "adding500": 0}
+
+
+def _load(name: str) -> list[dict]:
+    return json.loads((RESULTS / name).read_text(encoding="utf8"))["rows"]
+
+
+def _value(row: dict) -> float:
+    """Return the score of a training; a training that never solved adding counts with all of its steps."""
+    if row["task"].startswith("adding"):
+        return row["steps"] if row["solved_after"] is None else row["solved_after"]
+    return row["value"]
+
+
+def _select(rows: list[dict], task: str, **fields) -> dict[int, float]:
+    """Return seed -> score."""
+    chosen = [row for row in rows if row["task"] == task and all(row[key] == value for key, value in fields.items())]
+    return {row["seed"]: _value(row) for row in chosen}
+
+
+def _format(task: str, values: dict[int, float]) -> str:
+    return f"{mean(values.values()):.{DIGITS.get(task, 1)}f}" if values else "-"
+
+
+def _difference(task: str, ours: dict[int, float], other: dict[int, float]) -> str:
+    """Return the mean of ours minus other, and the 95 % interval of the paired differences."""
+    pairs = [ours[seed] - other[seed] for seed in ours if seed in other]
+    if not pairs:
+        return "-"
+    digits, middle = DIGITS.get(task, 1), mean(pairs)
+    if len(pairs) not in STUDENT:
+        return f"{middle:+.{digits}f} (one seed)"
+    width = STUDENT[len(pairs)] * stdev(pairs) / len(pairs) ** 0.5
+    verdict = "**better**" if (middle > 0) == (task in HIGHER) else "worse"
+    return f"{middle:+.{digits}f} ± {width:.{digits}f}, {'even' if abs(middle) <= width else verdict}"
+
+
+def comparison() -> str:
+    rows = _load("default-layer.json")
+    lines = [
+        "| task | `CoRNN(d, m)`, rate 0.016 | nn.GRU, rate tuned | nn.LSTM, rate tuned | version 0.1.0 | minus GRU | "
+        "minus 0.1.0 |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    for task, name in NAMES.items():
+        size = 256 if task == "char" else 128
+        found = {
+            model: _select(rows, task, model=model, hidden_size=size) for model in ("default", "gru", "lstm", "today")
+        }
+        cells = [_format(task, values) for values in found.values()]
+        cells += [_difference(task, found["default"], found[model]) for model in ("gru", "today")]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def parameters() -> str:
+    """Give ours more neurons, so that it has as many parameters as the GRU."""
+    rows = _load("default-layer.json")
+    lines = [
+        "| task | neurons | seeds | `CoRNN` | nn.GRU, the same seeds | difference |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for task, name in NAMES.items():
+        size = 256 if task == "char" else 128
+        larger = {row["hidden_size"] for row in rows if row["task"] == task} - {size}
+        for hidden in larger:
+            ours = _select(rows, task, model="default", hidden_size=hidden)
+            gru = _select(rows, task, model="gru", hidden_size=size)
+            gru = {seed: value for seed, value in gru.items() if seed in ours}
+            cells = [_format(task, ours), _format(task, gru), _difference(task, ours, gru)]
+            lines.append(f"| {name} | {hidden} | {len(ours)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _searched(variants: dict[str, dict], tasks: tuple[str, ...]) -> str:
+    """Write one row per variant: all seeds of adding, means elsewhere."""
+    rows = _load("default-layer-search.json")
+    lines = ["| variant | " + " | ".join(tasks) + " |", "| --- |" + " ---: |" * len(tasks)]
+    for name, fields in variants.items():
+        cells = []
+        for task in tasks:
+            wanted = {"rate": 0.016, "hidden_size": 256 if task.startswith("char") else 128} | fields
+            here = [
+                row
+                for row in rows
+                if row["task"] == task
+                and row.get("optimiser") == wanted.get("optimiser")
+                and all(row[key] == value for key, value in wanted.items() if key != "optimiser")
+            ]
+            seeds = {row["seed"]: row for row in here}
+            if task.startswith("adding"):
+                solved = ["-" if row["solved_after"] is None else str(row["solved_after"]) for row in seeds.values()]
+                cells.append(", ".join(solved) or " ")
+            else:
+                values = [row["value"] for row in seeds.values() if row["value"] is not None]
+                cells.append(f"{mean(values):.{DIGITS.get(task, 1)}f}" if values else " ")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def search() -> str:
+    tasks = ("adding200", "adding500", "pixels", "noise", "rows", "char")
+    variants = {
+        "the first prototype: dt 0.9, 0.3 and 0.1, thirds": {"variant": "issue"},
+        "D: the default with coupling 0.2": {"variant": "D"},
+        "D, coupling 0.1": {"variant": "D.1"},
+        "D, coupling 0.5, rows of W by their gain for constants": {"variant": "R"},
+        "D, coupling 0.4 for fast and 0.1 for slow rows": {"variant": "Dr"},
+        "D, random bias of the fast neurons": {"variant": "Db"},
+        "D, an assumed mean of 0.1": {"variant": "D1"},
+        "D, slower rates of slow rows": {"variant": "A14"},
+        "D, mirrored pairs of slow neurons": {"variant": "M0"},
+        "D, slower rates and mirrored pairs": {"variant": "M14"},
+        "D, couplings 0.4 and 0.1, random bias; head reads y and z": {"variant": "Drbz"},
+        "the same; gamma and epsilon trained, head reads y": {"variant": "Drbt"},
+    }
+    return _searched(variants, tasks)
+
+
+def rates() -> str:
+    tasks = ("adding200", "adding500", "pixels", "noise", "rows", "char")
+    return _searched(
+        {f"D, rate {rate}": {"variant": "D", "rate": rate} for rate in (0.004, 0.008, 0.016, 0.032)}, tasks
+    )
+
+
+def optimisers() -> str:
+    variants = {
+        "AdamW, 0.016": {"optimiser": "adamw"},
+        "RMSprop, 0.004": {"optimiser": "rmsprop", "rate": 0.004},
+        "SGD with momentum, 0.1": {"optimiser": "sgd", "rate": 0.1},
+        "SGD with momentum, 0.5": {"optimiser": "sgd", "rate": 0.5},
+    }
+    return _searched(
+        {name: {"variant": "Drb"} | fields for name, fields in variants.items()}, ("adding200", "pixels", "rows")
+    )
+
+
+def widths() -> str:
+    variants = {
+        f"{size} neurons, coupling ~ m^-{power}": {"variant": f"Drb w{power}", "hidden_size": size}
+        for size in (16, 32, 512)
+        for power in (0, 0.5, 1)
+    }
+    return _searched(variants, ("adding200", "pixels", "rows", "har"))
+
+
+def sizes() -> str:
+    lines = ["| input | steps | layer 1 | layer 2 | layer 3 | layer 4 |", "| --- |" + " ---: |" * 5]
+    for row in _load("default-layer-sizes.json"):
+        lines.append(f"| {row['input']} | {row['steps']:,} | " + " | ".join(f"{x:.2f}" for x in row["rms"]) + " |")
+    return "\n".join(lines)
+
+
+TABLES = {
+    "default-comparison": comparison,
+    "default-parameters": parameters,
+    "default-search": search,
+    "default-rates": rates,
+    "default-optimisers": optimisers,
+    "default-widths": widths,
+    "default-sizes": sizes,
+}
