@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cornn.baselines.layer import Cell
 from cornn.export.graph import Graph
-from cornn.functional import ACTIVATIONS
+from cornn.functional import ACTIVATIONS, coefficients
 from cornn.layers import CoRNNCell
 
 __all__ = ["Equation", "array", "equation"]
@@ -36,6 +36,8 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
     V, b, R = cell.weights()
     weight, dtype = graph.weight(array(R)), array(R).dtype
     dt, gamma, epsilon = (graph.weight(array(constant)) for constant in cell.oscillators())
+    steps = coefficients(*cell.oscillators(), damping=cell.damping)
+    keep, push, pull = (graph.weight(array(value)) for value in steps[:3])
     activation = ACTIVATIONS[cell.activation].onnx
     if activation is None:
         raise ValueError(f"the activation {cell.activation!r} has no ONNX form: add one in cornn/functional.py")
@@ -52,7 +54,13 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
                 "timespans of a layer with default constants cannot be exported: omit them, or train with given dt, "
                 "gamma and epsilon"
             )
-        h = dt if span is None else body("Mul", dt, span)
+        if span is None:  # rounded as the engine rounds: neurons that forget slowly would show another order of sums
+            pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
+            z = body(
+                "Sub", body("Add", body("Mul", keep, z), body("Mul", push, activation(op, pre))), body("Mul", pull, y)
+            )
+            return [body("Add", y, body("Mul", dt, z)), z]
+        h = body("Mul", dt, span)
         pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
         force = body("Sub", activation(op, pre), body("Mul", gamma, y))
         if one is None:
