@@ -94,8 +94,8 @@ def test_a_layer_by_its_kernels(emulated, name):
 
 
 def test_ragged_sequences():
-    layer = CoRNN(2, 20, backend="cuda")
-    exact = CoRNN(2, 20, backend="reference", dtype=torch.float64)
+    layer = CoRNN(2, 20, backend="cuda", init="paper")
+    exact = CoRNN(2, 20, backend="reference", dtype=torch.float64, init="paper")
     exact.load_state_dict(layer.state_dict())
     input = torch.randn(5, 3, 2, generator=torch.Generator().manual_seed(1))
     packed = [torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 4, 1])) for x in (input, input.double())]
@@ -105,7 +105,10 @@ def test_ragged_sequences():
 
 
 def test_models_side_by_side(emulated):
-    layer, input = CoRNN(2, 20, backend="cuda"), torch.randn(5, 3, 2, generator=torch.Generator().manual_seed(1))
+    layer, input = (
+        CoRNN(2, 20, backend="cuda", init="paper"),
+        torch.randn(5, 3, 2, generator=torch.Generator().manual_seed(1)),
+    )
     weights = {name: torch.stack((value, 0.5 * value)).detach() for name, value in layer.named_parameters()}
 
     def call(own):

@@ -121,8 +121,8 @@ def test_addresses_that_are_not_aligned(precision):
 @pytest.mark.parametrize("hidden", [64, 128])
 def test_it_stays_near_float64(precision, hidden):
     torch.manual_seed(0)
-    layer = CoRNN(3, hidden, precision=precision).cuda()
-    exact = CoRNN(3, hidden).cuda().double()
+    layer = CoRNN(3, hidden, precision=precision, init="paper").cuda()
+    exact = CoRNN(3, hidden, init="paper").cuda().double()
     exact.load_state_dict(layer.state_dict())
     input = torch.randn(50, 600, 3, device="cuda")
     found = []
@@ -156,8 +156,8 @@ def test_without_a_trail():
 
 
 def test_autocast_selects_bf16_for_large_batches():
-    layer = CoRNN(3, 64).cuda()
-    reduced = CoRNN(3, 64, precision="bf16").cuda()
+    layer = CoRNN(3, 64, init="paper").cuda()
+    reduced = CoRNN(3, 64, precision="bf16", init="paper").cuda()
     reduced.load_state_dict(layer.state_dict())
     for batch in (511, 512):
         input = torch.randn(9, batch, 3, device="cuda")
@@ -173,7 +173,8 @@ def test_above_128_neurons_it_is_exact():
     if not usable:
         pytest.skip(reason)
     assert "no reduced-precision kernel above 128 neurons" in reason
-    layer, exact = CoRNN(3, 200, precision="tf32").cuda(), CoRNN(3, 200).cuda()
+    layer = CoRNN(3, 200, precision="tf32", init="paper").cuda()
+    exact = CoRNN(3, 200, init="paper").cuda()
     exact.load_state_dict(layer.state_dict())
     input = torch.randn(9, 30, 3, device="cuda")
     assert torch.equal(layer(input)[0], exact(input)[0])
