@@ -173,7 +173,7 @@ def test_compiled_layer_computes_the_same():
     [
         ({"discretisation": "explicit"}, "unknown discretisation 'explicit'"),
         ({"block_dropout": 1.0}, "block_dropout must be a probability below 1"),
-        ({"block_dropout": 0.1, "checkpoint_every": 4}, "leave block_dropout at 0"),
+        ({"block_dropout": 0.1, "checkpoint_every": 4}, "use block_dropout=0"),
     ],
 )
 def test_bad_options_are_refused(options, sentence):

@@ -18,11 +18,11 @@ LAST_PRODUCT = {"rtol": 2e-7, "atol": 1e-7}  # one rounding of float32
 @needs_gcc
 def test_the_guides_commands(cornn, tmp_path):
     """Those of docs/export.md: the exports are run, the trainings, which need data, are dry runs."""
-    text = (ROOT / "docs" / "export.md").read_text(encoding="utf8").split("\n## C, for")[1]
+    text = (ROOT / "docs" / "export.md").read_text(encoding="utf8").split("\n## C for")[1]
     train = "train adding --length 20 --hidden-size 8 --steps 20 --quiet --out runs/small"
     code, _, error = cornn(*train.split())
     assert code == 0, error
-    exports = re.findall(r"^cornn (export .*?)(?: +#.*)?$", text, re.MULTILINE)
+    exports = re.findall(r"^cornn (export .* --to c.*?)(?: +#.*)?$", text, re.MULTILINE)
     assert len(exports) == 2
     for command in exports:
         code, out, error = cornn(*command.split(), "--sequences", 50, "--largest-loss", 50)

@@ -152,7 +152,7 @@ def test_damaged_files_are_named_with_a_remedy(tmp_path):
     with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
         run.weights()
     (tmp_path / "config.json").write_text("[1]")
-    with pytest.raises(ValueError, match=r"config\.json is damaged"):
+    with pytest.raises(ValueError, match=r"config\.json is not a JSON object"):
         _ = run.config
 
 

@@ -248,7 +248,7 @@ def test_no_trial_is_begun_that_would_not_be_done(tmp_path):
 def test_a_folder_of_another_comparison_is_refused(tmp_path):
     check(TINY, tmp_path)
     check(replace(TINY, trials=20), tmp_path)
-    with pytest.raises(ValueError, match=r"of another comparison \(trial was 6, is 7\): choose another --folder"):
+    with pytest.raises(ValueError, match=r"another comparison \(trial was 6, is 7\): choose another --folder"):
         check(replace(TINY, trial=7), tmp_path)
 
 

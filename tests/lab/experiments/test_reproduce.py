@@ -108,7 +108,7 @@ def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
         )
     rows = tables.search(tables.Search("psmnist", "better-128", {"shift": 1})).splitlines()[2:]
     assert [row.split(" | ")[2] for row in rows] == [
-        "the paper's constants and start, learning_rate 0.0037, clip 0.0",
+        "the paper's constants and initialisation, learning_rate 0.0037, clip 0.0",
         "shift 0",
         "clip 0.5",
         "-",

@@ -139,7 +139,7 @@ def test_the_command(cornn, tmp_path, runs):
     assert "run0 has not finished: continue with `cornn resume run0`" in err
     code, _, err = cornn("report", "results", "nowhere")
     assert code == 2
-    assert "nowhere is neither a folder of records nor a run: name one that is there" in err
+    assert "nowhere does not exist: give a folder of records or a run folder" in err
     code, _, err = cornn("report", "results", "--out", "nowhere/here.html")
     assert code == 2
     assert "cannot write nowhere/here.html" in err
