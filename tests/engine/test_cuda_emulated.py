@@ -61,13 +61,17 @@ def results(layer, input, **given):
 
 
 CASES = {
-    "the kernel makes the drive": (CoRNN, {"input_size": 2}, {}),
-    "the drive is made before": (CoRNN, {"input_size": 6}, {}),
-    "trained constants, implicit": (CoRNN, {"input_size": 2, "trainable": ("dt", "gamma"), "damping": "implicit"}, {}),
-    "timespans": (CoRNN, {"input_size": 2}, {"timespans": True}),
+    "the kernel makes the drive": (CoRNN, {"input_size": 2, "init": "paper"}, {}),
+    "the drive is made before": (CoRNN, {"input_size": 6, "init": "paper"}, {}),
+    "trained constants, implicit": (
+        CoRNN,
+        {"input_size": 2, "init": "paper", "trainable": ("dt", "gamma"), "damping": "implicit"},
+        {},
+    ),
+    "timespans": (CoRNN, {"input_size": 2, "init": "paper"}, {"timespans": True}),
     "two layers, both ways, batch first": (
         CoRNN,
-        {"input_size": 2, "num_layers": 2, "bidirectional": True, "batch_first": True},
+        {"input_size": 2, "init": "paper", "num_layers": 2, "bidirectional": True, "batch_first": True},
         {},
     ),
     "one state": (baselines.LAYERS["fastgrnn"], {"input_size": 2}, {}),
