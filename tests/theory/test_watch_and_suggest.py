@@ -158,7 +158,7 @@ def test_the_feedback_forgets_the_sum_of_a_long_input_and_carries_gradients_past
     # A direction orthogonal to V does not stay quite so: the slopes of tanh differ from neuron to neuron.
     assert carried(head - within) > 10 * carried(within)
     fed = noise()
-    W.zero_()
+    layer.set_matrices(W=torch.zeros_like(W))
     assert fed < 0.2 * noise()
 
 
