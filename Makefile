@@ -11,7 +11,7 @@ HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
 .PHONY: demo test test-slow test-gpu types docs dist clean
 
 demo: .venv/ready
-	.venv/bin/cornn demo
+	$(BIN)/cornn demo
 
 # COVERAGE=1 measures which lines of the package the tests run.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(if $(COVERAGE),--cov --cov-append --cov-report=)

@@ -1,6 +1,8 @@
 """The contract of `nn.LSTM`: the same cases on it and on every recurrent layer of ours.
 
-A new layer joins by one line in LAYERS. A state is one tensor or a tuple of them; nothing else is assumed of it.
+A new entry of `baselines.MODELS` joins here if the engine runs its cell, and otherwise in
+tests/baselines/test_stepwise.py, each without a change to the tests. A state is one tensor or a
+tuple of them; nothing else is assumed of it.
 """
 
 import copy

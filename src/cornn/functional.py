@@ -68,6 +68,8 @@ class Activation:
         value_: Computes sigma(x) in place, for an activation whose slope is a function of its value. The portable
             backend then saves the value for the backward pass, and calls `backward_`. None: it saves x.
         backward_: Function of `(gradient, value, out)` that writes gradient * sigma'(x) to `out`; goes with `value_`.
+        unit_bounded: Whether |sigma(x)| <= 1 for every x. The theory proves bounds on states only then.
+        unit_slope: Whether 0 <= sigma'(x) <= 1 for every x. The theory proves bounds on gradients only then.
     """
 
     value: Callable[[Tensor], Tensor]
@@ -76,6 +78,8 @@ class Activation:
     onnx: Callable[[Callable[..., str], str], str] | None = None
     value_: Callable[[Tensor], Tensor] | None = None
     backward_: Callable[[Tensor, Tensor, Tensor], object] | None = None
+    unit_bounded: bool = False
+    unit_slope: bool = False
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return sigma(x)."""
@@ -94,6 +98,8 @@ ACTIVATIONS: dict[str, Activation] = {
         onnx=lambda op, x: op("Tanh", x),
         value_=torch.tanh_,
         backward_=lambda gradient, value, out: torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out),
+        unit_bounded=True,
+        unit_slope=True,
     ),
     "identity": Activation(
         value=lambda x: x,
@@ -102,6 +108,7 @@ ACTIVATIONS: dict[str, Activation] = {
         onnx=lambda op, x: x,
         value_=lambda x: x,
         backward_=lambda gradient, value, out: out.copy_(gradient),
+        unit_slope=True,
     ),
     "relu": Activation(
         value=torch.relu,
@@ -110,6 +117,7 @@ ACTIVATIONS: dict[str, Activation] = {
         onnx=lambda op, x: op("Relu", x),
         value_=torch.relu_,
         backward_=lambda gradient, value, out: torch.mul(gradient, value > 0, out=out),
+        unit_slope=True,
     ),
     "duffing": Activation(
         value=duffing,

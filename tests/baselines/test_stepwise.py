@@ -11,10 +11,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from cornn._random import generator
 from cornn.baselines import LAYERS
+from cornn.baselines.layer import Cell
 from cornn.models import SequenceModel
 
 TIME, BATCH, FEATURES, HIDDEN = 5, 3, 2, 4
-OURS = ("unitary", "incremental", "skip-lstm", "skip-gru", "relu-gru", "lem", "unicornn", "linoss", "d-linoss")
+OURS = tuple(name for name, layer in LAYERS.items() if not issubclass(layer.kind, Cell))
 TIMED = ("lem", "unicornn", "linoss", "d-linoss")
 NETS = {"one-layer": {}, "two-layers-bidirectional": {"num_layers": 2, "bidirectional": True}}
 

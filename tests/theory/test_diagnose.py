@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cornn import CoRNN
+from cornn.functional import ACTIVATIONS, Activation
 from cornn.lab.diagnose import subject_from_task
 from cornn.plots import diagnosis
 from cornn.theory import bounds, diagnose
@@ -156,3 +157,27 @@ def test_options_of_another_subject_are_refused(cornn, arguments):
     code, _, err = cornn("check", *arguments)
     assert code == 2
     assert "only applies to" in err
+
+
+def test_a_new_activation_has_no_proven_bounds(monkeypatch):
+    steep = Activation(value=lambda x: torch.tanh(5 * x), slope=lambda x: 5 * (1 - torch.tanh(5 * x) ** 2))
+    monkeypatch.setitem(ACTIVATIONS, "steep", steep)
+    subject = diagnose.subject_from_constants(0.1, 1.0, 1.0, **SMALL)
+    found = diagnose.diagnose(replace(subject, network=replace(subject.network, activation="steep")))
+    assert all(comparison is None for _, comparison in found.comparisons)
+    assert "No growth rate of gradients is proven" in found.summary
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_are_what_they_promise(activation):
+    sigma, x = ACTIVATIONS[activation], torch.linspace(-50, 50, 10_001, dtype=torch.float64)
+    assert not sigma.unit_bounded or (sigma.value(x).abs() <= 1).all()
+    assert not sigma.unit_slope or ((sigma.slope(x) >= 0) & (sigma.slope(x) <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(-7, "they vanish"), (-5.2, "they shrink strongly"), (0.1, "neither"), (3.1, "they explode")],
+)
+def test_verdict_of_measured_gradients(change, words):
+    assert words in diagnose._measured_growth(change, 100)

@@ -191,3 +191,8 @@ def test_neurons_that_ring_are_suggested_with_their_periods(length, damping):
 
 def test_there_is_no_share_of_a_bound_that_is_not_there():
     assert watch(CoRNN(2, 4, activation="relu"), 1e3 * an_input(50))["energy_share"] == 0
+
+
+def test_a_suggestion_prints_its_explanation():
+    advice = suggest(500, 64)
+    assert repr(advice) == f"Suggestion({advice.explanation})"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from cornn._extras import missing_extra
+from cornn.functional import ACTIVATIONS
 from cornn.plots.style import COLOURS, STYLES, add_legend_below, canvas, data_uri, set_panel_title, styled
 from cornn.theory import Network, energy, gradients, hypotheses, measure, register, small_gain
 from cornn.theory.diagnose import Diagnosis
@@ -41,7 +42,7 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
     own = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
     steps = torch.arange(1, len(own) + 1)
     first.plot(steps, own, color=COLOURS[0], label="measured, largest over neurons")
-    if network.activation == "tanh":  # other activations have no such bound
+    if ACTIVATIONS[network.activation].unit_bounded:
         bound = energy.energy_bound(network, len(own))[1:].amax(1)
         if bound.isfinite().all():
             first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate · n · dt")
@@ -111,7 +112,8 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
         "1 + 3·lag·dt^r (claimed; not a bound)": (every, torch.log10(1 + 3 * every * dt**r)),
     }
     for number, (name, (x, y)) in enumerate(lines.items()):
-        if y.isfinite().all():
+        proven = ACTIVATIONS[network.activation].unit_slope or not name.startswith("bound")
+        if proven and y.isfinite().all():
             axes.plot(x, y, color=COLOURS[number], linestyle=STYLES[number], label=name)
     low, high = (logs.amax(1) / TEN).aminmax()
     axes.set_ylim(min(low.item(), -1) * 1.15, max(high.item() * 1.5, 12))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cornn.functional import ACTIVATIONS
 from cornn.theory import claims
 from cornn.theory import energy as energies
 from cornn.theory.gradients import energy_growth, loss_gradient_bounds, step_norm
@@ -141,7 +142,7 @@ def _loss(network: Network, trajectory: Trajectory) -> Comparison:
 
 
 def _is_bounded(network: Network) -> bool:
-    return network.activation == "tanh"
+    return ACTIVATIONS[network.activation].unit_bounded
 
 
 def _has_energy_rate(network: Network) -> bool:
@@ -152,8 +153,8 @@ def _within_paper_limit(network: Network) -> bool:
     return _is_bounded(network) and bool((network.dt <= energies.paper_step_limit(network)).all())
 
 
-def _has_slopes_below_one(network: Network) -> bool:
-    return network.activation != "duffing"
+def _has_unit_slopes(network: Network) -> bool:
+    return ACTIVATIONS[network.activation].unit_slope
 
 
 BOUNDS = (
@@ -173,7 +174,14 @@ BOUNDS = (
         _energy,
         zero_start=True,
     ),
-    Bound("ours", "|y| and |z| per neuron, for any weights and input", "tanh", _is_bounded, _state, zero_start=True),
+    Bound(
+        "ours",
+        "|y| and |z| per neuron, for any weights and input",
+        "|activation| <= 1",
+        _is_bounded,
+        _state,
+        zero_start=True,
+    ),
     Bound(
         "prop:2, ours",
         "energy of the difference of two runs <= 4 rate n dt",
@@ -182,7 +190,7 @@ BOUNDS = (
         _separation,
         zero_start=True,
     ),
-    Bound("ours", "norm of the one-step Jacobian", "activation slopes in [0, 1]", _has_slopes_below_one, _step),
+    Bound("ours", "norm of the one-step Jacobian", "activation slopes in [0, 1]", _has_unit_slopes, _step),
     Bound(
         "eq:norm2",
         "max norm of Jacobian products <= (1 + 3 dt^r)^lag",
@@ -194,17 +202,24 @@ BOUNDS = (
         "ours",
         "energy norm of Jacobian products",
         "dt below the energy limit, and gamma > 0",
-        lambda network: _has_slopes_below_one(network) and math.isfinite(energy_growth(network)),
+        lambda network: _has_unit_slopes(network) and math.isfinite(energy_growth(network)),
         _energy_product,
     ),
     Bound(
         "ours",
         "Euclidean norm of Jacobian products <= K r^lag",
         "activation slopes in [0, 1]",
-        _has_slopes_below_one,
+        _has_unit_slopes,
         _gain_product,
     ),
-    Bound("ours", "largest entry of the loss gradient", "tanh", _is_bounded, _loss, zero_start=True),
+    Bound(
+        "ours",
+        "largest entry of the loss gradient",
+        "|activation| <= 1 and slopes in [0, 1]",
+        lambda network: _is_bounded(network) and _has_unit_slopes(network),
+        _loss,
+        zero_start=True,
+    ),
 )
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cornn._random import generator
+from cornn.functional import ACTIVATIONS
 from cornn.layers import CoRNN
 from cornn.theory import bounds, hypotheses, linear, measure, register, small_gain
 from cornn.theory.bounds import Bound, Comparison
@@ -160,7 +161,8 @@ def diagnose(subject: Subject) -> Diagnosis:
     comparisons = tuple((bound, bounds.compare(bound, network, trajectory)) for bound in bounds.BOUNDS)
     conditions = tuple(register.conditions(network, subject.length))
     change = measure.gradient_decay(network, trajectory)[0].mean().item()
-    rate = small_gain.slowest_rate(network)
+    # The theorem needs slopes in [0, 1].
+    rate = small_gain.slowest_rate(network) if ACTIVATIONS[network.activation].unit_slope else None
     exponent = measure.lyapunov_exponents(network, trajectory, skip=len(trajectory) // 4).max().item()
     facts = _facts(network, rate, exponent, change)
     lengths = (len(trajectory), len(subject.input))
@@ -168,7 +170,7 @@ def diagnose(subject: Subject) -> Diagnosis:
     return Diagnosis(subject, trajectory, facts, conditions, comparisons, summary)
 
 
-def _facts(network: Network, rate: float, exponent: float, change: float) -> tuple[Fact, ...]:
+def _facts(network: Network, rate: float | None, exponent: float, change: float) -> tuple[Fact, ...]:
     constants = (network.dt, network.gamma, network.epsilon)
     limits = linear.stability_limit(network.gamma, network.epsilon, damping=network.damping)
     left, right = hypotheses.assumption(network)
@@ -185,7 +187,7 @@ def _facts(network: Network, rate: float, exponent: float, change: float) -> tup
         Fact("eq:assm as printed: left side / dt^(1/2)", f"{left / right:.3g}"),
         Fact("largest r with eta <= dt^r (the paper requires 1/2)", f"{hypotheses.largest_r(network):.3g}"),
         Fact("smallest C of eq:nassm for r = 1/2 and r = 1", constant),
-        Fact("growth of Jacobian products per step, proven bound", f"{rate:.6g}"),
+        Fact("growth of Jacobian products per step, proven bound", "n/a" if rate is None else f"{rate:.6g}"),
         Fact("largest Lyapunov exponent per step", f"{exponent:.3g}"),
         Fact("log10 of the gradient at the first step / at the last", f"{change:.3g}"),
     )
@@ -201,7 +203,7 @@ def _summary(
     lengths: tuple[int, int],
     conditions: tuple[Condition, ...],
     comparisons: tuple[tuple[Bound, Comparison | None], ...],
-    rate: float,
+    rate: float | None,
     exponent: float,
     change: float,
 ) -> str:
@@ -234,7 +236,9 @@ def _stability(network: Network) -> str:
     return f"Uncoupled neurons are stable: dt is {share:.1%} of the exact stability limit."
 
 
-def _proven_growth(rate: float) -> str:
+def _proven_growth(rate: float | None) -> str:
+    if rate is None:
+        return "No growth rate of gradients is proven: the slopes of the activation are not known to lie in [0, 1]."
     if rate == 0:
         return "With these weights every gradient vanishes within a few steps, for any input."
     if rate < 1:
@@ -249,6 +253,8 @@ def _proven_growth(rate: float) -> str:
 def _measured_growth(change: float, steps: int) -> str:
     if change < -6:
         verdict = "they vanish, so the start of the sequence can hardly be learned from"
+    elif change < -3:
+        verdict = "they shrink strongly: early steps are hard to learn from"
     elif change > 3:
         verdict = "they explode: clip them, or lower dt or the coupling"
     else:

@@ -64,6 +64,9 @@ class Suggestion:
     init: str
     centre: bool
 
+    def __repr__(self) -> str:
+        return f"Suggestion({self.explanation})"
+
     @property
     def explanation(self) -> str:
         """The values, the reason for them, and how far they have been tested."""

@@ -54,7 +54,7 @@ def _layer(config: Train, task: Task) -> CoRNN | Layer | nn.RNNBase:
         return _cornn(task, recipe, config.backend)
     if issubclass(kind, nn.RNNBase):
         return kind(task.inputs, recipe.hidden_size, recipe.num_layers)  # pyright: ignore[reportArgumentType]
-    options = {**RIVALS[config.model].options, **(config.layer or {})}
+    options = {**(RIVALS[config.model].options if config.model in RIVALS else {}), **(config.layer or {})}
     return kind(task.inputs, recipe.hidden_size, recipe.num_layers, backend=config.backend, **options)
 
 
