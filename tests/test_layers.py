@@ -60,14 +60,16 @@ def by_hand(layer, input, state, timespans=None):
         outputs = []
         for reverse in (False, True)[: 1 + layer.bidirectional]:
             cell = layer.cell(number, reverse)
-            drive = input @ cell.weight_ih.T + (0 if cell.bias is None else cell.bias)
+            V, b, R = cell.weights()
+            drive = input @ V.T + (0 if b is None else b)
             ys, end = unroll(
                 drive.flip(0) if reverse else drive,
                 *(part[len(ends)] for part in state),
-                cell.weight_hh[:, :m],
-                cell.weight_hh[:, m:],
+                R[:, :m],
+                R[:, m:],
                 *cell.oscillators(),
                 timespans=timespans.flip(0) if reverse and timespans is not None else timespans,
+                exact=cell.spread,
                 damping=cell.damping,
                 activation=cell.activation,
             )
@@ -170,6 +172,7 @@ def test_float32_agrees_with_float64(damping, activation):
         damping=damping,
         activation=activation,
         trainable=CONSTANTS,
+        init="paper",
         dtype=torch.float32,
     )
     input, state = data(), tuple(data(4, BATCH, HIDDEN) for _ in range(2))
@@ -287,7 +290,7 @@ def test_trained_constants_start_at_the_value_given(name, value, dtype):
 @pytest.mark.parametrize("per_neuron", [False, True], ids=["shared", "per-neuron"])
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_trained_constant_is_a_parameter_that_gets_a_gradient(name, per_neuron):
-    layer = make(trainable=name, per_neuron=per_neuron, num_layers=2, bidirectional=True)
+    layer = make(trainable=name, per_neuron=per_neuron, num_layers=2, bidirectional=True, init="paper")
     free = {key: parameter for key, parameter in layer.named_parameters() if "free" in key}
     assert {key.rpartition(".")[2] for key in free} == {f"free_{name}"}
     assert {parameter.shape for parameter in free.values()} == {(HIDDEN,) if per_neuron else ()}
@@ -321,22 +324,38 @@ def test_implicit_and_explicit_damping_differ():
     assert not torch.allclose(explicit(input)[0], implicit(input)[0], rtol=1e-2)
 
 
+@pytest.mark.parametrize("init", ["scaled", "paper"])
 @pytest.mark.parametrize(("layer", "reverse"), [(0, False), (0, True), (1, False), (1, True)])
-def test_matrices_are_views_of_the_parameters(layer, reverse):
-    net, input = make(num_layers=2, bidirectional=True), data()
-    cell, before = net.cell(layer, reverse), net(input)[0]
-    V, W, W_z, b = net.matrices(layer, reverse)
-    assert torch.equal(V, cell.weight_ih)
-    assert torch.equal(torch.cat((W, W_z), 1), cell.weight_hh)
-    assert torch.equal(b, cell.bias)
-    for number, matrix in enumerate((V, W, W_z, b), 1):
-        matrix.fill_(number / 8)
+def test_set_matrices_sets_those_given_and_no_others(layer, reverse, init):
+    net, input = make(num_layers=2, bidirectional=True, init=init), data()
+    before, expected = net(input)[0], net.matrices(layer, reverse)._asdict()
+    for number, (name, matrix) in enumerate(expected.items(), 1):
+        expected[name] = torch.full_like(matrix, number / 8)
+        net.set_matrices(layer, reverse, **{name: expected[name]})
         after = net(input)[0]
         assert not torch.allclose(after, before)
+        torch.testing.assert_close(net.matrices(layer, reverse)._asdict(), expected, **FLOAT64)
         before = after
-    want = torch.tensor([1] * V.shape[1] + [2] * HIDDEN + [3] * HIDDEN + [4], dtype=DOUBLE) / 8
-    for row in torch.cat((cell.weight_ih, cell.weight_hh, cell.bias.unsqueeze(1)), 1):
-        torch.testing.assert_close(row, want, rtol=0, atol=0)
+
+
+def test_matrices_are_copies():
+    net, input = make(), data()
+    before = net(input)[0]
+    for matrix in net.matrices():
+        matrix.fill_(1.0)
+    assert torch.equal(net(input)[0], before)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"W": torch.zeros(3, 3)}, r"W has shape \(3, 3\), expected \(4, 4\)"),
+        ({"b": torch.zeros(HIDDEN)}, "b was given for a layer without bias: use bias=True"),
+    ],
+)
+def test_set_matrices_refuses_what_does_not_fit(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(bias=False).set_matrices(**given)
 
 
 def test_matrices_are_those_of_the_equation():
@@ -392,7 +411,7 @@ def test_from_original_takes_parameters_and_copies_them():
     layer, _ = CoRNN.from_original(weights, dt=0.1, gamma=1.0, epsilon=2.0, batch_first=True)
     assert layer.batch_first
     assert torch.equal(layer.matrices().V, weights["cell.i2h.weight"][:, :FEATURES])
-    layer.matrices().V.zero_()
+    layer.set_matrices(V=torch.zeros(HIDDEN, FEATURES))
     assert (weights["cell.i2h.weight"] != 0).all()
 
 
@@ -468,8 +487,8 @@ def test_reset_parameters_with_a_generator_is_reproducible_and_touches_no_other(
 def test_reset_parameters_draws_each_cell_anew():
     layer = make(num_layers=2, bidirectional=True)
     layer.reset_parameters(torch.Generator().manual_seed(3))
-    assert not torch.equal(layer.matrices(0).W, layer.matrices(1).W)
-    assert not torch.equal(layer.matrices(0).W, layer.matrices(0, reverse=True).W)
+    assert not torch.equal(layer.matrices(1).V, layer.matrices(1, reverse=True).V)
+    assert not torch.equal(layer.matrices(0).V, layer.matrices(0, reverse=True).V)
 
 
 @pytest.mark.parametrize("every", [1, 4, 5, 11, 12, 100])
@@ -813,15 +832,16 @@ def test_layer_without_bias_cannot_be_centred():
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({}, "CoRNNCell(2, 4, dt=0.05, gamma=0.5, epsilon=4)"),
+        ({"init": "paper"}, "CoRNNCell(2, 4, dt=0.05, gamma=0.5, epsilon=4)"),
+        ({}, "CoRNNCell(2, 4, dt=0.0722..0.99, gamma=0.044..1.89, epsilon=0.0192..2.82, init='scaled')"),
         ({"dt": [0.1, 0.2, 0.3, 0.4]}, "CoRNNCell(2, 4, dt=0.1..0.4, gamma=0.5, epsilon=4)"),
         (
-            {"damping": "implicit", "activation": "relu", "trainable": ["gamma"], "bias": False},
+            {"damping": "implicit", "activation": "relu", "trainable": ["gamma"], "bias": False, "init": "paper"},
             "CoRNNCell(2, 4, dt=0.05, gamma=0.5, epsilon=4, damping='implicit', activation='relu', "
             "trainable=('gamma',), bias=False)",
         ),
     ],
-    ids=["default", "per-neuron", "options"],
+    ids=["paper", "default", "per-neuron", "options"],
 )
 def test_repr_says_what_the_layer_is(options, line):
     shown = repr(make(**options))

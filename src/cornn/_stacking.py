@@ -209,6 +209,13 @@ class Stack(nn.Module):
         changed = [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])
 
+    proj_size = 0  # as in `nn.LSTM`; a projection of the output is not available
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer and direction, as in `nn.LSTM`."""
+        return [list(cell.parameters()) for cell in self.cells.values()]
+
     def flatten_parameters(self) -> None:
         """Do nothing; code written for `nn.LSTM` calls this."""
 
@@ -217,6 +224,7 @@ class Stack(nn.Module):
         input: Tensor | PackedSequence,
         state: Tensor | tuple[Tensor, ...] | None = None,
         *,
+        hx: Tensor | tuple[Tensor, ...] | None = None,
         timespans: Tensor | PackedSequence | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor | tuple[Tensor, ...]]:
         """Run the layer over a sequence.
@@ -226,13 +234,19 @@ class Stack(nn.Module):
                 `(time, input_size)` unbatched, or a `PackedSequence`.
             state: Initial state: the tensors of the state, each of shape `(num_layers * directions, batch,
                 hidden_size)`, or `(num_layers * directions, hidden_size)` unbatched. Zeros if None.
-            timespans: Factors on dt, for data sampled at irregular times: shape `(time)`, or one per step and sequence
-                in the layout of the input. Both directions use the same factor at a step.
+            hx: Another name of `state`, as in `nn.LSTM`.
+            timespans: Durations of the steps, for data sampled at irregular times, in units of the usual step: shape
+                `(time)`, or one per step and sequence in the layout of the input. Both directions use the same value
+                at a step. They are factors on dt; with the default constants of `CoRNN` they are exact durations.
 
         Returns:
             The output, shape `(time, batch, directions * hidden_size)` in the layout of the input, and the state
             after the last step, in the shapes of `state`.
         """
+        if hx is not None:
+            if state is not None:
+                raise ValueError("state and hx are two names of one argument: give one of them")
+            state = hx
         return self._run(input, state, timespans, every=True)
 
     def last_state(

@@ -13,12 +13,25 @@ The paper's rivals have one state h, and a function phi of h and the pre-activat
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["ACTIVATIONS", "DAMPINGS", "POINTWISE", "duffing", "step", "step_one", "unroll", "unroll_one"]
+__all__ = [
+    "ACTIVATIONS",
+    "DAMPINGS",
+    "POINTWISE",
+    "Transition",
+    "duffing",
+    "step",
+    "step_by",
+    "step_one",
+    "transition",
+    "unroll",
+    "unroll_one",
+]
 
 Constant = float | Tensor
 """dt, gamma or epsilon: one number for all neurons, or a tensor that broadcasts against (batch, hidden)."""
@@ -82,6 +95,79 @@ def step(
     return y, z
 
 
+class Transition(NamedTuple):
+    """Coefficients of y_n = yy y + yz z + yf f and z_n = zy y + zz z + zf f; they broadcast against (batch, hidden)."""
+
+    yy: Tensor
+    yz: Tensor
+    yf: Tensor
+    zy: Tensor
+    zz: Tensor
+    zf: Tensor
+
+
+def transition(dt: Tensor, gamma: Tensor, epsilon: Tensor, span: Tensor, *, damping: str = "explicit") -> Transition:
+    """Compute the step over a time of `span` steps, with the force held.
+
+    One step is x -> M x + B f for x = (y, z). Its fixed point is x* = (f / gamma, 0), and a span of s steps gives
+    x* + M^s (x - x*). M^s is the real part of the principal power. All powers of one matrix have the same eigenvectors,
+    so any sequence of spans is stable if M is: a span of 0 leaves the state unchanged, 1 is `step`, and 2 is two steps
+    with the force held.
+
+    Args:
+        dt: Time step, shape `()` or `(hidden)`.
+        gamma: Stiffness, like dt; above 0.
+        epsilon: Damping, like dt.
+        span: Number of steps, not negative, shape `(*batch, 1)`.
+        damping: "explicit" or "implicit".
+
+    Returns:
+        The coefficients, computed in float64 and returned in the type of `span`.
+    """
+    dtype = span.dtype
+    dt, gamma, epsilon, span = dt.double(), gamma.double(), epsilon.double(), span.double()
+    keep = 1 - dt * epsilon if damping == "explicit" else 1 / (1 + dt * epsilon)
+    pull = dt * gamma if damping == "explicit" else dt * gamma * keep
+    half = (1 + keep - dt * pull) / 2
+    square = half**2 - keep
+    rings = square < 0
+    # Two equal eigenvalues are moved apart by 2e-6: the power of a matrix with one eigenvector has no such formula.
+    root = square.abs().clamp(min=1e-12).sqrt()
+    modulus = torch.where(rings, keep, 1.0).sqrt()
+    angle = torch.atan2(root, half)
+    grown = modulus**span
+    slow, fast = (_power(torch.where(rings, 1.0, half + sign * root), span) for sign in (1, -1))
+    # M^s = first M + zeroth, the interpolation of the power at both eigenvalues
+    first = torch.where(rings, grown * torch.sin(span * angle), (slow - fast) / 2) / root
+    value, at = torch.where(rings, grown * torch.cos(span * angle), slow), torch.where(rings, half, half + root)
+    zeroth = value - first * at
+    yy, yz = zeroth + first * (1 - dt * pull), first * dt * keep
+    zy, zz = -first * pull, zeroth + first * keep
+    coefficients = yy, yz, (1 - yy) / gamma, zy, zz, -zy / gamma
+    return Transition(*(value.to(dtype) for value in coefficients))
+
+
+def _power(base: Tensor, exponent: Tensor) -> Tensor:
+    """Return the real part of the principal power of a real number; 0 to the power of 0 is 1."""
+    size = base.abs() ** exponent
+    return torch.where(base < 0, size * torch.cos(torch.pi * exponent), size)
+
+
+def step_by(
+    by: Transition,
+    drive: Float[Tensor, "*batch hidden"],
+    y: Float[Tensor, "*batch hidden"],
+    z: Float[Tensor, "*batch hidden"],
+    W: Float[Tensor, "*group hidden hidden"],
+    W_z: Float[Tensor, "*group hidden hidden"],
+    *,
+    activation: str = "tanh",
+) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
+    """Compute one step with the coefficients of `transition`; the other arguments are those of `step`."""
+    force = ACTIVATIONS[activation](drive + y @ W.mT + z @ W_z.mT)
+    return by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
+
+
 def unroll(
     drive: Float[Tensor, "time *batch hidden"],
     y: Float[Tensor, "*batch hidden"],
@@ -93,6 +179,7 @@ def unroll(
     epsilon: Constant,
     *,
     timespans: Float[Tensor, "time *sequences"] | None = None,
+    exact: bool = False,
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> tuple[
@@ -112,6 +199,7 @@ def unroll(
         epsilon: Damping, as in `step`.
         timespans: Factors on dt, one per step, shape `(time)`, or one per step and sequence, shape `(time, *batch)`.
             A factor of 0 leaves the state unchanged.
+        exact: Whether timespans are numbers of steps, taken by `transition`, instead of factors on dt.
         damping: "explicit" or "implicit".
         activation: One of `ACTIVATIONS`.
 
@@ -124,11 +212,16 @@ def unroll(
         >>> ys, (y, z) = unroll(torch.randn(100, 8, 16), y, z, W, W_z, dt=0.05, gamma=0.5, epsilon=4.0)
     """
     ys = []
+    constants = torch.as_tensor(dt), torch.as_tensor(gamma), torch.as_tensor(epsilon)
     spans = [None] * len(drive) if timespans is None else timespans.unbind(0)
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
     for drive_n, span in zip(drive.unbind(0), spans, strict=True):
-        dt_n = dt if span is None else dt * span.unsqueeze(-1)
-        y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
+        if exact and span is not None:
+            by = transition(*constants, span.unsqueeze(-1), damping=damping)
+            y, z = step_by(by, drive_n, y, z, W, W_z, activation=activation)
+        else:
+            dt_n = dt if span is None else dt * span.unsqueeze(-1)
+            y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
         ys.append(y)
     return torch.stack(ys), (y, z)
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from cornn import engine, functional
+from cornn import _scaling, engine, functional
 from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
 from cornn._random import uniform_
 from cornn._stacking import Stack, check_input, check_sizes, check_state, check_timespans
@@ -17,7 +17,7 @@ __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
 
 
 class Matrices(NamedTuple):
-    """The weights under the paper's names, as views: writing into them changes the layer.
+    """The weights under the paper's names, as copies: `set_matrices` writes them back.
 
     Attributes:
         V: Input weights, shape `(hidden, input)`.
@@ -70,6 +70,15 @@ INITS = {
 }
 
 
+SCALED = "scaled"
+"""The default initialisation. Unlike those of `INITS` it also scales the weights; see docs/default.md."""
+
+SCALES = ("scale_ih", "scale_hh", "scale_bias")
+
+USUAL = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
+"""Constants of a layer of which others were given, or an init of `INITS`."""
+
+
 def _format(value: Tensor) -> str:
     if value.is_meta:
         return "?"
@@ -85,14 +94,15 @@ class CoRNNCell(nn.Module):
         input_size: Number of input features.
         hidden_size: Number of neurons.
         bias: Whether to add a bias.
-        dt: Time step, in (0, 1): one number, or one per neuron.
-        gamma: Stiffness: one number, or one per neuron.
-        epsilon: Damping: one number, or one per neuron.
+        dt: Time step, in (0, 1): one number, or one per neuron; as in `CoRNN`.
+        gamma: Stiffness: one number, or one per neuron; as in `CoRNN`.
+        epsilon: Damping: one number, or one per neuron; as in `CoRNN`.
         damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
         activation: One of `cornn.functional.ACTIVATIONS`.
         trainable: Names of the constants to train: any of "dt", "gamma", "epsilon".
         per_neuron: Whether each neuron has its own trainable constants.
         init: Initialisation of the weights, as in `CoRNN`.
+        length: Typical number of steps of a sequence, as in `CoRNN`.
         device: Device of the parameters.
         dtype: Type of the parameters.
 
@@ -110,23 +120,28 @@ class CoRNNCell(nn.Module):
         hidden_size: int,
         bias: bool = True,
         *,
-        dt: Values = 0.05,
-        gamma: Values = 0.5,
-        epsilon: Values = 4.0,
+        dt: Values | None = None,
+        gamma: Values | None = None,
+        epsilon: Values | None = None,
         damping: str = "explicit",
         activation: str = "tanh",
         trainable: Sequence[str] = (),
         per_neuron: bool = False,
-        init: str = "paper",
+        init: str | None = None,
+        length: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_sizes(input_size, hidden_size)
+        given = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
+        chosen = any(value is not None for value in given.values())
+        if init is None:
+            init = "paper" if chosen else SCALED
         for name, value, known in (
             ("damping", damping, functional.DAMPINGS),
             ("activation", activation, functional.ACTIVATIONS),
-            ("init", init, INITS),
+            ("init", init, (*INITS, SCALED)),
         ):
             if value not in known:
                 raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
@@ -135,8 +150,17 @@ class CoRNNCell(nn.Module):
             if name not in CONSTANTS:
                 raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")
 
+        spread = init == SCALED and not chosen
+        if length is not None and not spread:
+            raise ValueError(
+                "length chooses dt, gamma and epsilon of the default layer: omit it, or omit those and init"
+            )
+
         self.input_size = input_size
         self.hidden_size = hidden_size
+        self.spread = spread
+        """Whether the constants are the default ones; timespans are then numbers of steps, not factors on dt."""
+        self.length = length
         self.bias_used = bool(bias)
         self.damping = damping
         self.activation = activation
@@ -146,16 +170,26 @@ class CoRNNCell(nn.Module):
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        if spread:
+            given = _scaling.spread_time_scales(hidden_size, damping, length)._asdict()
         self.start = {
-            name: constant(name, value, hidden_size, per_neuron)
-            for name, value in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon))
+            name: constant(name, USUAL[name] if value is None else value, hidden_size, per_neuron)
+            for name, value in given.items()
         }
         for name, value in self.start.items():
             if name in trainable:
                 self.register_parameter(f"free_{name}", nn.Parameter(free(name, value).to(**where)))
             else:
                 self.register_buffer(name, value.to(**where))
+        scales = self._initial_scales()
+        for name in SCALES:
+            self.register_buffer(name, None if scales is None else getattr(scales, name[6:]).to(**where))
         self.reset_parameters()
+
+    def _initial_scales(self) -> _scaling.WeightScales | None:
+        if self.init != SCALED:
+            return None
+        return _scaling.weight_scales(Oscillators(**self.start), self.damping, self.hidden_size)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Initialise the weights again, and reset the constants to their initial values.
@@ -164,7 +198,18 @@ class CoRNNCell(nn.Module):
             generator: A CPU generator; PyTorch's default one if None. The same seed gives the same weights on any
                 device.
         """
-        start = INITS[self.init](self.input_size, self.hidden_size)
+        if self.init == SCALED:
+            self._reset_scaled(generator)
+        else:
+            self._draw(INITS[self.init](self.input_size, self.hidden_size), generator)
+        with torch.no_grad():
+            for name, value in self.start.items():
+                if name in self.trainable:
+                    getattr(self, f"free_{name}").copy_(free(name, value))
+                else:
+                    getattr(self, name).copy_(value)
+
+    def _draw(self, start: Start, generator: torch.Generator | None) -> None:
         for parameter, bound in ((self.weight_ih, start.V), (self.weight_hh, start.W), (self.bias, start.b)):
             uniform_(parameter, -bound, bound, generator)
         with torch.no_grad():
@@ -172,11 +217,33 @@ class CoRNNCell(nn.Module):
                 V = self.weight_ih.to("cpu", torch.float64)
                 W = -start.feedback * V @ torch.linalg.pinv(V)
                 self.weight_hh[:, : self.hidden_size] += W.to(self.weight_hh)
-            for name, value in self.start.items():
-                if name in self.trainable:
-                    getattr(self, f"free_{name}").copy_(free(name, value))
-                else:
-                    getattr(self, name).copy_(value)
+
+    @torch.no_grad()
+    def _reset_scaled(self, generator: torch.Generator | None) -> None:
+        scales = self._initial_scales()
+        assert scales is not None
+        for name in SCALES:
+            getattr(self, name).copy_(getattr(scales, name[6:]))
+        bound = (3 / self.input_size) ** 0.5  # a drive of RMS 1 for features of RMS 1
+        uniform_(self.weight_ih, -bound, bound, generator)
+        self.weight_hh.zero_()
+        if self.bias is not None:
+            self.bias.zero_()
+
+    def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
+        """Load; weights that version 0.1.0 saved have no scales, and make this the layer that they were saved from."""
+        old = self.scale_ih is not None and f"{prefix}scale_ih" not in state_dict and f"{prefix}weight_ih" in state_dict
+        if old:
+            self.init, self.spread, self.length = "paper", False, None
+            for name in SCALES:
+                setattr(self, name, None)
+            for name in CONSTANTS:
+                key = prefix + (f"free_{name}" if name in self.trainable else name)
+                if key in state_dict and state_dict[key].dim() == 0:
+                    state_dict[key] = state_dict[key].expand(self.hidden_size)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if old:
+            self.start = {name: value.detach().double().cpu() for name, value in self.oscillators()._asdict().items()}
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
         """Shift the bias by -V mean, so that the cell sees the deviation of its input from `mean`.
@@ -192,7 +259,7 @@ class CoRNNCell(nn.Module):
         V, _, _, b = self.matrices()
         if b is None:
             raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
-        b -= V @ mean.to(V)
+        self.set_matrices(b=b - V @ mean.to(V))
 
     def oscillators(self) -> Oscillators:
         """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
@@ -203,12 +270,51 @@ class CoRNNCell(nn.Module):
             )
         )
 
+    def weights(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return V, b, and W and W_z side by side, as the equation has them: the parameters times their scales."""
+        if self.scale_ih is None:
+            return self.weight_ih, self.bias, self.weight_hh
+        bias = None if self.bias is None else self.bias * self.scale_bias
+        return self.weight_ih * self.scale_ih, bias, self.weight_hh * self.scale_hh
+
     def matrices(self) -> Matrices:
-        """Return the paper's V, W, W_z and b, as views of the parameters."""
-        weight, m = self.weight_hh.detach(), self.hidden_size
-        return Matrices(
-            self.weight_ih.detach(), weight[:, :m], weight[:, m:], None if self.bias is None else self.bias.detach()
-        )
+        """Return copies of the paper's V, W, W_z and b."""
+        V, b, R = (None if weight is None else weight.detach().clone() for weight in self.weights())
+        assert V is not None and R is not None
+        return Matrices(V, *R.split(self.hidden_size, 1), b)
+
+    @torch.no_grad()
+    def set_matrices(
+        self,
+        V: Float[Tensor, "hidden input"] | None = None,
+        W: Float[Tensor, "hidden hidden"] | None = None,
+        W_z: Float[Tensor, "hidden hidden"] | None = None,
+        b: Float[Tensor, " hidden"] | None = None,
+    ) -> None:
+        """Set the paper's V, W, W_z and b; those that are None stay.
+
+        Args:
+            V: Input weights, shape `(hidden_size, input_size)`.
+            W: Weights of y, shape `(hidden_size, hidden_size)`.
+            W_z: Weights of z, shape `(hidden_size, hidden_size)`.
+            b: Bias, shape `(hidden_size)`.
+        """
+        m, scale_hh = self.hidden_size, self.scale_hh
+        scale_y, scale_z = (None, None) if scale_hh is None else (scale_hh[:, :m], scale_hh[:, m:])
+        for name, value, parameter, scale in (
+            ("V", V, self.weight_ih, self.scale_ih),
+            ("W", W, self.weight_hh[:, :m], scale_y),
+            ("W_z", W_z, self.weight_hh[:, m:], scale_z),
+            ("b", b, self.bias, self.scale_bias),
+        ):
+            if value is None:
+                continue
+            if parameter is None:
+                raise ValueError("b was given for a layer without bias: use bias=True")
+            if value.shape != parameter.shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {tuple(parameter.shape)}")
+            value = value.to(parameter)
+            parameter.copy_(value if scale is None else value / scale)
 
     def forward(
         self,
@@ -238,15 +344,21 @@ class CoRNNCell(nn.Module):
                 raise ValueError(
                     f"timespans have shape {tuple(timespans.shape)}, expected one number or {tuple(input.shape[:-1])}"
                 )
-            dt = dt * timespans.unsqueeze(-1)
-        m = self.hidden_size
+        V, b, R = self.weights()
+        W, W_z = R.split(self.hidden_size, 1)
         with engine.no_autocast(input.device.type):
+            drive = nn.functional.linear(input, V, b)
+            if timespans is not None:
+                if self.spread:
+                    by = functional.transition(dt, gamma, epsilon, timespans.unsqueeze(-1), damping=self.damping)
+                    return functional.step_by(by, drive, y, z, W, W_z, activation=self.activation)
+                dt = dt * timespans.unsqueeze(-1)
             return functional.step(
-                nn.functional.linear(input, self.weight_ih, self.bias),
+                drive,
                 y,
                 z,
-                self.weight_hh[:, :m],
-                self.weight_hh[:, m:],
+                W,
+                W_z,
                 dt,
                 gamma,
                 epsilon,
@@ -267,16 +379,18 @@ class CoRNNCell(nn.Module):
     ) -> tuple[Tensor, Float[Tensor, "2 batch hidden"]]:
         """Run all steps. Returns the output of every step (possibly empty if not `every`) and the last state."""
         constants = torch.stack([constant.expand(self.hidden_size) for constant in self.oscillators()])
+        V, b, R = self.weights()
         return engine.run(
             input,
             state,
-            self.weight_ih,
-            self.bias,
-            self.weight_hh,
+            V,
+            b,
+            R,
             constants,
             update=f"cornn/{self.damping}/{self.activation}",
             timespans=timespans,
             lengths=lengths,
+            exact_spans=self.spread,
             every=every,
             backend=backend,
             precision=precision,
@@ -285,7 +399,8 @@ class CoRNNCell(nn.Module):
     def extra_repr(self) -> str:
         """Return constants and options for `repr`."""
         constants = ", ".join(f"{name}={_format(value)}" for name, value in self.oscillators()._asdict().items())
-        options = [f"damping={self.damping!r}"] if self.damping != "explicit" else []
+        options = [f"init={self.init!r}"] if self.init == SCALED else []
+        options += [f"damping={self.damping!r}"] if self.damping != "explicit" else []
         options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
         options += [f"trainable={self.trainable}"] if self.trainable else []
         options += [] if self.bias_used else ["bias=False"]
@@ -353,14 +468,15 @@ class CoRNN(Stack):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        dt: Values = 0.05,
-        gamma: Values = 0.5,
-        epsilon: Values = 4.0,
+        dt: Values | None = None,
+        gamma: Values | None = None,
+        epsilon: Values | None = None,
         damping: str = "explicit",
         activation: str = "tanh",
         trainable: Sequence[str] = (),
         per_neuron: bool = False,
-        init: str = "paper",
+        init: str | None = None,
+        length: float | None = None,
         checkpoint_every: int | None = None,
         backend: str = "auto",
         precision: str = "exact",
@@ -380,6 +496,7 @@ class CoRNN(Stack):
                 trainable=trainable,
                 per_neuron=per_neuron,
                 init=init,
+                length=length,
                 device=device,
                 dtype=dtype,
             )
@@ -399,18 +516,44 @@ class CoRNN(Stack):
         )
 
     def matrices(self, layer: int = 0, reverse: bool = False) -> Matrices:
-        """Return V, W, W_z and b of one layer and direction, as views of the parameters.
+        """Return copies of V, W, W_z and b of one layer and direction, as the equation has them.
 
         Args:
             layer: Index of the stacked layer.
             reverse: Whether to return the weights of the backward direction.
 
         Example:
-            >>> layer = CoRNN(3, 128)
-            >>> weights = layer.matrices()
-            >>> uncoupled = weights.W.zero_(), weights.W_z.zero_()
+            >>> V, W, W_z, b = CoRNN(3, 128).matrices()
+            >>> V.shape, W.shape
+            (torch.Size([128, 3]), torch.Size([128, 128]))
         """
         return self.cell(layer, reverse).matrices()
+
+    def set_matrices(
+        self,
+        layer: int = 0,
+        reverse: bool = False,
+        *,
+        V: Tensor | None = None,
+        W: Tensor | None = None,
+        W_z: Tensor | None = None,
+        b: Tensor | None = None,
+    ) -> None:
+        """Set V, W, W_z and b of one layer and direction; those that are None stay.
+
+        Args:
+            layer: Index of the stacked layer.
+            reverse: Whether to set the weights of the backward direction.
+            V: Input weights, shape `(hidden_size, features)`.
+            W: Weights of y, shape `(hidden_size, hidden_size)`.
+            W_z: Weights of z, shape `(hidden_size, hidden_size)`.
+            b: Bias, shape `(hidden_size)`.
+
+        Example:
+            >>> layer = CoRNN(3, 128)
+            >>> layer.set_matrices(W_z=0.1 * torch.eye(128))
+        """
+        self.cell(layer, reverse).set_matrices(V, W, W_z, b)
 
     def centre_(self, mean: Float[Tensor, " input"]) -> None:
         """Shift the first layer's bias by -V mean, so that it sees the deviation of its input from `mean`.
@@ -471,11 +614,7 @@ class CoRNN(Stack):
             raise ValueError(f"cell.i2h.bias has shape {tuple(bias.shape)}, expected ({hidden},)")
         options = {"dtype": weight.dtype, "device": weight.device, "bias": bias is not None} | options
         layer = cls(inputs, hidden, dt=dt, gamma=gamma, epsilon=epsilon, **options)
-        V, W, W_z, b = layer.matrices()
-        V.copy_(weight[:, :inputs])
-        W_z.copy_(weight[:, inputs : inputs + hidden])
-        W.copy_(weight[:, inputs + hidden :])
-        if b is not None and bias is not None:
-            b.copy_(bias.detach())
+        V, W_z, W = weight.split((inputs, hidden, hidden), 1)
+        layer.set_matrices(V=V, W=W, W_z=W_z, b=None if bias is None else bias.detach())
         prefix = "readout."
         return layer, {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}

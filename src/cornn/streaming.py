@@ -6,6 +6,7 @@ head, without PyTorch. If there is no library, or no C code for the activation, 
 """
 
 import ctypes
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from cornn import functional
 from cornn.engine.backends import c
 
 __all__ = ["Layer", "Scaling", "Stream", "open_stream"]
@@ -39,6 +41,7 @@ class Layer:
         constants: dt, gamma and epsilon, shape `(3, hidden)`.
         damping: "explicit" or "implicit".
         activation: One of `cornn.functional.ACTIVATIONS`.
+        exact_spans: Whether a timespan is a number of steps (`functional.transition`) instead of a factor on dt.
     """
 
     V: NDArray
@@ -47,6 +50,7 @@ class Layer:
     constants: NDArray
     damping: str
     activation: str
+    exact_spans: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ class Stream:
         self._masked = scaling.masked
         self._shape = self._mean.shape
         self._single = self._shape == (1,)
+        self._exact_spans = any(layer.exact_spans for layer in layers)
         self._sample, self._seen = np.zeros(self._shape), self._mean.copy()
         self._state = np.zeros((len(layers), 2, hidden), dtype)
         self._answer = self._state[-1, 0] if head is None else np.zeros(len(head[1]), dtype)
@@ -125,7 +130,7 @@ class Stream:
         Args:
             sample: Shape `(values)`, or a number if there is one value per sample. NaN is a missing value; see
                 `Scaling`.
-            timespan: Factor on dt for this step.
+            timespan: Duration of this step in units of the usual step, as in the layer's `forward`.
 
         Returns:
             A new array of shape `(outputs)`, or y of shape `(hidden)` if there is no head.
@@ -142,7 +147,10 @@ class Stream:
             if not 0 <= timespan < float("inf"):
                 raise ValueError(f"timespan must be finite and not negative, got {timespan}")
             self._call.timespan = timespan
-        self._advance()
+        if timespan != 1 and self._exact_spans:
+            self._step()  # the C step multiplies dt
+        else:
+            self._advance()
         self.steps += 1
         return self._answer.copy()
 
@@ -244,6 +252,11 @@ class Stream:
             h = dt * self._state.dtype.type(self._call.timespan)
             force = ACTIVATIONS[layer.activation](layer.R @ state.ravel() + layer.V @ inputs + layer.b)
             y, z = state
+            if layer.exact_spans and self._call.timespan != 1:
+                by = _transition(layer, self._call.timespan)
+                state[:] = by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
+                inputs = y
+                continue
             change = force - gamma * y
             z[:] = (
                 z + h * (change - epsilon * z) if layer.damping == "explicit" else (z + h * change) / (1 + h * epsilon)
@@ -252,6 +265,17 @@ class Stream:
             inputs = y
         if self._head is not None:
             self._answer[:] = self._head[0] @ inputs + self._head[1]
+
+
+@functools.lru_cache(maxsize=64)
+def _coefficients(constants: bytes, dtype: str, timespan: float, damping: str) -> functional.Transition:
+    values = torch.from_numpy(np.frombuffer(constants, dtype).reshape(3, -1).copy())
+    span = torch.tensor([timespan], dtype=values.dtype)
+    return functional.Transition(*(part.numpy() for part in functional.transition(*values, span, damping=damping)))
+
+
+def _transition(layer: Layer, timespan: float) -> functional.Transition:
+    return _coefficients(layer.constants.tobytes(), layer.constants.dtype.str, timespan, layer.damping)
 
 
 def _reopened(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[str, NDArray]) -> Stream:
@@ -292,11 +316,10 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
     for cell in cells:
         if cell.weight_hh.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"streams compute in float32 or float64, this layer is {cell.weight_hh.dtype}: convert it")
-        weight, hidden = cell.weight_hh.detach().cpu().numpy(), cell.hidden_size
-        bias = np.zeros(hidden, weight.dtype) if cell.bias is None else cell.bias.detach().cpu().numpy()
-        constants = np.stack([value.detach().expand(hidden).cpu().numpy() for value in cell.oscillators()])
-        V = cell.weight_ih.detach().cpu().numpy()
-        layers.append(Layer(V.copy(), weight.copy(), bias.copy(), constants, cell.damping, cell.activation))
+        V, b, R = (None if weight is None else weight.detach().cpu().numpy().copy() for weight in cell.weights())
+        bias = np.zeros(cell.hidden_size, R.dtype) if b is None else b
+        constants = np.stack([value.detach().expand(cell.hidden_size).cpu().numpy() for value in cell.oscillators()])
+        layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.spread))
     if head is not None:
         dtype = layers[0].R.dtype
         bias = np.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu().double().numpy()

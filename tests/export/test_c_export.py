@@ -102,8 +102,7 @@ def test_slow_neurons_forget_in_int8(tmp_path):
     model = SequenceModel(layer, 1, read="every")
     model.reset_parameters(generator(0, "slow"))
     with torch.no_grad():
-        V, W, W_z, b = layer.matrices()
-        V.fill_(1.0), W.zero_(), W_z.zero_(), b.zero_()
+        layer.set_matrices(V=torch.ones(4, 1), W=torch.zeros(4, 4), W_z=torch.zeros(4, 4), b=torch.zeros(4))
         model.head.weight.fill_(1.0), model.head.bias.zero_()
     data = torch.zeros(3000, 2, 1)
     data[:100] = 1.0
@@ -211,7 +210,7 @@ def test_a_stiff_neuron_saturates_at_the_right_end(tmp_path):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-        layer.matrices().V.fill_(1.0)
+        layer.set_matrices(V=torch.ones(4, 1))
         model.head.weight.fill_(1.0)
     wave = np.arctanh(level) * torch.sin(torch.linspace(0, torch.pi, 61))[:45]
     export(

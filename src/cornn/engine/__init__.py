@@ -86,6 +86,7 @@ def run(
     update: str,
     timespans: Tensor | None = None,
     lengths: Tensor | None = None,
+    exact_spans: bool = False,
     every: bool = True,
     backend: str = "auto",
     precision: str = "exact",
@@ -100,6 +101,8 @@ def run(
     update: one of `UPDATES`. Those with several drives have more rows of input_weight and bias, and perhaps of R.
     timespans: (time, batch), factors on dt; only coRNN has a time step.
     lengths: (batch), the number of steps of each sequence.
+    exact_spans: whether timespans are numbers of steps (`functional.transition`) instead of factors on dt. Only the
+        reference computes them.
     every: whether the output of every step is wanted; without it `output` may come back empty.
     precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores, and
         weights and states are rounded as they enter them. Sums, states and gradients stay float32. It needs the
@@ -110,6 +113,15 @@ def run(
     """
     if timespans is not None and not UPDATES[update].timed:
         raise ValueError(f"timespans multiply a time step, and the update {update} has none: leave them out")
+    if timespans is not None and exact_spans:
+        if backend not in ("auto", "reference") or precision != "exact":
+            raise RuntimeError(
+                "timespans of a layer with default constants are computed by the plain equations only: use "
+                'backend="auto" and precision="exact", or give dt, gamma and epsilon'
+            )
+        given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+        with no_autocast(input.device.type):
+            return reference(given, update, exact_spans=True)
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     shape, rows = input.shape, weight.shape
     problem = Problem(

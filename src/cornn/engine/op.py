@@ -228,7 +228,7 @@ def recur(given: Given, update: str, backend: str, every: bool, direct: bool) ->
     return _forward(backend, given, update=update, every=every, keep=keep)[:2]
 
 
-def reference(given: Given, update: str) -> tuple[Tensor, Tensor]:
+def reference(given: Given, update: str, *, exact_spans: bool = False) -> tuple[Tensor, Tensor]:
     """(output, last) by the plain equations, differentiable any number of times."""
     input, state, input_weight, bias, weight, parameters, _, lengths = given
     rule = UPDATES[update]
@@ -251,6 +251,7 @@ def reference(given: Given, update: str) -> tuple[Tensor, Tensor]:
         gamma,
         epsilon,
         timespans=live_spans(given),
+        exact=exact_spans,
         damping=rule.damping,
         activation=rule.activation,
     )

@@ -32,13 +32,19 @@ def equation(graph: Graph, cell: CoRNNCell | Cell) -> Equation:
 
 
 def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
-    weight = graph.weight(array(cell.weight_hh))
+    V, b, R = (None if weight is None else array(weight) for weight in cell.weights())
+    assert V is not None and R is not None
+    weight = graph.weight(R)
     dt, gamma, epsilon = (graph.weight(array(constant)) for constant in cell.oscillators())
-    activation = ACTIVATIONS[cell.activation](graph, array(cell.weight_hh).dtype)
-    one = None if cell.damping == "explicit" else graph.weight(np.ones((), array(cell.weight_hh).dtype))
+    activation = ACTIVATIONS[cell.activation](graph, R.dtype)
+    one = None if cell.damping == "explicit" else graph.weight(np.ones((), R.dtype))
 
     def step(body: Graph, states: list[str], drive: str, span: str | None) -> list[str]:
         y, z = states
+        if span is not None and cell.spread:
+            raise ValueError(
+                "timespans of a layer with default constants cannot be exported: give dt, gamma and epsilon, or omit them"
+            )
         h = dt if span is None else body("Mul", dt, span)
         pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
         force = body("Sub", activation(body, pre), body("Mul", gamma, y))
@@ -48,7 +54,7 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
             z = body("Div", body("Add", z, body("Mul", h, force)), body("Add", one, body("Mul", h, epsilon)))
         return [body("Add", y, body("Mul", h, z)), z]
 
-    return Equation(array(cell.weight_ih), None if cell.bias is None else array(cell.bias), step)
+    return Equation(V, b, step)
 
 
 Activation = Callable[[Graph, str], str]

@@ -43,9 +43,11 @@ class HubModel(
         hidden_size: int,
         outputs: int,
         *,
-        dt: Values,
-        gamma: Values,
-        epsilon: Values,
+        dt: Values | None = None,
+        gamma: Values | None = None,
+        epsilon: Values | None = None,
+        init: str = "paper",
+        length: float | None = None,
         num_layers: int = 1,
         bias: bool = True,
         bidirectional: bool = False,
@@ -68,6 +70,8 @@ class HubModel(
             damping=damping,
             activation=activation,
             trainable=trainable,
+            init=init,
+            length=length,
         )
         encoder = None if words is None else nn.Embedding(words, input_size)
         self.model = SequenceModel(layer, outputs, read=read, encoder=encoder)
@@ -83,11 +87,15 @@ class HubModel(
         if model.head.weight.dtype != torch.float32:
             raise ValueError(f"the hub's models are in float32, this one in {model.head.weight.dtype}: convert it")
         cell: CoRNNCell = layer.cell()  # pyright: ignore[reportAssignmentType]
+        # The default constants are computed again, and those in the file replace them.
+        constants = {} if cell.spread else {name: _plain(value) for name, value in cell.oscillators()._asdict().items()}
         made = cls(
             layer.input_size,
             layer.hidden_size,
             model.head.out_features,
-            **{name: _plain(value) for name, value in cell.oscillators()._asdict().items()},
+            **constants,
+            init="scaled" if cell.init == "scaled" else "paper",
+            length=cell.length,
             num_layers=layer.num_layers,
             bias=layer.bias,
             bidirectional=layer.bidirectional,
