@@ -1,17 +1,18 @@
 """Draw the two figures of the README into docs/figures: `python benchmarks/readme_figures.py`.
 
 `readme.svg` explains the model. Its first two panels are simulated here, the third is drawn from the record
-results/compare/adding-5000.json. `readme-speed.svg` is drawn from results/speed-against-size-*.json.
+results/default-layer.json. `readme-speed.svg` is drawn from results/speed-against-size-*.json.
 """
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
 
 from cornn import functional, theory
-from cornn.plots.style import COLOURS, STYLES, canvas, save, styled
+from cornn.plots.style import COLOURS, canvas, save, styled
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -21,7 +22,15 @@ STEPS = 400
 PULSES = {40: 1.0, 150: -0.6}
 """Step -> height of the input pulses of the first two panels."""
 PULSE_WIDTH = 4
-CURVES = {"cornn-memory": "coRNN (long-memory recipe)", "gru": "nn.GRU", "lstm": "nn.LSTM"}
+MODELS = {"default": "CoRNN, one rate", "gru": "nn.GRU, tuned rate", "lstm": "nn.LSTM, tuned rate"}
+TASKS = {
+    "pixels": "permuted\npixels",
+    "rows": "image\nrows",
+    "noise": "rows,\nnoise",
+    "cifar": "CIFAR,\nnoise",
+    "har": "HAR-2",
+    "imdb": "IMDB",
+}
 
 
 def pulses() -> torch.Tensor:
@@ -43,7 +52,7 @@ def respond(gamma: torch.Tensor, epsilon: float, dt: float, gain: float) -> torc
 @styled
 def idea() -> Any:
     """Draw one neuron, a layer, and what it is good for."""
-    figure, axes = canvas(1, 3, size=(11.4, 3.5), width_ratios=(1, 1, 1.05))
+    figure, axes = canvas(1, 3, size=(12.0, 3.5), width_ratios=(1, 1, 1.2))
     neuron, layer, learning = axes[0]
 
     neuron.set_title("One neuron is a damped, driven oscillator")
@@ -63,17 +72,20 @@ def idea() -> Any:
     layer.grid(visible=False)
     layer.set(xlabel="step", ylabel="neuron, fast to slow")
 
-    learning.set_title("Adding problem over 5,000 steps, equal tuning")
-    record = json.loads((RESULTS / "compare" / "adding-5000.json").read_text(encoding="utf8"))
-    for number, (name, title) in enumerate(CURVES.items()):
-        runs = [final["curve"] for final in record["models"][name]["finals"]]
-        for index, run in enumerate(runs):
-            look = {"color": COLOURS[number], "linestyle": STYLES[number], "linewidth": 1.2}
-            learning.plot([0, *run["step"]], [1 / 6, *run["validation"]], **look, label=title if index == 0 else None)
-    learning.axhline(0.01, color="#666666", linewidth=0.8, linestyle=":")
-    learning.text(record["final"], 0.0104, "solved below", ha="right", va="bottom", fontsize=8, color="#444444")
-    learning.set(yscale="log", xlabel="training step", ylabel="validation MSE", ylim=(0.0035, 0.3))
-    learning.legend(loc="center right")
+    learning.set_title("Validation accuracy after short training, %")
+    rows = json.loads((RESULTS / "default-layer.json").read_text(encoding="utf8"))["rows"]
+    width = 0.27
+    for number, (model, label) in enumerate(MODELS.items()):
+        for place, task in enumerate(TASKS):
+            values = [r["value"] for r in rows if (r["task"], r["model"], r["hidden_size"]) == (task, model, 128)]
+            where = place + (number - 1) * width
+            shown = label if place == 0 else None
+            learning.bar(where, fmean(values), 0.9 * width, color=COLOURS[number], label=shown)
+            learning.plot([where] * len(values), values, ".", color="#222222", markersize=3)
+    learning.set_xticks(range(len(TASKS)), TASKS.values(), fontsize=8)
+    learning.grid(visible=False, axis="x")
+    learning.set(ylim=(0, 130), yticks=range(0, 101, 20))
+    learning.legend(loc="upper center", ncols=3, fontsize=7.5, columnspacing=0.8, handlelength=1)
     return figure
 
 
