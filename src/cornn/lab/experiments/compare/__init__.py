@@ -5,9 +5,9 @@ outcome, which appear whole: any number of workers share them, and what is kille
 """
 
 from cornn.lab.experiments.compare.contests import CONTESTS, Contest, select_contests
-from cornn.lab.experiments.compare.entrants import ENTRANTS, Entrant
 from cornn.lab.experiments.compare.jobs import Row, rows
 from cornn.lab.experiments.compare.together import Ended, compare
 from cornn.lab.experiments.compare.work import Place
+from cornn.lab.recipes.ranges import ENTRANTS, Entrant
 
 __all__ = ["CONTESTS", "ENTRANTS", "Contest", "Ended", "Entrant", "Place", "Row", "compare", "rows", "select_contests"]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cornn._random import generator
-from cornn.lab.experiments.compare.entrants import ENTRANTS, space
+from cornn.lab.recipes.ranges import ENTRANTS, space
 from cornn.lab.records import changed_options
 from cornn.lab.tasks import HAR2, Adding, NoisyCIFAR10, PermutedMNIST
 from cornn.lab.training import Train, task_name, usual

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from cornn.lab.experiments.compare.contests import Contest
-from cornn.lab.experiments.compare.entrants import ENTRANTS
 from cornn.lab.experiments.compare.jobs import Row, check, open_jobs, rows
 from cornn.lab.experiments.compare.work import Place, work
+from cornn.lab.recipes.ranges import ENTRANTS
 from cornn.lab.runs import write_json
 
 __all__ = ["Ended", "compare"]

@@ -1,4 +1,4 @@
-"""Who takes part, and what is tuned of each: the learning rate and the clipping of all, and what a model has itself."""
+"""Search ranges of `cornn compare`: the learning rate and clipping of every model, and each model's own settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,17 +6,17 @@ from typing import Any, Literal
 
 import torch
 
-from cornn.lab.recipes import RANGES
+from cornn.lab.recipes.paper import RANGES
 
 __all__ = ["ENTRANTS", "Between", "Draw", "Entrant", "OneOf", "Pair", "space"]
 
 DIGITS = 4
-"""Of a value that is drawn: enough, and a record holds it exactly."""
+"""Significant digits of a drawn value, so that a record stores it exactly."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """A number between two, log-uniform, or uniform if `even`."""
+    """A range of numbers, drawn log-uniformly, or uniformly if `even`."""
 
     low: float
     high: float
@@ -33,7 +33,7 @@ class Between:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of these values, each as likely."""
+    """A choice between values, all equally likely."""
 
     values: tuple[Any, ...]
 
@@ -63,19 +63,19 @@ Draw = Between | OneOf | Pair
 
 @dataclass(frozen=True)
 class Entrant:
-    """A model that takes part."""
+    """A model in a comparison, and what is tuned of it."""
 
     model: str
     settings: Mapping[str, Draw] = field(default_factory=dict)
-    """What is tuned besides: of the recipe."""
+    """Tuned settings of the recipe, besides the common ones."""
     layer: Mapping[str, Draw] = field(default_factory=dict)
-    """And options of the layer."""
+    """Tuned options of the layer."""
     start: Literal["usual", "memory", "ringing"] = "usual"
-    """Which recipe it starts from: the task's common one, ours for long memory, or ours of neurons that ring."""
+    """The recipe it starts from: the task's common one, ours for long memory, or ours with underdamped neurons."""
 
 
 TUNED = {"learning_rate": Between(1e-4, 3e-2), "clip": OneOf((0.0, 1.0))}
-"""Of all models alike."""
+"""Tuned for every model."""
 
 _STEP = {"epsilon": Between(1e-3, 1.0), "gamma": Between(1e-3, 1.0)}
 _ORTHOGONAL = {"settings": {"recurrent_rate": Between(1e-2, 1.0)}, "layer": {"init": OneOf(("henaff", "cayley"))}}
@@ -102,11 +102,11 @@ ENTRANTS = {
     "incremental": Entrant("incremental"),
     "unitary": Entrant("unitary"),
 }
-"""Name -> who takes part; in the order in which rows are wanted."""
+"""Name -> entrant, in the order of the tables' rows."""
 
 
 def space(task: str, name: str) -> dict[str, Draw]:
-    """What is tuned of an entrant at a task. Of coRNN it is what the paper's own search was over, and in its ranges."""
+    """Return the search space of an entrant on a task. For coRNN it is that of the paper's own search."""
     entrant = ENTRANTS[name]
     own: dict[str, Draw] = {**entrant.settings, **entrant.layer}
     if entrant.model == "cornn" and entrant.start == "usual":
