@@ -204,6 +204,51 @@ def sizes() -> str:
     return "\n".join(lines)
 
 
+def long_adding() -> str:
+    """Report which models of the search solve adding with 5,000 steps."""
+    rows = [row for row in _load("default-layer-search.json") if row["task"] == "adding5000"]
+    groups = {
+        "nn.GRU, rate 0.016": [row for row in rows if row["variant"] == "gru"],
+        "prototypes of the layer, rate 0.016": [row for row in rows if row["variant"] != "gru"],
+    }
+    lines = ["| model | trainings | training steps of each | solved after |", "| --- | ---: | ---: | ---: |"]
+    for name, group in groups.items():
+        steps = " or ".join(f"{number:,}" for number in sorted({row["steps"] for row in group}))
+        solved = ", ".join(str(row["solved_after"]) for row in group if row["solved_after"] is not None) or "never"
+        lines.append(f"| {name} | {len(group)} | {steps} | {solved} |")
+    return "\n".join(lines)
+
+
+GOAL = 0.02  # the share of time that the scales may cost
+
+
+def cost() -> str:
+    """Compare the default with the same constants without scales, on a GPU."""
+    rows = _load("default-layer-cost.json")
+    kinds = {
+        "launched": "forward and backward, launched",
+        "captured": "forward and backward, captured",
+        "forward": "forward, launched",
+    }
+    lines = [
+        "| steps, batch, neurons, features | pass | without scales, ms | default, ms | difference |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    for size in dict.fromkeys((row["steps"], row["batch"], row["hidden_size"], row["features"]) for row in rows):
+        here = {
+            row["layer"]: row
+            for row in rows
+            if (row["steps"], row["batch"], row["hidden_size"], row["features"]) == size
+        }
+        for kind, name in kinds.items():
+            before, after = here["without scales"][kind], here["default"][kind]
+            share = after / before - 1
+            missed = " (missed)" if share > GOAL else ""
+            sizes = ", ".join(str(number) for number in size)
+            lines.append(f"| {sizes} | {name} | {before:.3f} | {after:.3f} | {share:+.1%}{missed} |".replace("%", " %"))
+    return "\n".join(lines)
+
+
 TABLES = {
     "gru-5000": gru_note,
     "default-comparison": comparison,
@@ -213,4 +258,6 @@ TABLES = {
     "default-optimisers": optimisers,
     "default-widths": widths,
     "default-sizes": sizes,
+    "default-cost": cost,
+    "default-long-adding": long_adding,
 }
