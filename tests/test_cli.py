@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import torch
 
 from cornn import __version__, engine
 from cornn._extras import install_command
-from cornn.cli import COMMANDS, report
+from cornn.cli import COMMANDS, console, report
 from cornn.cli.options import GROUPS, MAIN, resolve_alternatives
 from cornn.lab import training
 from cornn.lab.recipes import ALTERNATIVES, RECIPES, TASK_OPTIONS, Recipe
@@ -26,10 +27,21 @@ def test_train_leaves_a_run_folder_and_says_what_was_reached(cornn, tmp_path):
     assert code == 0
     assert "coRNN with 8 neurons, 161 parameters; seed 0" in out
     assert "compared with 0.1667 for always answering 1" in out
-    assert "└──" in out
+    assert "└──" not in out  # two points are no curve
     assert "run folder: runs/adding-0001" in out
     assert (tmp_path / "runs/adding-0001/result.json").exists()
     assert "runs/adding-0002" in cornn("train", "adding", *SHORT, "--quiet")[1]
+
+
+def test_a_curve_has_three_points_and_until_is_explained(cornn, monkeypatch):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.0)
+    code, out, err = cornn("train", "adding", *SHORT, "--evaluate-every", "5")
+    assert code == 0
+    assert "└──" in out
+    assert "stopped at" not in out
+    assert re.search(r"^step 20 of 20, loss [\d.]+, validation [\d.]+, \d+ s$", err, re.MULTILINE)
+    out = cornn("train", "adding", *SHORT, "--until", "9")[1]
+    assert re.search(r"\nstopped at step 10 of 20: validation MSE [\d.]+ is below --until 9\n", out)
 
 
 def test_evaluate_prints_the_figure_again(cornn):
@@ -199,6 +211,7 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
     code, _, err = cornn("trian", "adding")
     assert code == 2
     assert err == "cornn: unknown command 'trian': did you mean 'train'? `cornn --help` lists all commands\n"
+    assert cornn("fly")[2] == "cornn: unknown command 'fly': `cornn --help` lists all commands\n"
     for command in ("train", "search"):
         code, _, err = cornn(command, "addding")
         assert code == 2
@@ -324,7 +337,10 @@ def test_what_sets_the_stiffness_replaces_what_the_recipe_set_it_with(given):
 
 def test_an_unknown_recipe_and_model(cornn):
     assert "adding has no recipe 'mine': choose one of ours, paper" in cornn("train", "adding", "--recipe", "mine")[2]
-    assert "unknown model 'lsmt': choose one of cornn, lstm" in cornn("train", "adding", *SHORT, "--model", "lsmt")[2]
+    assert (
+        "unknown model 'lsmt': did you mean 'lstm'? choose one of cornn, lstm"
+        in cornn("train", "adding", *SHORT, "--model", "lsmt")[2]
+    )
 
 
 def test_the_installed_program_answers():

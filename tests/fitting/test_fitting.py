@@ -61,7 +61,10 @@ def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
     assert "kind, 2 classes" in out
     assert "training loss" in out
     assert "true \\ predicted" in out
-    assert "theory: Uncoupled neurons are stable" in out
+    assert re.search(
+        r"\nMeasured over \d+ steps, gradients change by a factor of .*: .* \(details: here/report.html\)\n", out
+    )
+    assert "eq:" not in out
     assert "for always predicting fast" in out
     folder = tables / "here"
     names = {"config.json", "metrics.jsonl", "model.safetensors", "predictions.csv", "report.html", "result.json"}
@@ -257,7 +260,19 @@ def test_damaged_models_are_refused(cornn, tables):
         code, _, err = cornn("predict", "here", "wide.csv")
         assert (code, err.count("\n")) == (2, 1)
     shutil.rmtree(tables / "here")
+    assert "here does not exist: pass a folder" in cornn("predict", "here", "wide.csv")[2]
+    (tables / "here").mkdir()
     assert "here is not a model" in cornn("predict", "here", "wide.csv")[2]
+    assert "here is a folder, not a data file" in cornn("fit", "here", "--target", "kind")[2]
+    assert "missing.csv does not exist" in cornn("fit", "missing.csv", "--target", "kind")[2]
+
+
+@pytest.mark.parametrize("last", [[], ["--dry-run"]])
+def test_settings_are_checked_before_the_summary(cornn, tables, last):
+    for option in ("--hidden-size", "--epochs"):
+        code, out, err = cornn("fit", "wide.csv", "--target", "kind", option, "0", *last)
+        assert (code, out) == (2, "")
+        assert err == f"cornn: {option[2:].replace('-', '_')} must be a positive integer, got 0\n"
 
 
 def test_the_page_of_a_fit_is_in_its_folder(cornn, tables):
@@ -353,3 +368,6 @@ def test_a_fitted_folder_is_no_run_of_a_task(cornn, tmp_path):
     code, _, err = cornn("evaluate", "here")
     assert code == 2
     assert "this is a model of `cornn fit`, which belongs to no task" in err
+    assert "here was written by `cornn fit`: fit it again without --no-report" in cornn("check", "here")[2]
+    (tmp_path / "here" / "report.html").write_text("")
+    assert "its check is in here/report.html" in cornn("check", "here")[2]

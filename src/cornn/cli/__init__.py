@@ -59,8 +59,9 @@ def run(arguments: Sequence[str]) -> None:
     elif name in COMMANDS:
         _parse(name, rest).run()
     else:
-        closest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.0)[0]
-        raise ValueError(f"unknown command {name!r}: did you mean {closest!r}? `cornn --help` lists all commands")
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"unknown command {name!r}: {hint}`cornn --help` lists all commands")
 
 
 def _parse(name: str, arguments: Sequence[str]):

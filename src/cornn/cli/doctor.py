@@ -26,7 +26,7 @@ class DoctorCommand:
             f"cornn {__version__}, " + ", ".join(f"{key} {value}" for key, value in machine().items() if value)
         )
         devices = ["cpu"] + [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-        table = Table("device", "backend", "", "why", box=None, header_style="bold")
+        table = Table("device", "backend", "status", "why", box=None, header_style="bold")
         for device in devices:
             problem = engine.Problem(
                 "cornn/explicit/tanh", torch.device(device), torch.float32, 1, 784, 120, 128, False

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cornn.cli.console import line, screen
+from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
 from cornn.plots.terminal import draw_curves
 
 if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do without
@@ -102,6 +102,7 @@ class FitCommand:
         task = fitting.choose_task(self.task, data)
         test = None if self.test is None else read(self.test, data.layout)
         settings = self._settings(task, data)
+        fitting.check_settings(task, settings)
         splits = fitting.split(data, task, test, self.test_share, self.seed)
         facts = fitting.summarize(data, splits, task, self.target)
         if not self.quiet:
@@ -128,7 +129,10 @@ class FitCommand:
         except KeyboardInterrupt:
             print("cornn: stopped; nothing was written.", file=sys.stderr)
             raise SystemExit(130) from None
-        self._conclude(console, finished, result, check and check.summary, out)
+        meaning = None if check is None else check.gradients
+        if meaning is not None and text is not None:
+            meaning = f"{meaning.removesuffix('.')} (details: {out / 'report.html'})"
+        self._conclude(console, finished, result, meaning, out)
 
     def _layout(self) -> "Layout":
         from cornn.fitting.readers import Layout
@@ -165,8 +169,11 @@ class FitCommand:
         return settings
 
     def _train_with_progress(self, console: Console, work: Callable[[Callable], Any]) -> Any:
-        if self.quiet or self.json:
+        if self.quiet:
             return work(lambda row: None)
+        if self.json or not console.is_terminal:
+            write = progress_lines()
+            return work(lambda row: write(f"epoch {row['epoch']:g} of {row['epochs']:g}, loss {_losses(row)}"))
         columns = (
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -178,8 +185,7 @@ class FitCommand:
             shown = bar.add_task("training", total=None, loss="…")
 
             def watch(row: dict[str, float]) -> None:
-                loss = ", ".join(f"{row[name]:.4g} {name}" for name in ("training", "validation") if name in row)
-                bar.update(shown, completed=int(row["epoch"]), total=int(row["epochs"]), loss=loss)
+                bar.update(shown, completed=int(row["epoch"]), total=int(row["epochs"]), loss=_losses(row))
 
             return work(watch)
 
@@ -191,11 +197,12 @@ class FitCommand:
         if not self.quiet:
             name = "validation" if "validation" in finished.estimator.history_[0] else "training"
             points = [(row["epoch"], row[name]) for row in finished.estimator.history_]
-            line(console, draw_curves({"": points}, title=f"{name} loss", x_label="epoch"))
+            if len(points) >= FEWEST_POINTS:
+                line(console, draw_curves({"": points}, title=f"{name} loss", x_label="epoch"))
             if evaluation is not None:
                 _print_evaluation(console, evaluation)
             if meaning is not None:
-                line(console, f"theory: {meaning}", style="dim")
+                line(console, meaning, style="dim")
         after = f"after {result['epochs']} epochs and {result['seconds']:.1f} s"
         if evaluation is None:
             line(console, f"fitted {after}; there is no test split")
@@ -207,6 +214,10 @@ class FitCommand:
                 f" {after}, compared with {evaluation.trivial:.4g} {evaluation.trivial_words}",
             )
         line(console, f"folder: {out}; predict with: cornn predict {shlex.quote(str(out))} DATA")
+
+
+def _losses(row: dict[str, float]) -> str:
+    return ", ".join(f"{row[name]:.4g} {name}" for name in ("training", "validation") if name in row)
 
 
 def _number(data: "Dataset", name: str) -> int:

@@ -15,7 +15,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cornn._extras import missing_extra
-from cornn.cli.console import line, screen
+from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
@@ -55,7 +55,7 @@ def run_with_progress(console: Console, output: OutputOptions, folder: Path, wor
         if output.tensorboard and not console.quiet:
             watches.append(_tensorboard(folder, stack))
         if not (output.quiet or output.json or console.quiet):
-            watches.append(_bar(console, stack))
+            watches.append(_bar(console, stack) if console.is_terminal else _lines())
 
         def watch(progress: Progress) -> None:
             for one in watches:
@@ -83,6 +83,18 @@ def _tensorboard(folder: Path, stack: ExitStack) -> Watch:
                 stack.callback(writers[seed].close)
             for name in ("loss", "metric"):
                 writers[seed].add_scalar(name, row[name], row["step"])
+
+    return watch
+
+
+def _lines() -> Watch:
+    write = progress_lines()
+
+    def watch(progress: Progress) -> None:
+        words = [f"step {progress.step:,} of {progress.steps:,}"]
+        words += [] if progress.loss is None else [f"loss {progress.loss:.4f}"]
+        words += [] if progress.metric is None else [f"validation {progress.metric:.4g}"]
+        write(f"{', '.join(words)}, {progress.seconds:.0f} s")
 
     return watch
 
@@ -134,8 +146,11 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     rows = [(row[by], 100 - row["metric"] if as_error else row["metric"]) for row in finished.metrics()]
     name = f"100 - {result['metric']}" if as_error else result["metric"]
     title = f"{name} on {result['evaluated_on']}"
-    if not output.quiet:
+    if not output.quiet and len(rows) >= FEWEST_POINTS:
         line(console, draw_curves({"": rows}, goal=result["solved"], title=title, x_label=f"training {by}"))
+    stopped = None if output.quiet else _stopped_early(finished, result)
+    if stopped is not None:
+        line(console, stopped)
     length = f"{result['epochs']:g} epochs" if by == "epoch" else f"{result['steps']:,} steps"
     line(
         console,
@@ -145,6 +160,25 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
         f"{result['trivial_words']}: {_verdict(result)}",
     )
     line(console, f"run folder: {finished.path}")
+
+
+def _stopped_early(finished: Run, result: dict) -> str | None:
+    """Say that a run stopped because of `until`, or return None."""
+    settings, rows = finished.config["settings"], finished.metrics()
+    until, steps, epochs = settings["until"], settings["steps"], settings["epochs"]
+    if not until or not rows:
+        return None
+    reached, lower = rows[-1]["metric"], result["better"] == "lower"
+    if not (reached <= until if lower else reached >= until):
+        return None
+    if steps is not None and result["steps"] < steps:
+        place = f"step {result['steps']:,} of {steps:,}"
+    elif steps is None and result["epochs"] is not None and result["epochs"] < epochs:
+        place = f"epoch {result['epochs']:g} of {epochs:,}"
+    else:
+        return None
+    side = "below" if lower else "above"
+    return f"stopped at {place}: validation {result['metric']} {_figure(reached, result)} is {side} --until {until:g}"
 
 
 def print_summary(console: Console, output: OutputOptions, folder: Path, summary: dict, runs: Sequence[Run]) -> None:

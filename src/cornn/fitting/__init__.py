@@ -2,7 +2,7 @@
 
 from cornn.fitting.artifact import build_result, check_output_folder, format_csv, load_folder, write_folder, write_text
 from cornn.fitting.evaluate import Evaluation, Predictions, evaluate, predict
-from cornn.fitting.fit import TASKS, FitResult, Splits, choose_task, fit, split
+from cornn.fitting.fit import TASKS, FitResult, Splits, check_settings, choose_task, fit, split
 from cornn.fitting.summary import summarize
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Splits",
     "build_result",
     "check_output_folder",
+    "check_settings",
     "choose_task",
     "evaluate",
     "fit",

@@ -166,6 +166,8 @@ def load_folder(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | Non
         estimator = load(path)
         layout = Layout(None, estimator.id_column, estimator.time_column, tuple(estimator.columns_ or ()))
         return estimator, layout, None
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: pass a folder that `cornn fit` wrote, or a saved estimator")
     if not (path / "config.json").is_file():
         raise FileNotFoundError(f"{path} is not a model: pass a folder that `cornn fit` wrote, or a saved estimator")
     config = read_json(path / "config.json")

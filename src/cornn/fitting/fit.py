@@ -11,12 +11,13 @@ import torch
 
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
+from cornn.estimators.base import check_settings as check_estimator
 from cornn.estimators.classifier import draw_stratified
 from cornn.estimators.sequences import Series
 from cornn.fitting.evaluate import AnyEstimator, Evaluation, evaluate
 from cornn.fitting.readers import Dataset
 
-__all__ = ["TASKS", "FitResult", "Splits", "choose_task", "fit", "split"]
+__all__ = ["TASKS", "FitResult", "Splits", "check_settings", "choose_task", "fit", "split"]
 
 TASKS = {"classify": CoRNNClassifier, "regress": CoRNNRegressor, "forecast": CoRNNForecaster}
 
@@ -108,6 +109,19 @@ def _cut(data: Dataset, share: float) -> Splits:
     pairs = zip(data.sequences, cuts, strict=True)
     shorter = [Series(own.values[:cut], None if own.times is None else own.times[:cut]) for own, cut in pairs]
     return Splits(replace(data, sequences=shorter), data, cuts)
+
+
+def check_settings(task: str, settings: Mapping[str, Any]) -> None:
+    """Check before training that the settings are valid and the device exists.
+
+    Args:
+        task: "classify", "regress" or "forecast".
+        settings: Settings of the estimator.
+    """
+    device = str(settings.get("device", "auto"))
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
+    check_estimator(TASKS[task](**settings))
 
 
 def fit(

@@ -58,6 +58,7 @@ class Diagnosis:
         conditions: The paper's hypotheses, each with its value and limit.
         comparisons: Every proven bound with its comparison; None where the bound does not apply.
         summary: A paragraph in plain English.
+        gradients: The sentence of the summary on the measured change of gradients.
     """
 
     subject: Subject
@@ -66,6 +67,7 @@ class Diagnosis:
     conditions: tuple[Condition, ...]
     comparisons: tuple[tuple[Bound, Comparison | None], ...]
     summary: str
+    gradients: str
 
     @property
     def is_sound(self) -> bool:
@@ -167,7 +169,8 @@ def diagnose(subject: Subject) -> Diagnosis:
     facts = _facts(network, rate, exponent, change)
     lengths = (len(trajectory), len(subject.input))
     summary = _summary(network, lengths, conditions, comparisons, rate, exponent, change)
-    return Diagnosis(subject, trajectory, facts, conditions, comparisons, summary)
+    gradients = _measured_growth(change, len(trajectory))
+    return Diagnosis(subject, trajectory, facts, conditions, comparisons, summary, gradients)
 
 
 def _facts(network: Network, rate: float | None, exponent: float, change: float) -> tuple[Fact, ...]:

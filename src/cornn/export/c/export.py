@@ -62,7 +62,9 @@ class CExport:
             *found,
             f"compiled without warnings; on {check.words} ({check.sanitized:,} of them also under the sanitizers) the "
             f"largest difference is {check.difference:.1e} of PyTorch's largest output",
-            f"{check.metric}: PyTorch {check.pytorch:.6g}, C {check.c:.6g}",
+            f"same class as PyTorch: {check.c:.6g} % of {check.words}"
+            if check.metric == "agreement"
+            else f"{check.metric}: PyTorch {check.pytorch:.6g}, C {check.c:.6g}",
         ]
 
 

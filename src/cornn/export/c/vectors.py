@@ -46,7 +46,9 @@ def load_calibration(trained: TrainedModel, count: int, data: Any = None) -> Ten
     elif data is not None:
         input = _given(trained, data, count)[1].input
     else:
-        raise ValueError("int8 weights are calibrated on sequences, but there are none: pass --data, or use float32")
+        raise ValueError(
+            "int8 needs sample sequences for calibration: add --data FILE, in the layout of the training data"
+        )
     with torch.no_grad():
         return trained.model.encoder(input)
 

@@ -29,8 +29,10 @@ def read(path: Path, layout: Layout = Layout(), *, require_target: bool = True) 
         >>> read(Path("waves.csv"), Layout(target=("kind",)))
     """
     path, ending = Path(path), Path(path).suffix.lower()
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}: pass a file that ends with {', '.join(ENDINGS)}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a data file: pass a file that ends with {', '.join(ENDINGS)}")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: pass a file that ends with {', '.join(ENDINGS)}")
     if ending not in ENDINGS:
         raise ValueError(f"{path} ends with {ending or 'nothing'!r}: supported endings are {', '.join(ENDINGS)}")
     if path.stat().st_size == 0:

@@ -1,5 +1,7 @@
 """From a configuration to a model with its initial weights."""
 
+import difflib
+
 import torch
 from torch import Tensor, nn
 
@@ -61,7 +63,9 @@ def _layer(config: Train, task: Task) -> CoRNN | Layer | nn.RNNBase:
 def build(config: Train, task: Task) -> SequenceModel:
     """Return the model of a configuration with its initial weights."""
     if config.model not in MODELS:
-        raise ValueError(f"unknown model {config.model!r}: choose one of {', '.join(MODELS)}")
+        close = difflib.get_close_matches(config.model, MODELS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"unknown model {config.model!r}: {hint}choose one of {', '.join(MODELS)}")
     recipe = config.settings
     layer = _layer(config, task)
     words = None if task.words is None else nn.Embedding.from_pretrained(task.words.clone(), False, task.padding)
