@@ -1,5 +1,6 @@
 """Exported C: compiled with all warnings, run under the sanitizers, and equal to PyTorch."""
 
+import re
 import subprocess
 
 import numpy as np
@@ -129,6 +130,7 @@ def test_a_classifier_of_sensor_windows(tmp_path):
     for weights, least in (("float32", 100.0), ("int8", 97.5)):
         written = to_c(trained, tmp_path / weights, COptions(weights, largest_loss=2.5), X)
         assert written.checked.metric == "agreement"
+        assert re.search(r"^same class as PyTorch: [\d.]+ % of \d+ sequences", written.lines()[-1])
         assert written.checked.c >= least
     assert "the largest is the most likely class" in (tmp_path / "int8" / "model.h").read_text()
     assert "drawn at random" in to_c(trained, tmp_path / "drawn").checked.words
@@ -165,7 +167,7 @@ def test_what_has_no_c():
         to_c(SequenceModel(CoRNN(3, 4, bidirectional=True), 1), "unused")
     with pytest.raises(ValueError, match="activation tanh only, the model has relu"):
         to_c(SequenceModel(CoRNN(3, 4, activation="relu"), 1), "unused")
-    with pytest.raises(ValueError, match="calibrated on sequences, but there are none"):
+    with pytest.raises(ValueError, match="int8 needs sample sequences for calibration"):
         to_c(model, "unused", COptions(weights="int8"))
     with pytest.raises(ValueError, match="unknown weights 'int4'"):
         to_c(model, "unused", COptions(weights="int4"), data)
