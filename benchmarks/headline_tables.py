@@ -3,7 +3,7 @@
 import statistics
 from pathlib import Path
 
-from default_tables import gru_at_5000, means
+from default_tables import gru_at_5000, means, prototypes_at_5000
 
 from cornn.lab import records
 from cornn.lab.recipes import PUBLISHED
@@ -50,7 +50,8 @@ def _long_memory() -> str:
         f"long-memory recipe solves the adding problem over 5,000 steps from {_count(ours.solved)} seeds; the GRU from "
         f"{_count(gru.solved)}, the LSTM from {_count(lstm.solved)} ([record](results/compare/adding-5000.json), "
         f"[all models](docs/rivals.md)). *But:* tuning trials had {record['trial']} training steps, too few for some "
-        f"models: {gru_at_5000()}. At 500 and 2,000 steps a GRU is as quick and more precise (MSE {errors}). "
+        f"models: {gru_at_5000()}; {prototypes_at_5000()}. "
+        f"At 500 and 2,000 steps a GRU is as quick and more precise (MSE {errors}). "
         "Our recipe is given the sequence length, the mean of the input and its own Adam beta2; coRNN with the "
         f"paper's constants, tuned equally, solves {paper} at every length."
     )
