@@ -218,6 +218,36 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
         assert err.startswith("cornn: unknown task 'addding': did you mean 'adding'? choose one of adding, smnist")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("data", "get", "mnsit"), "unknown data set 'mnsit': did you mean 'mnist'? choose one of mnist, cifar10"),
+        (("fit", "x.csv", "--epochs", "zero"), "--epochs must be a whole number, got 'zero'; `cornn fit --help` shows"),
+        (("train", "adding", "--gamma", "big"), "--gamma must be a number, got 'big'; `cornn train adding --help`"),
+        (("fit", "x.csv", "--form", "wid"), "unknown --form 'wid': choose one of long, series, wide; `cornn fit"),
+        (("resume", "nowhere"), "nowhere is not a run folder"),
+    ],
+)
+@pytest.mark.parametrize("columns", ["60", "300"])
+def test_wrong_values_are_explained_in_one_line(cornn, monkeypatch, arguments, sentence, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    code, out, err = cornn(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"cornn: {sentence}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_no_empty_defaults_and_no_redundant_flags(cornn, name):
+    _, out, _ = cornn(name, *(["adding"] if name in ("train", "search") else []), "--help")
+    assert "(default: None)" not in out
+    assert "(default: )" not in out
+    assert not {"--no-quiet", "--no-json", "--no-dry-run", "--no-balanced", "--no-strict"} & set(out.split())
+    if name == "predict":
+        assert out.startswith("usage: cornn predict [-h] MODEL DATA ")
+    if name == "fit":
+        assert "--no-report" in out
+
+
 @pytest.mark.parametrize("command", ["train", "search"])
 def test_without_a_task_the_tasks_are_listed(cornn, command):
     code, out, _ = cornn(command, "--help")

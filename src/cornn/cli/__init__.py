@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> None:
 def _parse(name: str, arguments: Sequence[str]):
     entry = COMMANDS[name]
     try:
-        from cornn.cli.parsing import parse
+        from cornn.cli.parsing import parse_command
 
         command = getattr(importlib.import_module(f"cornn.cli.{entry.module}"), entry.attribute)
     except ModuleNotFoundError as error:
@@ -75,7 +75,7 @@ def _parse(name: str, arguments: Sequence[str]):
         if package not in ("tyro", "rich"):
             raise
         raise missing_extra("cli", f"the command line needs {package}") from error
-    return parse(command, f"cornn {name}", arguments) if isinstance(command, type) else command(arguments)
+    return parse_command(command, f"cornn {name}", arguments) if isinstance(command, type) else command(arguments)
 
 
 def _help(bold: bool = False) -> str:

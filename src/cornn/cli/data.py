@@ -1,8 +1,9 @@
 """cornn data"""
 
+import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 from rich.filesize import decimal
@@ -24,7 +25,7 @@ COLOUR = {"there": "green", "missing": "yellow", "damaged": "red"}
 class ListCommand:
     """List which data sets are present, missing or damaged, and the folder that was searched. The default."""
 
-    data: Path | None = None
+    data: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
@@ -50,13 +51,17 @@ class ListCommand:
 class GetCommand:
     """Download a data set from its publisher, verify and unpack it. Interrupted downloads are resumed."""
 
-    name: tyro.conf.Positional[Literal["mnist", "cifar10", "har", "imdb", "glove"]]
-    """Name of the data set."""
-    data: Path | None = None
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
+    """Name of the data set: mnist, cifar10, har, imdb or glove."""
+    data: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
         console, where = screen(), folder(self.data)
+        if self.name not in catalogue.SETS:
+            close = difflib.get_close_matches(self.name, catalogue.SETS, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise ValueError(f"unknown data set {self.name!r}: {hint}choose one of {', '.join(catalogue.SETS)}")
         found = catalogue.state(self.name, where)
         if found.word != "there":
             columns = (

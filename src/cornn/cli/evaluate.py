@@ -16,7 +16,7 @@ __all__ = ["EvaluateCommand"]
 class EvaluateCommand:
     """Recompute the test metric of a finished run from its weights."""
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run", metavar="RUN")]
     """The run folder."""
 
     def run(self) -> None:

@@ -22,7 +22,7 @@ class ExportCommand:
     Hugging Face hub. ONNX and C are compared with PyTorch before they are written.
     """
 
-    source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
+    source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run", metavar="RUN")]
     """A folder of `cornn train` or `cornn fit`, or a saved estimator."""
     to: Literal["onnx", "c", "hub"]
     """The format to export to."""

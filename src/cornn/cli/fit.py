@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -32,7 +32,7 @@ class FitCommand:
     one row per sample. Other formats: .npz, .ts.
     """
 
-    data: tyro.conf.Positional[Path]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
     """The data file."""
     target: tuple[str, ...] = ()
     """The column to predict; for .npz the array (default y). With --task forecast: the values to forecast."""

@@ -1,17 +1,11 @@
 """The options of `cornn train` and `cornn search`: a task's, a recipe's and a run's, in groups."""
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass, replace
-from functools import cache
-from itertools import pairwise
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
-import tyro
-
-from cornn.cli.parsing import parse
+from cornn.cli.parsing import make_option, parse
 from cornn.lab.recipes import ALTERNATIVES, BETAS, RECIPES, SOURCES, Recipe
 from cornn.lab.training import Train, task_name
 
@@ -59,15 +53,15 @@ def parse_train(command: type, prog: str, arguments: Sequence[str], base: Train,
     values = {name: getattr(base, name) for name in _names(Train)}
     values |= {name: getattr(base.settings, name) for name in _names(Recipe)}
     others = [one for one in fields(command) if one.name != "train"]
-    simple = [_option(_owner(name), name, values[name]) for name in MAIN]
+    simple = [make_option(_owner(name), name, values[name], pairs=True) for name in MAIN]
     panels = [("task", type(base.task), field(default_factory=lambda: base.task))]
     for group, (about, names) in GROUPS.items():
-        options = [_option(_owner(name), name, values[name]) for name in names]
+        options = [make_option(_owner(name), name, values[name], pairs=True) for name in names]
         panel = make_dataclass(group, options, namespace={"__doc__": about})
         panels.append((group, panel, field(default_factory=panel)))
     for one in others:
         default = one.default_factory() if one.default_factory is not MISSING else one.default
-        option = _option(command, one.name, own.get(one.name, default))
+        option = make_option(command, one.name, own.get(one.name, default))
         (panels if is_dataclass(default) else simple).append(option)
     options = parse(
         make_dataclass("Options", simple + panels), prog, arguments, description=_description(command, base)
@@ -100,30 +94,6 @@ def _names(kind: type) -> Iterable[str]:
 
 def _owner(name: str) -> type:
     return Recipe if name in _names(Recipe) else Train
-
-
-def _option(kind: type, name: str, default: Any) -> tuple[str, Any, Any]:
-    """Return a field for `make_dataclass` with the help text that is the docstring of the original field."""
-    hint = get_type_hints(kind, include_extras=True)[name]
-    if is_dataclass(hint):
-        return name, hint, field(default_factory=lambda: default)
-    about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=_default_hint)
-    return name, Annotated[hint, about], field(default_factory=lambda: default)
-
-
-def _default_hint(value: str) -> str:
-    return "" if value in ("None", "") else f"(default: {value})"
-
-
-@cache
-def _docstrings(kind: type) -> dict[str, str]:
-    """Field -> its docstring."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # pyright: ignore
-    found = {}
-    for one, following in pairwise(body):
-        if isinstance(one, ast.AnnAssign) and isinstance(following, ast.Expr):
-            found[one.target.id] = " ".join(following.value.value.split())  # pyright: ignore
-    return found
 
 
 def _description(command: type, base: Train) -> str:

@@ -1,16 +1,24 @@
 """From arguments to the dataclass of a command."""
 
+import ast
+import contextlib
 import difflib
+import inspect
+import io
+import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
 from cornn.cli.console import silence_libraries
 
-__all__ = ["choose_task", "find_option", "parse"]
+__all__ = ["choose_task", "find_option", "make_option", "parse", "parse_command"]
 
 
 def parse(kind: Any, prog: str, arguments: Sequence[str], **options: Any) -> Any:
@@ -23,18 +31,91 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], **options: Any) -> Any
         options: Passed on to `tyro.cli`, such as `default` and `description`.
     """
     silence_libraries()
-    return tyro.cli(
-        kind,
-        prog=prog,
-        args=arguments,
-        config=(
-            tyro.conf.OmitArgPrefixes,
-            tyro.conf.OmitSubcommandPrefixes,
-            tyro.conf.CascadeSubcommandArgs,
-            tyro.conf.DisallowNone,
-        ),
-        **options,
-    )
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            made = tyro.cli(
+                kind,
+                prog=prog,
+                args=arguments,
+                config=(
+                    tyro.conf.OmitArgPrefixes,
+                    tyro.conf.OmitSubcommandPrefixes,
+                    tyro.conf.CascadeSubcommandArgs,
+                    tyro.conf.DisallowNone,
+                ),
+                **options,
+            )
+    except SystemExit:
+        problem = _in_plain_words(printed.getvalue())
+        if problem is not None:
+            raise ValueError(f"{problem}; `{prog} --help` shows the options") from None
+        print(printed.getvalue(), end="", file=sys.stderr)
+        raise
+    print(printed.getvalue(), end="", file=sys.stderr)
+    return made
+
+
+def parse_command(kind: type, prog: str, arguments: Sequence[str]) -> Any:
+    """Parse arguments into the dataclass of a command; its help shows no empty defaults and no redundant --no-X."""
+    options = []
+    for one in fields(kind):
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        options.append(make_option(kind, one.name, default))
+    made = parse(make_dataclass(kind.__name__, options), prog, arguments, description=inspect.getdoc(kind))
+    return kind(**{one.name: getattr(made, one.name) for one in fields(kind)})
+
+
+def make_option(kind: type, name: str, default: Any, pairs: bool = False) -> tuple[str, Any, Any]:
+    """Return a field for `make_dataclass` with the help text that is the docstring of the original field.
+
+    Args:
+        kind: The original dataclass.
+        name: The name of the field.
+        default: Its default, or MISSING.
+        pairs: Whether a flag that is off by default has the option --no-X too.
+    """
+    hint = get_type_hints(kind, include_extras=True)[name]
+    given = field() if default is MISSING else field(default_factory=lambda: default)
+    if is_dataclass(hint) or any(is_dataclass(part) for option in get_args(hint) for part in get_args(option)):
+        return name, hint, given
+    if default is False and not pairs:
+        hint = tyro.conf.FlagCreatePairsOff[hint]
+    shown = None if default is MISSING else _default_hint
+    about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=shown)
+    return name, Annotated[hint, about], given
+
+
+def _default_hint(value: str) -> str:
+    return "" if value in ("None", "") else f"(default: {value})"
+
+
+@cache
+def _docstrings(kind: type) -> dict[str, str]:
+    """Field -> its docstring."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # pyright: ignore
+    found = {}
+    for one, following in pairwise(body):
+        if isinstance(one, ast.AnnAssign) and isinstance(following, ast.Expr):
+            found[one.target.id] = " ".join(following.value.value.split())  # pyright: ignore
+    return found
+
+
+KINDS = {"INT": "a whole number", "FLOAT": "a number"}
+
+
+def _in_plain_words(text: str) -> str | None:
+    """Restate an error message of tyro in one line, or return None for those that are plain already."""
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│─]", " ", text).split())
+    wrong = re.search(r"Error parsing (--[\w-]+): no type matching (INT|FLOAT) could be .*? from \['(.*?)'\]", text)
+    wrong = wrong or re.search(r"Error parsing (--[\w-]+): .*?(int|float)\b.*?: '(.*?)'", text)
+    if wrong:
+        return f"{wrong[1]} must be {KINDS[wrong[2].upper()]}, got {wrong[3]!r}"
+    choice = re.search(r"invalid choice '(.*?)' for argument '(--[\w-]+).*?'. Expected one of \((.*?)\)", text)
+    if choice:
+        choices = [word for word in re.findall(r"'(.*?)'", choice[3]) if word != "None"]
+        return f"unknown {choice[2]} {choice[1]!r}: choose one of {', '.join(sorted(choices))}"
+    return None
 
 
 def choose_task(command: str, tasks: Mapping[str, type], arguments: Sequence[str]) -> tuple[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -14,9 +15,9 @@ __all__ = ["PredictCommand"]
 class PredictCommand:
     """Predict with a model from `cornn fit`; prints a CSV with one row per sequence."""
 
-    model: tyro.conf.Positional[Path]
+    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
     """The folder that `cornn fit` wrote, or a saved estimator."""
-    data: tyro.conf.Positional[Path]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
     """The data file, in the layout of the training data; it needs no target."""
     out: Path | None = None
     """The CSV file to write. Default: stdout."""

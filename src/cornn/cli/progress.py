@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -29,11 +30,11 @@ SECONDS_BETWEEN_UPDATES = 0.1
 class OutputOptions:
     """What is printed."""
 
-    quiet: bool = False
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the closing lines only."""
-    json: bool = False
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON on stdout, one line per evaluation and one for the result; everything else goes to stderr."""
-    tensorboard: bool = False
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
     """Also write TensorBoard curves to the run folder."""
 
 

@@ -16,7 +16,7 @@ __all__ = ["ResumeCommand"]
 class ResumeCommand:
     """Resume an interrupted run, or one with several seeds, from its last checkpoint."""
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run", metavar="RUN")]
     """The run folder, or the folder of a run with --seeds."""
     output: OutputOptions = field(default_factory=OutputOptions)
 

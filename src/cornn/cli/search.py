@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from cornn.cli.console import line
+from cornn.cli.console import line, progress_lines
 from cornn.cli.options import parse_train, resolve_alternatives
 from cornn.cli.parsing import choose_task, find_option
 from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
@@ -73,7 +73,7 @@ class SearchCommand:
             with ExitStack() as stack:
                 followers: list[Follow] = [_lines()] if self.json else []
                 if not (self.json or self.quiet):
-                    followers.append(_bar(console, stack))
+                    followers.append(_bar(console, stack) if console.is_terminal else _text())
 
                 def follow(standing: Standing, progress: Progress | None) -> None:
                     for one in followers:
@@ -135,6 +135,16 @@ def _lines() -> Follow:
             if row["state"] != "running" and row["trial"] not in printed:
                 printed.add(row["trial"])
                 print(json.dumps(row), flush=True)
+
+    return follow
+
+
+def _text() -> Follow:
+    write = progress_lines()
+
+    def follow(standing: Standing, progress: Progress | None) -> None:
+        best = "" if standing.best is None else f", best {standing.best['validation']:.4g}"
+        write(f"{standing.done} of {standing.trials} trials{best}")
 
     return follow
 
