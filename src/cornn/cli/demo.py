@@ -35,7 +35,7 @@ COLOURS = ("blue", "yellow", "green")
 class DemoCommand:
     """Train coRNN, an LSTM and a GRU of the same size on the adding problem, and compare their learning curves.
 
-    Takes under a minute on two cores. Needs no data and no GPU.
+    Takes about a minute on two free cores. Needs no data and no GPU.
     """
 
     out: Path = Path("runs/demo.html")
