@@ -18,6 +18,7 @@ __all__ = [
     "find_apply",
     "is_eager",
     "is_tested",
+    "is_tracing",
     "is_transformed",
     "is_wrapped",
 ]
@@ -59,11 +60,16 @@ def is_eager(tensors: Sequence[Tensor | None]) -> bool:
         or torch.compiler.is_compiling()
         or _innermost_interpreter() is not None
         or torch._C._len_torch_dispatch_stack()
-        or torch._C._get_tracing_state() is not None
+        or is_tracing()
         or forward_ad._current_level >= 0
     ):
         return False
     return all(x is None or (type(x) in _PLAIN and not _is_legacy_batched(x)) for x in tensors)
+
+
+def is_tracing() -> bool:
+    """Return whether torch.jit.trace is recording."""
+    return torch._C._get_tracing_state() is not None
 
 
 def is_transformed(tensors: Sequence[Tensor | None]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import torch
 from torch import Tensor
 
-from cornn._torch_private import find_apply, is_eager
+from cornn._torch_private import find_apply, is_eager, is_tracing
 from cornn.engine import gemms
 from cornn.engine.backends import c, graph, portable
 from cornn.engine.backends.cuda import backend as cuda
@@ -210,7 +210,7 @@ def by_autograd(
 def recur(given: Given, update: str, backend: str, every: bool, direct: bool) -> tuple[Tensor, Tensor]:
     """Return (output, last); `direct` bypasses the dispatcher, and needs tensors that pass `is_eager`."""
     # A traced program may be differentiated later, and the tracer checks itself without gradients.
-    keep = _wants_gradient(given) or torch._C._get_tracing_state() is not None
+    keep = _wants_gradient(given) or is_tracing()
     if not direct:
         return recurrence(*given, update, backend, every, keep)[:2]
     if keep:
