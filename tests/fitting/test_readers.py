@@ -213,7 +213,7 @@ WRONG = {
     "nothing": ("a.csv", "", Layout(), "is empty"),
     "another encoding": ("a.csv", "a,é\n1,2\n".encode("latin-1"), Layout(), "not UTF-8 text"),
     "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': supported endings are \.csv"),
-    "no file": (None, "", Layout(), "no file"),
+    "no file": (None, "", Layout(), "does not exist"),
     "unknown features": ("a.csv", "a_0,a_1,y\n1,2,0\n", Layout(values=("b",), target=("y",)), "no columns b_0, b_1"),
     "long without id": ("a.csv", GOOD, Layout(form="long"), "needs --id"),
     "time without id": ("a.csv", GOOD, Layout(time="at"), "choose the column of the sequence ids with --id"),

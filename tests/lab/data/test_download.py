@@ -6,12 +6,10 @@ import io
 import threading
 import zipfile
 from dataclasses import replace
-from typing import get_args, get_type_hints
 
 import pytest
 import tiny
 
-from cornn.cli.data import GetCommand
 from cornn.lab.data import catalogue
 from cornn.lab.data.catalogue import Download
 from cornn.lab.data.download import fetch
@@ -234,8 +232,10 @@ def test_the_list_says_what_is_there_missing_and_damaged(tmp_path, cornn, monkey
     assert '"cornn data get har" downloads' in out
 
 
-def test_the_command_names_every_set():
-    assert get_args(get_type_hints(GetCommand)["name"]) == tuple(catalogue.SETS)
+def test_the_command_names_every_set(cornn):
+    code, out, _ = cornn("data", "get", "--help")
+    assert code == 0
+    assert all(name in out for name in catalogue.SETS)
 
 
 def test_every_download_has_an_address_a_checksum_and_a_place():
