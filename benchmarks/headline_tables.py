@@ -89,7 +89,7 @@ def _summary(values: list[float], digits: int) -> str:
 
 
 def _is_headline(config: dict) -> bool:
-    """Tell whether a run is of the recipe better-128 as it stands, with a permutation per seed."""
+    """Return whether a run uses the unchanged recipe better-128 and a permutation per seed."""
     own = config["task"].get("permutation") == "own"
     return config["recipe"] == "better-128" and own and not records.changed_settings(config)
 

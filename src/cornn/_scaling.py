@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cornn._constants import Oscillators
+from cornn.functional import coefficients
 
 __all__ = ["Norms", "WeightScales", "impulse_norms", "spread_time_scales", "weight_scales"]
 
@@ -52,9 +53,8 @@ class Norms(NamedTuple):
 def _filter(constants: Oscillators, damping: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return K, G, k and c of the neurons, where c is the factor of the force in z."""
     dt, gamma, epsilon = torch.broadcast_tensors(*(value.detach().double().cpu() for value in constants))
-    K = 1 - dt * epsilon if damping == "explicit" else 1 / (1 + dt * epsilon)
-    c = dt if damping == "explicit" else dt * K
-    return K, dt * c * gamma, dt * c, c
+    keep, push, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    return keep, dt * pull, dt * push, push
 
 
 def _bounded(K: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ SIZES = {32: 32, 64: 64, 128: 80}
 """Neurons, padded -> weights of a thread that are in registers, of which it may have 128 for everything."""
 GATES = 4
 STATIC = 5
-"""Values of a neuron that a kernel keeps in shared memory besides the weights, at most."""
+"""Largest number of values per neuron that a kernel keeps in shared memory, not counting the weights."""
 
 
 class Given(NamedTuple):

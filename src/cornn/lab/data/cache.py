@@ -33,7 +33,7 @@ def cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], A
         name: Name of the cache. A new cache replaces an older one of the same name.
         files: The source files.
         build: Parses the files.
-        about: What the arrays depend on besides the files.
+        about: What the arrays depend on in addition to the files.
     """
     place = folder / CACHE
     path = place / f"{name}-{_key(place, name, files, about)}.npz"

@@ -67,7 +67,7 @@ class Entrant:
 
     model: str
     settings: Mapping[str, Draw] = field(default_factory=dict)
-    """Tuned settings of the recipe, besides the common ones."""
+    """Tuned settings of the recipe, in addition to the common ones."""
     layer: Mapping[str, Draw] = field(default_factory=dict)
     """Tuned options of the layer."""
     start: Literal["usual", "memory", "ringing"] = "usual"
