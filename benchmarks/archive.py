@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import generator
+from cornn._source import source
 from cornn._tf32 import no_tf32
 from cornn.estimators import CoRNNClassifier
 from cornn.estimators.base import default_batch_size, split_rows
@@ -145,7 +146,7 @@ def measure(name: str, classifier: str, seed: int) -> dict[str, Any]:
         "accuracy": float((np.asarray(predict(X)) == y).mean()),
         **{key: round(value, 3) for key, value in spent.items()},
         **more,
-        "commit": commit(),
+        **source(),
     }
 
 

@@ -34,7 +34,8 @@ from torch import Tensor, nn
 
 from cornn import CoRNN, _scaling
 from cornn._atomic import write_atomically
-from cornn._machine import commit, device_for
+from cornn._machine import device_for
+from cornn._source import source
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "results" / "default-layer.json"
@@ -234,7 +235,7 @@ def new_record(device: str) -> dict:
     old = json.loads(RECORD.read_text(encoding="utf8"))
     gpu = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    here = {"commit": commit(), "machine": gpu, "torch": torch.__version__, "date": today, "missing": [], "rows": []}
+    here = {**source(), "machine": gpu, "torch": torch.__version__, "date": today, "missing": [], "rows": []}
     return old | here
 
 

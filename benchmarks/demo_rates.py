@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import torch
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.lab.experiments import demo
 
 GRID = (0.003, 0.01, 0.02, 0.03, 0.05, 0.08)
@@ -94,7 +95,7 @@ def main() -> None:
         "longer": [row for row in rows if row["steps"] != demo.STEPS],
         "device": options.device,
         "machine": machine(),
-        "commit": commit(),
+        **source(),
     }
     print(content["chosen"])
     if options.json:

@@ -9,7 +9,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.lab.tasks import Lorenz96
 from cornn.lab.training import fit, usual
 
@@ -37,7 +38,7 @@ def main() -> None:
                     validation = None
             rows.append({**changes, "validation": validation})
             print(rows[-1], flush=True)
-    content = {"task": f"lorenz96, F = {options.force:g}", "rows": rows, "machine": machine(), "commit": commit()}
+    content = {"task": f"lorenz96, F = {options.force:g}", "rows": rows, "machine": machine(), **source()}
     if options.json:
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from cornn import theory
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import generator
+from cornn._source import source
 from cornn.lab import training
 from cornn.lab.runs import open_run
 from cornn.lab.tasks import Adding
@@ -160,7 +161,7 @@ def main() -> None:
     for recipe in ("ours", "paper"):
         content["training"][recipe] = trained(recipe)
         print(recipe, content["training"][recipe]["rows"][-1], f"{time.perf_counter() - began:.0f} s", flush=True)
-    content |= {"seconds": round(time.perf_counter() - began), "commit": commit(), "machine": machine()}
+    content |= {"seconds": round(time.perf_counter() - began), **source(), "machine": machine()}
     options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 

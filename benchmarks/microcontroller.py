@@ -17,7 +17,8 @@ from string import Template
 
 import numpy as np
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.export import TrainedModel, load_model
 from cornn.export.c import COptions, cortex, host, to_c
 from cornn.export.c.float32 import emit_arithmetic, pack_rows
@@ -163,7 +164,7 @@ def main() -> None:
         "flags": " ".join(cortex.FLAGS),
         "tools": versions,
         "machine": machine(),
-        "commit": commit(),
+        **source(),
         "edgeml": options.edgeml_version,
         "runs": sources,
         "rows": rows,

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from cornn import CoRNN, baselines, engine
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import generator
+from cornn._source import source
 from cornn.baselines.layer import Cell
 from cornn.engine import lem
 from cornn.engine.backends.cuda import backend as cuda
@@ -295,7 +296,7 @@ def main() -> None:
     content: dict = {
         "measured": f"{STEPS} steps, {BATCH} sequences, {HIDDEN} neurons, 1 input: device events, CUDA graphs, median",
         "machine": machine(),
-        "commit": commit(),
+        **source(),
     }
 
     def write() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn._tf32 import no_tf32
 from cornn.lab import training
 from cornn.lab.tasks import PermutedMNIST
@@ -84,7 +85,7 @@ def main() -> None:
         print(f"{row['us']:8.2f} us x{row['count']:4.1f}  {row['kernel']}")
     print(f"{content['step_us']:.1f} us a step; epochs of {', '.join(f'{span:.4f} s' for span in content['epochs'])}")
     if options.json:
-        content |= {"machine": machine(), "commit": commit()}
+        content |= {"machine": machine(), **source()}
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 

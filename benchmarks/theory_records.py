@@ -14,8 +14,9 @@ from pathlib import Path
 import torch
 
 from cornn import CoRNN, theory
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import generator
+from cornn._source import source
 from cornn.lab.recipes import RECIPES
 from cornn.theory import gradients, hypotheses, linear, measure, small_gain
 from cornn.theory.register import REGISTER
@@ -59,7 +60,7 @@ def start(task: str, recipe: str, features: int, steps: int) -> dict:
 
 def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
-    about = {"commit": commit(), "machine": machine()}
+    about = {**source(), "machine": machine()}
     rows = {}
     for name, case in STARTS.items():
         began = time.perf_counter()

@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 
 from cornn import theory
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import generator
+from cornn._source import source
 from cornn.lab import training
 from cornn.lab.tasks import TASKS
 
@@ -53,7 +54,7 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
         "seconds": round(whole, 2),
         "share_of_watching": watching / whole,
         "machine": machine(),
-        "commit": commit(),
+        **source(),
     }
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.lab.bench.cases import CASES
 from cornn.lab.bench.measure import passes, seconds
 from cornn.layers import CoRNN
@@ -42,7 +43,7 @@ def main() -> None:
         ratios = sorted(one / two for one, two in blocks)
         print(f"{name}: {ratios[0]:.2f} to {ratios[-1]:.2f}, median {statistics.median(ratios):.2f}")
     if options.json:
-        content = {"rows": rows, "machine": machine(), "commit": commit()}
+        content = {"rows": rows, "machine": machine(), **source()}
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 

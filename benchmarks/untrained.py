@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from cornn import theory
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.lab import training
 from cornn.lab.recipes import RECIPES
 from cornn.lab.runs import write_json
@@ -81,7 +82,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     sizes = {"hidden_size": RECIPES["psmnist"][NAMES[0]].hidden_size, "fitted": FITTED, "chosen": CHOSEN}
     about = {"measured": "accuracy of a linear readout of the last y on the validation part, network not trained"}
-    write_json(given.json, {**about, **sizes, "machine": machine(), "commit": commit(), "rows": rows}, indent=1)
+    write_json(given.json, {**about, **sizes, "machine": machine(), **source(), "rows": rows}, indent=1)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from typing import Any
 from cornn import __version__
 from cornn._atomic import write_atomically, write_errors
 from cornn._json import read_json
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.estimators import load
 from cornn.fitting.evaluate import AnyEstimator, Predictions, predict
 from cornn.fitting.fit import FitResult
@@ -77,7 +78,7 @@ def build_result(finished: FitResult, test: str | None) -> dict[str, Any]:
         "seconds": finished.seconds,
         "parameters": count_parameters(estimator.model_),
         "version": __version__,
-        "commit": commit(),
+        **source(),
         "machine": machine(),
     }
     return _replace_non_finite(content)

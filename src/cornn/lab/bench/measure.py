@@ -21,8 +21,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import generator
+from cornn._source import source
 from cornn._tf32 import no_tf32
 from cornn.engine._buffer_pool import release
 from cornn.lab.bench.cases import Case, contenders
@@ -210,7 +211,7 @@ def record(kind: str, rows: list[dict]) -> dict:
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
         processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
-    return {"measured": kind, "machine": machine() | {"processor": processor}, "commit": commit(), "rows": rows}
+    return {"measured": kind, "machine": machine() | {"processor": processor}, **source(), "rows": rows}
 
 
 def row(name: str, case: Case, threads: int, figure: Figure) -> dict:

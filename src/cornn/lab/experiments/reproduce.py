@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cornn._json import read_json
-from cornn._machine import commit, device_for, machine
+from cornn._machine import device_for, machine
+from cornn._source import source
 from cornn.lab import records
 from cornn.lab.recipes import RECIPES
 from cornn.lab.runs import Run
@@ -180,7 +181,7 @@ def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> lis
     seeds = missing(planned, results)
     runs, failures = _trained(planned.config, seeds, folder / task_name(planned.config.task) / planned.name, watch)
     written = [records.write(records.record(run), results) for run in runs if run.config["seed"] in seeds]
-    where = {"machine": machine(), "device": device_for(planned.config.device), "commit": commit()}
+    where = {"machine": machine(), "device": device_for(planned.config.device), **source()}
     for seed in set(seeds) & failures.keys():
         config = as_dictionary(replace(planned.config, seed=seed))
         content = {"config": config, "result": {"failed": failures[seed], **where}, "curve": {}}

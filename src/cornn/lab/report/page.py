@@ -8,7 +8,8 @@ from typing import Any
 from cornn import __version__
 from cornn._extras import missing_extra
 from cornn._json import read_json
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import commit
 from cornn.baselines import MODELS
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables, targets

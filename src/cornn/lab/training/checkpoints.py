@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from cornn import __version__
-from cornn._machine import commit, machine
+from cornn._machine import machine
 from cornn._random import derive_seed, generator
+from cornn._source import source
 from cornn.lab.runs import save_checkpoints
 from cornn.lab.training.config import as_dictionary, differences, from_dictionary
 from cornn.lab.training.evaluate import metric
@@ -128,6 +129,6 @@ def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int,
             "processes": fabric.world_size,
             "machine": machine(),
             "version": __version__,
-            "commit": commit(),
+            **source(),
         }
     )

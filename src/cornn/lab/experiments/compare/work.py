@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from cornn import __version__
-from cornn._machine import commit, device_for, machine
+from cornn._machine import device_for, machine
+from cornn._source import source
 from cornn.lab import records, training
 from cornn.lab.experiments.compare.contests import Contest
 from cornn.lab.experiments.compare.jobs import Job, claimed, expected_seconds, open_jobs
@@ -78,7 +79,7 @@ def _took(job: Job, place: Place) -> bool:
         except Exception as error:
             path.with_suffix(".broken").write_text(f"{type(error).__name__}: {error}\n", encoding="utf8")
             raise
-        about = {"version": __version__, "commit": commit(), "workers": place.workers}
+        about = {"version": __version__, **source(), "workers": place.workers}
         about |= {"machine": machine(), "device": device_for(place.device)}
         write_json(path, {"trial": job.trial, "seed": job.seed, **outcome, **about}, indent=None)
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cornn import __version__
-from cornn._machine import commit, machine
+from cornn._machine import machine
+from cornn._source import source
 from cornn.lab import training
 from cornn.lab.experiments.search.spec import Search, configuration, hidden
 from cornn.lab.runs import write_json
@@ -46,7 +47,7 @@ def write(plan: Search, standing: Standing, out: Path) -> tuple[Path, Path]:
     out.mkdir(parents=True, exist_ok=True)
     own = {"version": __version__, "machine": machine()}
     about = {"storage": hidden(plan.storage), "study": plan.study, "better": standing.better, "prune": plan.prune}
-    about |= {"config": training.as_dictionary(plan.base), "space": dict(plan.space), "commit": commit(), **own}
+    about |= {"config": training.as_dictionary(plan.base), "space": dict(plan.space), **source(), **own}
     write_json(trials, {**about, "trials": list(standing.rows)})
     if standing.best is None:
         raise RuntimeError(f"{_without_best(standing)} (list: {trials})")

@@ -1,0 +1,100 @@
+"""The source code that a result comes from: its commit and a digest of its files.
+
+A machine without git reads both from a stamp, the file `source-stamp.json` beside `src/`, which `python tools/stamp.py`
+writes and which travels with the code.
+"""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["STAMP", "check_source", "commit", "digest", "digest_of_commit", "source", "write_stamp"]
+
+PACKAGE = Path(__file__).parent
+ROOT = PACKAGE.parents[1]
+STAMP = ROOT / "source-stamp.json"
+BUILT = (".so", ".dll", ".pyd", ".pyc")
+"""Endings of files that are made from the source."""
+
+
+def source() -> dict[str, str | None]:
+    """Return the commit and the digest of this package's source, for the record of a result."""
+    return {"commit": commit(), "digest": digest()}
+
+
+def commit() -> str | None:
+    """Return the commit of this package's source, with a "+" if its files are not those of the commit; else None.
+
+    Outside a checkout the commit is that of the stamp.
+    """
+    try:
+        if _git("ls-files", "--", str(PACKAGE / "_source.py")):
+            head = _git("rev-parse", "HEAD")
+            return head + ("" if digest_of_commit(head) == digest() else "+")
+    except (OSError, subprocess.SubprocessError):
+        pass
+    try:
+        stamp = json.loads(STAMP.read_text(encoding="utf8"))
+        return stamp["commit"] + ("" if stamp["digest"] == digest() else "+")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def digest(package: Path = PACKAGE) -> str:
+    """Return a digest of the files of the package: their paths and git's hashes of their contents."""
+    paths = [path for path in package.rglob("*") if path.is_file() and path.suffix not in BUILT]
+    return _joined({path.relative_to(package).as_posix(): _blob(path.read_bytes()) for path in paths})
+
+
+def digest_of_commit(name: str) -> str | None:
+    """Return the digest of the package at a commit, or None if the history has no such commit."""
+    try:
+        lines = _git("ls-tree", "-r", "--full-tree", name, "--", "src/cornn").splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    files = [line.split("\t", 1) for line in lines]
+    return _joined({path.removeprefix("src/cornn/"): about.split()[2] for about, path in files})
+
+
+def write_stamp(path: Path = STAMP) -> dict[str, str | None]:
+    """Write the stamp of a checkout whose source is committed."""
+    stamp = source()
+    if check_source(stamp) != "verified":
+        raise RuntimeError("src/cornn differs from the last commit: commit it before writing a stamp")
+    path.write_text(json.dumps(stamp) + "\n", encoding="utf8")
+    return stamp
+
+
+def check_source(result: Mapping[str, object]) -> str:
+    """Compare the commit and the digest of a result with the history of this checkout.
+
+    Returns:
+        "verified", or "commit only" for results from before digests were recorded, or what is wrong.
+    """
+    named, files = result.get("commit"), result.get("digest")
+    if not isinstance(named, str):
+        return "names no commit"
+    if named.endswith("+"):
+        return "ran uncommitted changes"
+    known = digest_of_commit(named)
+    if known is None:
+        return "names a commit that is not in the history"
+    if files is None:
+        return "commit only"
+    return "verified" if files == known else "ran other files than those of its commit"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(PACKAGE), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def _blob(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _joined(files: Mapping[str, str]) -> str:
+    text = "".join(f"{hash} {name}\n" for name, hash in sorted(files.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
