@@ -1,0 +1,50 @@
+"""What a layer costs in a user's own loop on a GPU: launched, captured and compiled, beside PyTorch's layers.
+
+    python benchmarks/user_loop.py [--out results/user-loop-cuda.json] [--repeats 5] [--cases har2-64 ...]
+        [--compiled har2-64 ...]
+
+`--compiled` names the cases that are also compiled, which takes longest.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+
+from cornn.lab.bench.measure import record
+from cornn.lab.bench.user_loop import LOOPS, MODES, follow_loops, loop_rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--cases", nargs="*", choices=LOOPS, default=list(LOOPS))
+    parser.add_argument("--compiled", nargs="*", choices=LOOPS, default=list(LOOPS))
+    options = parser.parse_args()
+    began, rows, left_out = time.perf_counter(), [], {}
+    for name in options.cases:
+        case = LOOPS[name]
+        modes = [mode for mode in MODES if mode != "compiled" or name in options.compiled]
+        figures, reasons = follow_loops(case, modes, options.repeats)
+        rows += loop_rows(name, case, figures)
+        left_out |= {f"{name}: {key}": reason for key, reason in reasons.items()}
+        print(f"\n{name} ({case.steps}, {case.batch}, {case.hidden}, {case.inputs}): ms, both (forward)", flush=True)
+        for figure in figures:
+            print(
+                f"  {figure.mode:9} {figure.contender:24} {figure.seconds * 1e3:8.3f} "
+                f"({figure.forward_seconds * 1e3:.3f})",
+                flush=True,
+            )
+        if options.out:
+            content = record("launched, captured and compiled passes of a layer, median", rows)
+            options.out.write_text(json.dumps(content | {"left_out": left_out}, indent=1) + "\n", encoding="utf8")
+    for key, reason in left_out.items():
+        print(f"left out: {key}: {reason}")
+    print(f"{time.perf_counter() - began:.0f} s on {torch.cuda.get_device_name()}")
+
+
+if __name__ == "__main__":
+    main()
