@@ -1,7 +1,7 @@
 """The network of an estimator, and its training: Adam, cosine decay, clipping, early stopping."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cornn._fit_loop import fit_loop
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.estimators.preparation import PaddedBatch
@@ -195,30 +196,42 @@ def train(
         The losses, one dictionary per epoch.
     """
     training, validation = rows
+    device, history = data.lengths.device, []
     optimiser = torch.optim.Adam(
         model.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, foreach=False
     )
-    best, best_epoch, kept, history = math.inf, 0, None, []
-    for epoch in range(1, schedule.epochs + 1):
-        share = 0.5 + 0.5 * math.cos(math.pi * (epoch - 1) / schedule.epochs)
-        optimiser.param_groups[0]["lr"] = schedule.learning_rate * share
-        drawn = torch.randperm(len(training), generator=generator(schedule.seed, "order", epoch))
-        total = 0.0
-        for index in training[drawn].to(data.lengths.device).split(schedule.batch_size):
-            value = loss(model, data.rows(index), index)
-            optimiser.zero_grad()
-            value.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP, foreach=False)
-            optimiser.step()
-            total += value.item() * len(index)
-        row = {"epoch": epoch, "training": total / len(training)}
-        if not math.isfinite(total):
+    steps = -(-len(training) // schedule.batch_size)  # per epoch
+    best, best_epoch, kept, total = math.inf, 0, None, 0.0
+
+    def clip(*_: object) -> None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP, foreach=False)
+
+    optimiser.register_step_pre_hook(clip)
+
+    def batches() -> Iterator[Tensor]:
+        for epoch in range(1, schedule.epochs + 1):
+            drawn = torch.randperm(len(training), generator=generator(schedule.seed, "order", epoch))
+            yield from training[drawn].to(device).split(schedule.batch_size)
+
+    def rates(step: int) -> list[float]:
+        done = (step - 1) // steps
+        return [schedule.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done / schedule.epochs))]
+
+    def end_epoch(step: int, value: Tensor) -> bool:
+        """Sum the loss; after the last step of an epoch evaluate, keep the best weights, and stop early."""
+        nonlocal best, best_epoch, kept, total
+        epoch, last = -(-step // steps), step % steps == 0
+        total += value.item() * (len(training) - (steps - 1) * schedule.batch_size if last else schedule.batch_size)
+        if not last:
+            return False
+        row, total = {"epoch": epoch, "training": total / len(training)}, 0.0
+        if not math.isfinite(row["training"]):
             raise ValueError(f"training diverged in epoch {epoch}: lower learning_rate or dt")
         if len(validation):
             with torch.no_grad():
                 sums = [
                     loss(model, data.rows(index), index).item() * len(index)
-                    for index in validation.to(data.lengths.device).split(SEQUENCES_AT_ONCE)
+                    for index in validation.to(device).split(SEQUENCES_AT_ONCE)
                 ]
             row["validation"] = sum(sums) / len(validation)
             if row["validation"] < best:
@@ -226,8 +239,9 @@ def train(
                 kept = {name: value.clone() for name, value in model.state_dict().items()}
         history.append(row)
         schedule.report(row | {"epochs": schedule.epochs})
-        if len(validation) and epoch - best_epoch >= schedule.patience:
-            break
+        return bool(len(validation)) and epoch - best_epoch >= schedule.patience
+
+    fit_loop(model, batches(), lambda model, index: loss(model, data.rows(index), index), optimiser, rates, [end_epoch])
     if kept is not None:
         model.load_state_dict(kept)
     return history
