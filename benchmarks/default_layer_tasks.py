@@ -1,13 +1,16 @@
 """The tasks of default_layer.py: training and validation batches from the data sets of the laboratory.
 
 A batch is a function of a few integers per sequence. They are drawn before the training, so that a CUDA graph can make
-the batches.
+the batches. `pack` writes MNIST, HAR and the text to one file, for machines without the data sets.
 """
 
 import functools
+import io
+import lzma
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +46,16 @@ TASKS = {
     "lorenz": Sizes(300, 5, 5, 128, 1500),  # F = 8: the state 25 points later, at every step
     "latch": Sizes(200, 2, 1, 128, 1500),  # the last marked value, at every step
 }
+VARIANT_TASKS = {
+    "adding100": Sizes(100, 2, 1, 128, 1000),
+    "adding5000": Sizes(5000, 2, 1, 128, 1500),
+    "groups1": Sizes(784, 1, 10, 128, 1500),  # MNIST in reading order, this many pixels per step
+    "groups4": Sizes(196, 4, 10, 128, 1500),
+    "lifted100": Sizes(28, 100, 10, 128, 1500),  # rows of MNIST times a random matrix with this many columns
+    "lifted300": Sizes(28, 300, 10, 128, 1500),
+}
+"""Tasks that only the variants run."""
+SIZES = TASKS | VARIANT_TASKS
 
 
 class Problem(NamedTuple):
@@ -58,12 +71,62 @@ def random_numbers(device: str) -> tuple[Tensor, Tensor]:
     return uniform.to(device), torch.randn(NUMBERS, generator=random).to(device)
 
 
-@functools.cache
-def read_mnist(device: str) -> tuple[Tensor, Tensor]:
+Arrays = dict[str, np.ndarray]
+_packed: dict[str, Arrays] = {}
+
+
+def _mnist_arrays() -> Arrays:
     images, labels = mnist.read(folder(), "train")
     order = np.random.RandomState(0).permutation(len(images))[:14_000]
-    scaled = torch.from_numpy(images[order]).float() / 255
-    return scaled.to(device), torch.from_numpy(labels[order]).long().to(device)
+    return {"images": images[order], "labels": labels[order]}
+
+
+def _har_arrays() -> Arrays:
+    signals, activities, subjects = har.read(folder(), "train")
+    return {"signals": signals, "activities": activities, "subjects": subjects}
+
+
+def _text_arrays() -> Arrays:
+    """Read six million characters of training reviews, each review ended by 0."""
+    files = sorted(imdb.find(folder())["train"], key=str)
+    np.random.RandomState(0).shuffle(files)  # pyright: ignore[reportArgumentType]
+    parts, size = [], 0
+    for file in files:
+        if size >= 6_000_000:
+            break
+        parts.append(file.read_text(encoding="utf8").replace("<br />", "\n").encode("ascii", "replace") + b"\0")
+        size += len(parts[-1])
+    return {"text": np.frombuffer(b"".join(parts)[:6_000_000], np.uint8)}
+
+
+PACKABLE = {"mnist": _mnist_arrays, "har": _har_arrays, "text": _text_arrays}
+
+
+def pack(path: Path) -> None:
+    """Write the arrays of `PACKABLE` to one compressed file."""
+    buffer = io.BytesIO()
+    arrays: dict = {f"{name}.{key}": x for name, read in PACKABLE.items() for key, x in read().items()}
+    np.savez(buffer, **arrays)
+    path.write_bytes(lzma.compress(buffer.getvalue(), preset=6))
+
+
+def unpack(path: Path) -> None:
+    """Use the arrays of a file that `pack` wrote instead of the data sets."""
+    with np.load(io.BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as file:
+        for name in file.files:
+            kind, key = name.split(".")
+            _packed.setdefault(kind, {})[key] = file[name]
+
+
+def _arrays(name: str) -> Arrays:
+    return _packed[name] if name in _packed else PACKABLE[name]()
+
+
+@functools.cache
+def read_mnist(device: str) -> tuple[Tensor, Tensor]:
+    arrays = _arrays("mnist")
+    scaled = torch.from_numpy(arrays["images"]).float() / 255
+    return scaled.to(device), torch.from_numpy(arrays["labels"]).long().to(device)
 
 
 @functools.cache
@@ -77,7 +140,7 @@ def read_cifar10(device: str) -> tuple[Tensor, Tensor]:
 @functools.cache
 def read_har(device: str) -> tuple[Tensor, Tensor, int]:
     """Return standardised signals, targets and the number of training windows; the last seven subjects come last."""
-    signals, activities, subjects = har.read(folder(), "train")
+    signals, activities, subjects = (_arrays("har")[key] for key in ("signals", "activities", "subjects"))
     held = np.isin(subjects, np.unique(subjects)[-7:])
     order = np.argsort(held, kind="stable")
     x, count = torch.from_numpy(signals[order]), int((~held).sum())
@@ -88,16 +151,7 @@ def read_har(device: str) -> tuple[Tensor, Tensor, int]:
 
 @functools.cache
 def read_characters(device: str) -> Tensor:
-    """Return six million characters of training reviews, each review ended by 0."""
-    files = sorted(imdb.find(folder())["train"], key=str)
-    np.random.RandomState(0).shuffle(files)  # pyright: ignore[reportArgumentType]
-    parts, size = [], 0
-    for file in files:
-        if size >= 6_000_000:
-            break
-        parts.append(file.read_text(encoding="utf8").replace("<br />", "\n").encode("ascii", "replace") + b"\0")
-        size += len(parts[-1])
-    return torch.from_numpy(np.frombuffer(b"".join(parts)[:6_000_000], np.uint8).astype(np.int64)).to(device)
+    return torch.from_numpy(_arrays("text")["text"].astype(np.int64)).to(device)
 
 
 @functools.cache
@@ -126,7 +180,7 @@ def read_lorenz96(device: str) -> Tensor:
 
 def load(name: str, seed: int, steps: int, device: str) -> Problem:
     """Draw the batches of a training, and read its data."""
-    length = TASKS[name].length
+    length, features = SIZES[name].length, SIZES[name].features
     random, other = torch.Generator().manual_seed(1000 + seed), torch.Generator().manual_seed(99)
     clock = torch.arange(length + 1, device=device).unsqueeze(1)
 
@@ -146,15 +200,19 @@ def load(name: str, seed: int, steps: int, device: str) -> Problem:
         index = row[1].unsqueeze(1) + torch.arange(count * features, device=device)
         return random_numbers(device)[1][index].view(BATCH, count, features).transpose(0, 1)
 
-    if name in ("pixels", "rows", "noise"):
+    if name in ("pixels", "rows", "noise", "groups1", "groups4", "lifted100", "lifted300"):
         images, labels = read_mnist(device)
         order = torch.randperm(784, generator=torch.Generator().manual_seed(12008)).to(device)
+        lift = torch.randn(28, features, generator=torch.Generator().manual_seed(5)).to(device) / 28**0.5
 
         def make_image(row: Tensor) -> tuple[Tensor, Tensor]:
             if name == "pixels":
                 return images[row[0]][:, order].t().unsqueeze(-1).contiguous(), labels[row[0]]
+            if name.startswith("groups"):
+                return images[row[0]].view(BATCH, length, features).transpose(0, 1).contiguous(), labels[row[0]]
             x = images[row[0]].view(BATCH, 28, 28).transpose(0, 1)
             x = torch.cat((x, noise(row, length - 28, 28))) if name == "noise" else x
+            x = x @ lift if name.startswith("lifted") else x
             return x.contiguous(), labels[row[0]]
 
         places = NUMBERS - 14_000
@@ -225,7 +283,7 @@ def load(name: str, seed: int, steps: int, device: str) -> Problem:
 
 
 def loss_of(task: str, output: Tensor, target: Tensor) -> Tensor:
-    if task in ("adding200", "adding500", "lorenz", "latch"):
+    if task.startswith("adding") or task in ("lorenz", "latch"):
         return F.mse_loss(output, target)
     if task in ("har", "imdb"):
         return F.binary_cross_entropy_with_logits(output, target)
@@ -238,7 +296,7 @@ def score_of(task: str, output: Tensor, target: Tensor) -> Tensor:
         return ((output - target)[100:].square().mean() / target[100:].square().mean()).sqrt()
     if task == "char":
         return loss_of(task, output, target) / math.log(2)
-    if task in ("adding200", "adding500", "latch"):
+    if task.startswith("adding") or task == "latch":
         return loss_of(task, output, target)
     right = (output > 0).float() == target if task in ("har", "imdb") else output.argmax(-1) == target
     return 100 * right.float().mean()

@@ -3,8 +3,10 @@
 import importlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,37 +17,76 @@ def program(monkeypatch):
     return importlib.import_module("default_layer")
 
 
-def test_the_record_and_its_missing_rows_are_the_plan(program):
-    record = json.loads(program.RECORD.read_text(encoding="utf8"))
-    jobs = program.plan()
+@pytest.mark.parametrize("plan", ["comparison"])
+def test_the_record_and_its_missing_rows_are_the_plan(program, plan):
+    text = (ROOT / "results" / program.RECORDS[plan]).read_text(encoding="utf8")
+    record, jobs = json.loads(text), program.PLANS[plan]()
     left = program.missing(record, jobs)
-    shown = ("task", "model", "hidden_size", "seed")
-    assert [{key: getattr(job, key) for key in shown} for job in left] == record["missing"]
+    assert [job.as_row() for job in left] == record["missing"]
     assert len(record["rows"]) + len(left) == len(jobs)
+    assert program.to_text(record) == text
+
+
+def test_the_record_names_the_tasks_and_their_lengths(program):
+    record = json.loads((ROOT / "results" / program.RECORDS["comparison"]).read_text(encoding="utf8"))
     assert {name: sizes.length for name, sizes in program.TASKS.items()} == {
         name: task["steps"] for name, task in record["tasks"].items()
     }
-    assert program.to_text(record) == program.RECORD.read_text(encoding="utf8")
 
 
 def test_a_dry_run_prints_what_is_missing(program, capsys):
-    program.main(["--dry-run", "--models", "default"])
+    program.main(["--dry-run", "--plan", "comparison", "--models", "default"])
+    record = json.loads((ROOT / "results" / program.RECORDS["comparison"]).read_text(encoding="utf8"))
     printed = capsys.readouterr().out
-    assert printed.count("- missing") == 6
-    assert "task=har model=default hidden_size=160 rate=0.016 seed=5 steps=1500 - missing" in printed
+    assert printed.count("- missing") == len(record["missing"])
+    assert "task=har model=default hidden_size=160 rate=0.016 seed=3 steps=1500 - done" in printed
 
 
-def test_a_training_is_recorded_once(program, tmp_path, capsys):
-    path = tmp_path / "record.json"
+@pytest.mark.parametrize("plan", ["comparison", "variants"])
+def test_a_training_is_recorded_once(program, plan, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(program, "WIDTHS", (16,))
     command = ["--steps", "2", "--tasks", "adding200", "--models", "default", "--seeds", "3", "--device", "cpu"]
-    program.main([*command, "--record", str(path)])
-    (row,) = json.loads(path.read_text(encoding="utf8"))["rows"]
-    assert (row["task"], row["hidden_size"], row["seed"], row["steps"]) == ("adding200", 128, 3, 2)
-    assert row["value"] > 0
-    assert row["solved_after"] is None
+    command += ["--plan", plan, "--folder", str(tmp_path), "--seconds"]
+    program.main([*command, "0"])  # starts nothing
+    assert not (tmp_path / program.RECORDS[plan]).exists()
+    program.main([*command, "1000"])
+    rows = json.loads((tmp_path / program.RECORDS[plan]).read_text(encoding="utf8"))["rows"]
+    assert {(row["task"], row["seed"], row["steps"], row["solved_after"]) for row in rows} == {
+        ("adding200", 3, 2, None)
+    }
+    assert all(row["value"] > 0 for row in rows)
+    assert len(rows) == len(
+        [job for job in program.PLANS[plan]() if (job.task, job.model, job.seed) == ("adding200", "default", 3)]
+    )
     capsys.readouterr()
-    program.main([*command, "--record", str(path)])
+    program.main([*command, "1000"])
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("adam", lambda weights: torch.optim.Adam(weights, 0.1)),
+        ("adamw .1", lambda weights: torch.optim.AdamW(weights, 0.1, weight_decay=0.1)),
+        ("rmsprop", lambda weights: torch.optim.RMSprop(weights, 0.1)),
+        ("sgd", lambda weights: torch.optim.SGD(weights, 0.1, momentum=0.9)),
+    ],
+)
+def test_the_optimisers_are_those_of_pytorch(program, name, expected):
+    weights = [torch.randn(3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)]
+    other = [weights[0].clone()]
+    state = SimpleNamespace(
+        weights=weights, first=[torch.zeros(3).double()], second=[torch.zeros(3).double()], number=torch.zeros(1)
+    )
+    optimiser = expected(other)
+    for step in range(3):
+        gradient = torch.linspace(-1, 2, 3, dtype=torch.float64) * (step + 1)
+        torch._foreach_sub_(weights, program.OPTIMISERS[name](state, [gradient], torch.tensor(0.1)))
+        state.number += 1
+        other[0].grad = gradient
+        optimiser.step()
+    # 1 - 0.999^n is computed in float32
+    torch.testing.assert_close(weights, other, rtol=1e-5, atol=1e-5)
 
 
 def test_the_running_mean_decides_when_adding_is_solved(program):
