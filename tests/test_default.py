@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
 
-from cornn import CoRNN, CoRNNCell, functional
+from cornn import CoRNN, CoRNNCell, _scaling, functional
 from cornn._constants import Oscillators
 from cornn._scaling import impulse_norms, spread_time_scales, weight_scales
 from cornn.functional import ACTIVATIONS, DAMPINGS
@@ -312,3 +312,25 @@ def test_every_activation_runs(activation):
     output, _ = layer(0.1 * torch.randn(20, 2, 3))
     output.square().sum().backward()
     assert all(math.isfinite(parameter.grad.norm()) for parameter in layer.parameters())
+
+
+def test_the_scales_are_computed_once(monkeypatch):
+    calls = []
+    compute = _scaling.weight_scales
+    monkeypatch.setattr(_scaling, "weight_scales", lambda *given: calls.append(given) or compute(*given))
+    CoRNN(3, 5)
+    assert len(calls) == 1
+
+
+def test_the_transitions_of_a_sequence_are_computed_at_once(monkeypatch):
+    layer, input = CoRNN(3, 5), torch.randn(40, 2, 3)
+    timespans = 10 * torch.rand(40, 2)
+    calls = []
+    compute = functional.transition
+    monkeypatch.setattr(functional, "transition", lambda *given, **more: calls.append(given) or compute(*given, **more))
+    output, _ = layer(input, timespans=timespans)
+    assert len(calls) == 1
+    cell, state = layer.cell(), None
+    for n in range(40):
+        state = cell(input[n], state, timespans=timespans[n])
+        torch.testing.assert_close(output[n], state[0], **FLOAT32)

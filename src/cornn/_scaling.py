@@ -18,7 +18,7 @@ from torch import Tensor
 from cornn._constants import Oscillators
 from cornn.functional import coefficients
 
-__all__ = ["Norms", "WeightScales", "impulse_norms", "spread_time_scales", "weight_scales"]
+__all__ = ["Norms", "WeightScales", "impulse_norms", "log_spaced", "spread_time_scales", "weight_scales"]
 
 HORIZON = 5000.0
 """Steps within which a neuron that never forgets is assumed to forget, so that its norms are finite."""
@@ -80,10 +80,29 @@ def impulse_norms(constants: Oscillators, damping: str) -> Norms:
     return Norms(k * torch.sqrt((1 + K) / (G * rest)), c * torch.sqrt(2 / rest), k / G)
 
 
-def _log_spaced(low: float, high: float, count: int) -> Tensor:
-    if count == 1:
-        return torch.tensor([math.sqrt(low * high)], dtype=torch.float64, device="cpu")
-    return torch.exp(torch.linspace(math.log(low), math.log(high), count, dtype=torch.float64, device="cpu"))
+def log_spaced(shortest: float, longest: float, count: int) -> Tensor:
+    """Return `count` logarithmically spaced values from `shortest` to `longest`.
+
+    Args:
+        shortest: First value, above 0.
+        longest: Last value.
+        count: Number of values.
+
+    Returns:
+        The values, (count).
+    """
+    if not 0 < shortest <= longest:
+        raise ValueError(f"shortest must be positive and at most longest, got {shortest:g} and {longest:g}")
+    ends = math.log(shortest), math.log(longest)
+    values = torch.exp(torch.linspace(*ends, count, dtype=torch.float64, device="cpu"))
+    # Rounding must not leave the range: shortest may be the smallest possible value.
+    return values.clamp(shortest, longest)
+
+
+def _spread(shortest: float, longest: float, count: int) -> Tensor:
+    """Return log-spaced values; a single one in the middle."""
+    middle = math.sqrt(shortest * longest)
+    return log_spaced(middle, middle, 1) if count == 1 else log_spaced(shortest, longest, count)
 
 
 def _overdamped(half_lives: Tensor, K: float) -> tuple[Tensor, Tensor]:
@@ -127,11 +146,9 @@ def spread_time_scales(hidden_size: int, damping: str, length: int | None = None
     explicit = damping == "explicit"
     fast_half_lives = FAST_HALF_LIVES if explicit else (0.6, FAST_HALF_LIVES[1])
     filters = [
-        _overdamped(_log_spaced(*fast_half_lives, fast), 0.0 if explicit else 0.25) if fast else None,
-        _overdamped(_log_spaced(*slow_half_lives, slow), SLOW_K),
-        _underdamped(_log_spaced(*periods, hidden_size - slow - fast), half_life)
-        if hidden_size > slow + fast
-        else None,
+        _overdamped(_spread(*fast_half_lives, fast), 0.0 if explicit else 0.25) if fast else None,
+        _overdamped(_spread(*slow_half_lives, slow), SLOW_K),
+        _underdamped(_spread(*periods, hidden_size - slow - fast), half_life) if hidden_size > slow + fast else None,
     ]
     K = torch.cat([pair[0] for pair in filters if pair is not None])
     G = torch.cat([pair[1] for pair in filters if pair is not None])

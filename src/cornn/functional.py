@@ -352,16 +352,18 @@ def unroll(
         >>> ys, (y, z) = unroll(torch.randn(100, 8, 16), y, z, W, W_z, dt=0.05, gamma=0.5, epsilon=4.0)
     """
     ys = []
-    constants = torch.as_tensor(dt), torch.as_tensor(gamma), torch.as_tensor(epsilon)
-    spans = [None] * len(drive) if timespans is None else timespans.unbind(0)
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
-    for drive_n, span in zip(drive.unbind(0), spans, strict=True):
-        if exact and span is not None:
-            by = transition(*constants, span.unsqueeze(-1), damping=damping)
-            y, z = step_by(by, drive_n, y, z, W, W_z, activation=activation)
-        else:
-            dt_n = dt if span is None else dt * span.unsqueeze(-1)
-            y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
+    drives = drive.unbind(0)
+    if timespans is not None and exact:
+        constants = torch.as_tensor(dt), torch.as_tensor(gamma), torch.as_tensor(epsilon)
+        over = transition(*constants, timespans.unsqueeze(-1), damping=damping)
+        for drive_n, *by in zip(drives, *(part.unbind(0) for part in over), strict=True):
+            y, z = step_by(Transition(*by), drive_n, y, z, W, W_z, activation=activation)
+            ys.append(y)
+        return torch.stack(ys), (y, z)
+    steps = [dt] * len(drives) if timespans is None else [dt * span.unsqueeze(-1) for span in timespans.unbind(0)]
+    for drive_n, dt_n in zip(drives, steps, strict=True):
+        y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
         ys.append(y)
     return torch.stack(ys), (y, z)
 

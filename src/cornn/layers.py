@@ -183,15 +183,10 @@ class CoRNNCell(nn.Module):
                 self.register_parameter(f"free_{name}", nn.Parameter(free(name, value).to(**where)))
             else:
                 self.register_buffer(name, value.to(**where))
-        scales = self._initial_scales()
-        for name in _scaling.WeightScales._fields:
-            self.register_buffer(name, None if scales is None else getattr(scales, name).to(**where))
+        shapes = (hidden_size, 1), (hidden_size, 2 * hidden_size), (hidden_size,)
+        for name, shape in zip(_scaling.WeightScales._fields, shapes, strict=True):
+            self.register_buffer(name, torch.empty(shape, **where) if init == SCALED else None)
         self.reset_parameters()
-
-    def _initial_scales(self) -> _scaling.WeightScales | None:
-        if self.init != SCALED:
-            return None
-        return _scaling.weight_scales(Oscillators(**self.start), self.damping, self.hidden_size)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Initialise the weights again, and reset the constants to their initial values.
@@ -222,10 +217,9 @@ class CoRNNCell(nn.Module):
 
     @torch.no_grad()
     def _reset_scaled(self, generator: torch.Generator | None) -> None:
-        scales = self._initial_scales()
-        assert scales is not None
-        for name in _scaling.WeightScales._fields:
-            getattr(self, name).copy_(getattr(scales, name))
+        scales = _scaling.weight_scales(Oscillators(**self.start), self.damping, self.hidden_size)
+        for name, value in scales._asdict().items():
+            getattr(self, name).copy_(value)
         bound = (3 / self.input_size) ** 0.5  # a drive of RMS 1 for features of RMS 1
         uniform_(self.weight_ih, -bound, bound, generator)
         self.weight_hh.zero_()
@@ -336,7 +330,8 @@ class CoRNNCell(nn.Module):
             input: Shape `(batch, input_size)`, or `(input_size)` for a single sequence.
             state: y and z, each of shape `(batch, hidden_size)`, or `(hidden_size)` for a single sequence; zeros if
                 None.
-            timespans: Factor on dt: one number, or one per sequence, shape `(batch)`.
+            timespans: Duration of this step: one number, or one per sequence, shape `(batch)`. With the default
+                constants a number of steps, with given ones a factor on dt.
 
         Returns:
             The next `(y, z)`.

@@ -15,6 +15,7 @@ import math
 import torch
 from torch import Tensor
 
+from cornn._scaling import log_spaced
 from cornn.functional import DAMPINGS, coefficients
 
 __all__ = [
@@ -295,22 +296,3 @@ def effective_rank(
     weights = torch.nn.functional.normalize(left, dim=-1)
     values = torch.linalg.svdvals(torch.atleast_2d(weights))
     return int((values > noise * values.max()).sum())
-
-
-def log_spaced(shortest: float, longest: float, count: int) -> Tensor:
-    """Return `count` logarithmically spaced values from `shortest` to `longest`.
-
-    Args:
-        shortest: First value, above 0.
-        longest: Last value.
-        count: Number of values.
-
-    Returns:
-        The values, (count).
-    """
-    if not 0 < shortest <= longest:
-        raise ValueError(f"shortest must be positive and at most longest, got {shortest:g} and {longest:g}")
-    values = torch.exp(torch.linspace(math.log(shortest), math.log(longest), count, dtype=torch.float64))
-    return values.clamp(
-        shortest, longest
-    )  # rounding must not leave the range: shortest may be the smallest possible value
