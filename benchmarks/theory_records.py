@@ -31,6 +31,7 @@ STARTS = {  # name: (task, recipe, features, steps)
     "psMNIST-128": ("psmnist", "paper-128", 1, 784),
     "noise-padded CIFAR-10": ("noisy-cifar10", "paper", 96, 1000),
     "HAR-2": ("har2", "paper", 9, 128),
+    "IMDB": ("imdb", "paper", 100, 300),
 }
 
 
@@ -73,6 +74,7 @@ def main() -> None:
             example = case()
             row = {"name": case.__name__, "setting": example.setting, "needs_more": example.is_lower_bound}
             row |= {"label": statement.label, "claimed": example.claimed, "measured": example.measured}
+            row |= {"reach": example.reach}
             found.append(row)
     content = json.dumps({**about, "rows": found}, indent=1) + "\n"
     (RESULTS / "counterexamples.json").write_text(content, encoding="utf8")

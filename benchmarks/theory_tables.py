@@ -27,11 +27,12 @@ def register() -> str:
 def counterexamples() -> str:
     """Counterexamples: claimed and measured values."""
     rows = json.loads((RESULTS / "counterexamples.json").read_text(encoding="utf8"))["rows"]
-    lines = ["| claim | counterexample | claimed | measured |", "| --- | --- | ---: | ---: |"]
+    lines = ["| claim | counterexample | claimed | measured | reach |", "| --- | --- | ---: | ---: | --- |"]
     for row in rows:
         sign = ">=" if row["needs_more"] else "<="
-        setting = _plain(row["setting"])
-        lines.append(f"| {row['label']} | {setting} | {sign} {row['claimed']:.3g} | {row['measured']:.3g} |")
+        setting, reach = _plain(row["setting"]), _plain(row["reach"])
+        claimed = f"{sign} {row['claimed']:.3g}"
+        lines.append(f"| {row['label']} | {setting} | {claimed} | {row['measured']:.3g} | {reach} |")
     return "\n".join(lines)
 
 

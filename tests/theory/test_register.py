@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 
 from cornn._random import generator
 from cornn.theory import counterexamples as against
-from cornn.theory import energy, gradients, hypotheses, network
+from cornn.theory import energy, gradients, hypotheses, measure, network
 from cornn.theory.measure import lyapunov_exponents, simulate
 from cornn.theory.ode import flow
 from cornn.theory.register import REGISTER, conditions
@@ -28,6 +28,7 @@ def test_counterexample_stands(statement, case):
     found = case()
     assert found.is_valid, found
     kept = next(row for row in RECORDED if row["name"] == case.__name__)
+    assert found.reach
     assert (kept["setting"], kept["claimed"]) == (found.setting, pytest.approx(found.claimed))
     # Chaos makes the last digits of some differ from machine to machine.
     assert kept["measured"] == pytest.approx(found.measured, rel=0.5)
@@ -52,6 +53,55 @@ def test_counterexamples_meet_the_hypotheses_they_are_about():
     explicit = against._growing("explicit")
     assert hypotheses.smallest_constant(explicit, 0.5) <= 1 + 1e-12
     assert (explicit.dt < energy.paper_step_limit(explicit)).all()
+
+
+def test_the_followers_of_a_hub_behave_alike():
+    """`hub_early_gradient` computes one of them and counts it 9,999 times; here are twenty, computed one by one."""
+    m, dt, lag = 21, 0.01, 10
+    W_z = torch.zeros(m, m, dtype=torch.float64)
+    W_z[1:, 0] = dt**-0.5 * (1 + dt)
+    one = network(torch.zeros(m, m), W_z, dt, 1.0, 1.0, damping="implicit")
+    assert hypotheses.largest_r(one) >= 0.5 - 1e-12
+    step = measure.jacobian(one, torch.ones(1, m, dtype=torch.float64))[0]
+    product = torch.linalg.matrix_power(step, lag)
+    small = network(torch.zeros(2, 2), W_z[:2, :2], dt, 1.0, 1.0, damping="implicit")
+    two = torch.linalg.matrix_power(measure.jacobian(small, torch.ones(1, 2, dtype=torch.float64))[0], lag)
+    torch.testing.assert_close(product[1:m, m], two[1, 2].expand(m - 1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_eq_vg10_holds_within_unit_time(seed):
+    """For any drive, with the arguments of eq:vg9, which leave the drive out."""
+    random, dt, m = torch.Generator().manual_seed(seed), 0.02, 3
+    W, W_z = (2 * torch.rand(2, m, m, generator=random, dtype=torch.float64) - 1).unbind()
+    W, W_z = W / W.abs().sum(1).max() * dt, W_z / W_z.abs().sum(1).max() * (1 + dt)
+    one = network(W, W_z, dt, 1.0, 1.0, damping="implicit")
+    assert hypotheses.largest_r(one) >= 1 - 1e-12
+    drive = 20.0 * torch.sign(torch.randn(50, 1, m, generator=random, dtype=torch.float64).cumsum(0))
+    found = simulate(one, drive)
+    slopes = 1 / torch.cosh(found.y[:-1] @ W.T + found.z[:-1] @ W_z.T) ** 2
+    lowest = 1 / torch.cosh(torch.sqrt(dt * torch.arange(1, 51, dtype=torch.float64)) * (1 + dt)) ** 2
+    assert (slopes >= lowest[:, None, None]).all()
+
+
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+def test_a_step_s_part_of_the_gradient_tends_to_that_of_the_ode(damping):
+    """So the discretisation adds no lower bound; the ODE's gradient comes from another integrator."""
+    W = torch.tensor([[0.3, -0.2], [0.1, 0.4]], dtype=torch.float64)
+
+    def total(dt):
+        one = network(W, W.T.contiguous(), dt, 1.0, 1.0, b=torch.ones(2), damping=damping)
+        trajectory = simulate(one, torch.zeros(round(1 / dt), 1, 2))
+        target = trajectory.y[1:].clone()
+        target[-1] = 0.0  # the loss of the last step alone
+        return measure.loss_gradient(one, trajectory, target)["W"][0, 0, 1].item() * len(trajectory)
+
+    one = network(W, W.T.contiguous(), 0.5, 1.0, 1.0, b=torch.ones(2))
+    state = solve(one, lambda t: np.zeros(2), 1.0)(1.0).reshape(4, 2)
+    exact = float(state[0] @ state[2])  # of |y|^2 / 2 at t = 1, with respect to W_01
+    errors = [abs(total(dt) - exact) for dt in (0.02, 0.01, 0.005)]
+    assert errors[2] < errors[1] < errors[0]
+    assert errors[2] == pytest.approx(errors[1] / 2, rel=0.1)
 
 
 def test_conditions_of_a_network_come_once_each():

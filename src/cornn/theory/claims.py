@@ -12,10 +12,12 @@ from cornn.theory.network import Network
 
 __all__ = [
     "approximate_product",
+    "early_gradient",
     "energy_bound",
     "explicit_loss_gradient",
     "explicit_step_limit",
     "lag_gradient",
+    "late_gradient",
     "loss_gradient",
     "ode_gradient",
     "order_of_gradient",
@@ -23,6 +25,7 @@ __all__ = [
     "step_gradient",
     "strict_product",
     "sum_gradient",
+    "weight_gradient",
 ]
 
 
@@ -61,6 +64,22 @@ def lag_gradient(state: float, target: float, factor: float, dt: float, r: float
         lag: n - k.
     """
     return (state + target) * approximate_product(dt, r, lag) * dt / (1 + dt) * factor
+
+
+def weight_gradient(m: int, target: float, dt: float, r: float, n: int, k: int) -> float:
+    """Return eq:norm3, a bound on |dE_n^(k)/dW|."""
+    states = m * math.sqrt(n * k) * dt + target * math.sqrt(m * k * dt)
+    return states * approximate_product(dt, r, n - k) * dt / (1 + dt)
+
+
+def early_gradient(m: int, target: float, dt: float) -> float:
+    """Return eq:norm30, a bound on |dE_n^(k)/dW| for lags of a few steps."""
+    return dt / (1 + dt) * (m + math.sqrt(m) * target)
+
+
+def late_gradient(m: int, target: float, dt: float, r: float) -> float:
+    """Return eq:norm4, a bound on |dE_n^(k)/dW| for k much smaller than n."""
+    return 3 * dt ** (r + 0.5) / (1 + dt) * (m + math.sqrt(m) * target)
 
 
 def step_gradient(m: int, target: float, dt: float) -> float:

@@ -107,6 +107,13 @@ class Statement:
 
 REGISTER = (
     Statement(
+        "section 2",
+        "y'' + gamma y = 0 is a harmonic motion of frequency gamma",
+        "false",
+        "The angular frequency is sqrt(gamma).",
+        counterexamples=(against.frequency_of_oscillator,),
+    ),
+    Statement(
         "prop:1, eq:enb",
         "|y_n|^2 + |z_n|^2 <= m n dt for gamma = epsilon = 1, implicit damping",
         "proven",
@@ -197,6 +204,12 @@ REGISTER = (
         (against.assumption_at_the_start,),
     ),
     Statement(
+        "eq:grad2 to eq:grad7",
+        "the gradient as a sum over steps, and the Jacobian of one step",
+        "proven",
+        "They are derivatives; tests compare them with automatic differentiation.",
+    ),
+    Statement(
         "eq:norm1, eq:norm2",
         "||dX_n/dX_k|| <= (1 + 3 dt^r)^(n - k) under eq:assm",
         "proven",
@@ -212,6 +225,14 @@ REGISTER = (
         (against.growing_product,),
     ),
     Statement(
+        "after eq:norm2",
+        "||dX_n/dX_k|| is about 1, independently of k",
+        "false",
+        "eq:norm2 is an upper bound only, and a weak one at r = 1/2. The norm can be far above 1 and far below it.",
+        (_setting, _half),
+        (against.product_far_above_one, against.product_far_below_one),
+    ),
+    Statement(
         "eq:norm20",
         "|dE_n^(k)/dtheta| <= (|y_n| + |target_n|) (1 + 3 (n - k) dt^r) delta dt |factor|, maximum norms",
         "false",
@@ -219,6 +240,31 @@ REGISTER = (
         "maximum: this fails at r = 1 as well.",
         (_setting, _half),
         (against.growing_lag_gradient, against.hub_lag_gradient),
+    ),
+    Statement(
+        "eq:norm3",
+        "|dE_n^(k)/dW| <= (m sqrt(n k) dt + |target| sqrt(m k dt)) (1 + 3 (n - k) dt^r) delta dt",
+        "false",
+        "Derived from eq:norm20.",
+        (_setting, _half, _unit_time),
+        (against.growing_weight_gradient,),
+    ),
+    Statement(
+        "eq:norm30",
+        "|dE_n^(k)/dW| <= delta dt (m + sqrt(m) |target|) at lags of a few steps",
+        "false",
+        "At short lags the product is harmless; what fails is the maximum over neurons in place of the sum, and only "
+        "with many neurons.",
+        (_setting, _half, _unit_time),
+        (against.hub_early_gradient,),
+    ),
+    Statement(
+        "eq:norm4",
+        "|dE_n^(k)/dW| <= 3 delta dt^(r + 1/2) (m + sqrt(m) |target|) for k much smaller than n",
+        "false",
+        "Derived from eq:norm3.",
+        (_setting, _half, _unit_time),
+        (against.growing_late_gradient,),
     ),
     Statement(
         "eq:norm5",
@@ -240,7 +286,8 @@ REGISTER = (
         "prop:3, eq:gbd",
         "|dE/dtheta| <= 3/2 (m + Y sqrt(m)) under eq:assm, for t <= 1",
         "false",
-        "False at r = 1/2 with one neuron, and at r = 1 with 2,500. `loss_gradient_bounds` is a valid bound.",
+        "False at r = 1/2 with one neuron, and at r = 1 with 2,500 neurons and targets above 300. "
+        "`loss_gradient_bounds` is a valid bound.",
         (_setting, _half, _unit_time),
         (against.growing_loss_gradient, against.hub_loss_gradient),
     ),
@@ -253,7 +300,7 @@ REGISTER = (
         (against.growing_explicit_loss_gradient,),
     ),
     Statement(
-        "eq:gd3",
+        "eq:gd2, eq:gd3",
         "eq:assm holds for L steps of gradient descent",
         "vacuous",
         "L is below one step for every task of the paper. Also, it is derived from prop:3.",
@@ -283,6 +330,45 @@ REGISTER = (
         (against.leading_gradient_remainder,),
     ),
     Statement(
+        "eq:vg9, eq:vg10",
+        "|W|, |W_z| <= 1 + dt under eq:assm with r = 1, so sech^2(sqrt(k dt) (1 + dt)) <= slope <= 1",
+        "proven",
+        "For t <= 1, from the energy bound per neuron, without the assumption that y is of order sqrt(t). With u = b = "
+        "0, as in prop:4, the slope is 1.",
+        (_setting, _whole, _unit_time),
+    ),
+    Statement(
+        "eq:vg11",
+        "delta dt^2 slope y_n y_(k-1) is of order dt^(5/2)",
+        "false",
+        "y_(k-1) is at most of order (k dt)^2 near the start, not sqrt(k dt); with u = b = 0 it is 0.",
+        (_setting, _whole, _unit_time),
+        (against.early_term,),
+    ),
+    Statement(
+        "eq:vg12",
+        "C*, the sum of the products of C, is a multiple of the identity, of order n",
+        "false",
+        "W_z of order 1 acts for a time of order 1, so the off-diagonal entries are of order n as well.",
+        (_setting, _whole),
+        (against.coupled_sum,),
+    ),
+    Statement(
+        "eq:vg110",
+        "delta dt^2 slope sum_l C*_(l i) y_n^l y_(k-1) is of order dt^(3/2), also from below",
+        "false",
+        "Derived from eq:vg12. The terms of the sum can cancel.",
+        (_setting, _whole),
+        (against.cancelling_sum,),
+    ),
+    Statement(
+        "remark after eq:vg110",
+        "the energy bound says nothing about single neurons, so equidistribution is a reasonable assumption",
+        "false",
+        "The bound holds for each neuron (prop:1). There is no lower bound: a neuron without drive stays at 0.",
+        counterexamples=(against.unequal_energy,),
+    ),
+    Statement(
         "prop:4, eq:gulb",
         "with u = b = target = 0, dE_n^(k)/dW is of order dt^(3/2) for every k",
         "vacuous",
@@ -290,6 +376,15 @@ REGISTER = (
         "sqrt(t). No drive makes y that large near t = 0: |y_n| <= dt^2 n (n + 1) / 2 in the first steps.",
         (_setting, _whole, _unit_time),
         (against.silent_state,),
+    ),
+    Statement(
+        "section 3, end",
+        "the lower bound on gradients is due to the discretisation and has no continuous analogue",
+        "false",
+        "There is no such bound (prop:4). Each step's part of the gradient tends to dt times that of the ODE, so the "
+        "discretisation adds nothing.",
+        (_setting, _whole),
+        (against.gradient_of_ode,),
     ),
     Statement(
         "prop:n4, eq:ngulb",
@@ -303,7 +398,8 @@ REGISTER = (
         "after prop:n4",
         "therefore gradients cannot vanish",
         "false",
-        "They vanish in one of the paper's own tasks, and `slowest_rate` < 1 proves it from the weights.",
+        "They vanish in one of the paper's own tasks, at times beyond t = 1, and `slowest_rate` < 1 proves it from the "
+        "weights.",
         counterexamples=(against.vanishing_gradient,),
     ),
 )
