@@ -14,13 +14,17 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from cornn._fit_loop import fit_loop
 from cornn._machine import machine
 from cornn._source import source
 from cornn._tf32 import no_tf32
 from cornn.lab import training
 from cornn.lab.tasks import PermutedMNIST
+from cornn.lab.training.batches import Feed
+from cornn.lab.training.graph import CapturedStep
+from cornn.lab.training.optimiser import build_optimiser
+from cornn.lab.training.side_by_side import SideBySide
 from cornn.lab.training.state import prepare
-from cornn.lab.training.step import Group, Member
 
 RECIPE = "paper-128"
 WARM_UP, TIMED, PROFILED = 20, 200, 5  # steps
@@ -32,14 +36,16 @@ def step_times(data: str | None) -> dict:
     config = training.usual(PermutedMNIST(), RECIPE, device="cuda", data=data)
     fabric = training.connect(config)
     one = prepare(config, fabric)
-    group = Group([Member(one.model, one.task, one.training, config.settings, one.plan, one.random)], fabric)
+    models, feed = SideBySide([one], fabric.device), Feed([one], fabric)
+    optimiser, schedule = build_optimiser(models, fabric)
+    captured = CapturedStep(models, feed)
 
     def steps(first: int, count: int) -> None:
-        for number in range(first, first + count):
-            group.step(number)
+        counts = (feed.counts(step) for step in range(first, first + count))
+        fit_loop(models, counts, feed.losses, optimiser, schedule, first=first, take_step=captured)
 
     with no_tf32():
-        group.order(0, one.plan.order(config.seed, 1))
+        feed.start(0)
         steps(1, WARM_UP)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()

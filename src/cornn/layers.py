@@ -111,6 +111,7 @@ class CoRNNCell(nn.Module):
     """
 
     states = ("y", "z")
+    recurrent_weights = ("weight_hh",)
     _version = 2  # of the state_dict; 2 has scales
     scale_ih: Tensor | None  # (hidden, 1)
     scale_hh: Tensor | None  # (hidden, 2 * hidden)

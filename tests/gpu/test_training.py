@@ -10,8 +10,7 @@ import torch
 from cornn.baselines import LAYERS
 from cornn.lab import training
 from cornn.lab.tasks import Adding
-from cornn.lab.training import step, usual
-from cornn.lab.training.state import prepare
+from cornn.lab.training import graph, loop, usual
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "training"))
 from synthetic import Synthetic, register
@@ -35,6 +34,7 @@ CASES = {
         recurrent_rate=0.1,
         trainable=("dt", "gamma"),
     ),
+    "rmsprop": usual(Synthetic(), device="cuda", optimiser="rmsprop", weight_decay=0.1, schedule="cosine"),
     "read at every step": usual(Synthetic(every=True), device="cuda"),
     "fresh sequences": usual(Adding(30), hidden_size=16, steps=25, evaluate_every=10, until=0, device="cuda"),
     "mixed precision": usual(Synthetic(), device="cuda", precision="mixed"),
@@ -58,7 +58,7 @@ def assert_same_end(config, one, other):
 def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_path, monkeypatch):
     first, again = (training.fit(config, tmp_path / name) for name in ("first", "again"))
     assert_same_end(config, first, again)
-    monkeypatch.setattr(step.Group, "captures", lambda group: False)
+    monkeypatch.setattr(loop, "can_capture", lambda feed, fabric: False)
     plain = training.fit(config, tmp_path / "plain")
     if config.precision == "fp32":
         for name, value in plain.weights().items():
@@ -71,7 +71,7 @@ def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_pat
 def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, monkeypatch):
     """Evaluations in between must not move what is trained."""
     if not captured:
-        monkeypatch.setattr(step.Group, "captures", lambda group: False)
+        monkeypatch.setattr(loop, "can_capture", lambda feed, fabric: False)
     there, here = (training.fit(replace(CASES[model], device=d), tmp_path / d) for d in ("cuda", "cpu"))
     for name, value in here.weights().items():
         torch.testing.assert_close(there.weights()[name].cpu(), value, rtol=1e-3, atol=1e-4)
@@ -79,9 +79,13 @@ def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, 
 
 
 def test_a_step_is_captured_and_replayed(tmp_path, monkeypatch):
-    calls = []
-    real = step.Group._step
-    monkeypatch.setattr(step.Group, "_step", lambda group, counts: (calls.append(counts), real(group, counts)))
+    calls, real = [], graph.take_step
+
+    def counted(models, counts, loss, optimiser):
+        calls.append(counts)
+        return real(models, counts, loss, optimiser)
+
+    monkeypatch.setattr(graph, "take_step", counted)
     training.fit(CASES["epochs with a smaller last batch"], tmp_path)
     # Three rehearsals and the capture; then the smaller last batch of each of three epochs.
     assert calls == [[10]] * 4 + [[7]] * 3
@@ -107,7 +111,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(config, tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"uneven": True}, {"noise": 0.5}, {"every": True}], ids=str)
 def test_seeds_side_by_side_end_as_they_would_alone(options, tmp_path):
-    config = usual(Synthetic(**options), device="cuda", clip=0.5)
+    config = usual(Synthetic(**options), device="cuda", clip=0.5, schedule="cosine", recurrent_rate=0.1)
     _, together = training.fit_seeds(config, range(3), tmp_path / "together")
     for seed, run in enumerate(together):
         assert run.result["side_by_side"] == 3
@@ -115,55 +119,6 @@ def test_seeds_side_by_side_end_as_they_would_alone(options, tmp_path):
         for name, value in alone.weights().items():
             torch.testing.assert_close(run.weights()[name], value, **FLOAT32)
         assert [row["step"] for row in run.metrics()] == [row["step"] for row in alone.metrics()]
-
-
-# A few roundings of float32 in another order; the numbers are of order 1.
-ULPS = {"rtol": 1e-6, "atol": 1e-6}
-
-
-@pytest.mark.parametrize("models", [1, 3])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"weight_decay": 0.5},
-        {"ema": 0.9},
-        {"clip": 0.05},
-        {"recurrent_rate": 0.1},
-        {"optimiser": "rmsprop"},
-        {"num_layers": 2, "trainable": ("dt", "gamma", "epsilon")},
-        {"clip": 0.05, "ema": 0.9, "weight_decay": 0.5, "recurrent_rate": 0.1, "schedule": "cosine", "warm_up": 3},
-    ],
-    ids=str,
-)
-def test_the_optimisers_kernel_does_what_pytorch_does(changes, models):
-    config = usual(Synthetic(uneven=True), device="cuda", epochs=3, **changes)
-    fabric = training.connect(config)
-
-    def group():
-        trainees = [prepare(replace(config, seed=seed), fabric) for seed in range(models)]
-        return step.Group(
-            [step.Member(t.model, t.task, t.training, t.config.settings, t.plan, t.random) for t in trainees], fabric
-        )
-
-    fused, plain = group(), group()
-    assert fused.books is not None
-    plain.books = None
-    random = torch.Generator("cuda").manual_seed(1)
-    for number in range(1, 13):
-        gradients = [
-            torch.randn(models, leaf.numel() // models, generator=random, device="cuda") for leaf in fused.leaves
-        ]
-        loss = torch.rand(models, generator=random, device="cuda")
-        for one in (fused, plain):
-            with torch.no_grad():
-                one._update(gradients, loss)
-        for name in ("weights", "first", "second", "average", "loss"):
-            if getattr(plain, name) is not None:
-                torch.testing.assert_close(getattr(fused, name), getattr(plain, name), **ULPS)
-        assert fused.steps_done.item() == plain.steps_done.item() == number
-        assert torch.equal(fused.rows, plain.rows)
-        assert fused.books.arrived.item() == 0
 
 
 def test_ragged_batches_are_not_captured(tmp_path):

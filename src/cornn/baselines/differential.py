@@ -86,6 +86,7 @@ class LipschitzRNNCell(Cell):
     """
 
     update = "lipschitz"
+    recurrent_weights = ("weight_hh_linear", "weight_hh_tanh")
 
     def __init__(
         self,

@@ -36,6 +36,7 @@ class Cell(nn.Module):
     """
 
     states = ("h",)
+    recurrent_weights: tuple[str, ...] = ("weight_hh",)  # the parameters that `recurrent_rate` is for
     update: ClassVar[str]
     weight_ih: Tensor
 

@@ -114,6 +114,7 @@ class LinOSSCell(nn.Module):
     """
 
     states = ("output", "z_real", "z_imaginary", "x_real", "x_imaginary")
+    recurrent_weights = ()
 
     def __init__(
         self,

@@ -77,6 +77,7 @@ class StepwiseCell(nn.Module):
     """
 
     states: tuple[str, ...]
+    recurrent_weights: tuple[str, ...] = ("weight_hh",)
     timed = False
     """Whether a step of time is there for timespans to scale."""
 

@@ -39,6 +39,7 @@ class UnitaryRNNCell(StepwiseCell):
     """
 
     states = ("h",)
+    recurrent_weights = ()
     permutation: Tensor
 
     def __init__(

@@ -95,7 +95,7 @@ def test_those_at_another_step_go_on_by_themselves(tmp_path):
     interrupted(tmp_path)
     (tmp_path / "seed-2" / "checkpoint.pt").unlink()
     _, runs = training.resume_seeds(tmp_path)
-    assert [run.result["side_by_side"] for run in runs] == [2, 2, 1]
+    assert [run.result["side_by_side"] for run in runs] == [3, 3, 1]
 
 
 @pytest.mark.parametrize("changes", [{"model": "lstm"}, {"options": {"ragged": True}}], ids=str)
@@ -127,7 +127,7 @@ def test_one_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr("cornn.lab.training.multi_seed.prepare", prepare)
     summary, _ = training.fit_seeds(CONFIG, range(3), tmp_path)
     assert (summary["finished"], summary["seeds"]) == (2, 3)
-    assert summary["failures"]["1"].startswith("the weights are not finite after step 1: try a smaller learning_rate")
+    assert summary["failures"]["1"] == "the weights are not finite after step 1"
     assert Run(tmp_path / "seed-1").result is None
 
 

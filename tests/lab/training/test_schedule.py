@@ -7,7 +7,7 @@ from synthetic import RECIPE, Synthetic
 
 from cornn.lab.tasks import Adding
 from cornn.lab.training import plan, usual
-from cornn.lab.training.schedule import rates
+from cornn.lab.training.schedule import learning_rate
 
 synthetic.register()
 
@@ -56,9 +56,12 @@ def test_learning_rates():
     def shares(**changes):
         schedule = planned(**changes)
         recipe = replace(RECIPE, **{"steps": None, "epochs": None, "learning_rate": 2.0} | changes)
-        return [rate / 2.0 for rate in rates(recipe, schedule)]
+        return [learning_rate(recipe, schedule, step) / 2.0 for step in range(1, schedule.steps + 1)]
 
     assert shares(steps=5) == [1.0] * 5
+    cosine = replace(RECIPE, steps=4, epochs=None, schedule="cosine")
+    ended = [learning_rate(cosine, planned(steps=4, schedule="cosine"), step) for step in (4, 5, 9)]
+    assert ended == [ended[0]] * 3
     assert shares(epochs=3, schedule="drop", drop_after=2) == pytest.approx([1.0] * 8 + [0.1] * 4)
     assert shares(steps=6, schedule="drop", drop_after=2, drop_to=0.5) == [1.0, 1.0, 0.5, 0.5, 0.5, 0.5]
     assert shares(steps=4, schedule="cosine") == pytest.approx([0.853553, 0.5, 0.146447, 0.0], abs=1e-6)

@@ -10,23 +10,38 @@ import torch
 from synthetic import Synthetic
 from tolerances import FLOAT32
 
+from cornn._fit_loop import fit_loop
 from cornn._random import generator
-from cornn.baselines import LAYERS
+from cornn.baselines import LAYERS, MODELS
 from cornn.lab import training
 from cornn.lab.training import usual
-from cornn.lab.training.schedule import rates
+from cornn.lab.training.batches import Feed
+from cornn.lab.training.graph import can_capture
+from cornn.lab.training.optimiser import build_optimiser, take_step
+from cornn.lab.training.schedule import learning_rate, shares_of_rate
+from cornn.lab.training.side_by_side import SideBySide, fits_side_by_side, named
 from cornn.lab.training.state import prepare
-from cornn.lab.training.step import Group, Member, fits_side_by_side, named
 
 synthetic.register()
 
 
-def start(config):
-    fabric = training.connect(config)
-    trainee = prepare(config, fabric)
-    return trainee, Group(
-        [Member(trainee.model, trainee.task, trainee.training, config.settings, trainee.plan, trainee.random)], fabric
-    )
+class Training:
+    """One run with all that takes its steps, by hand."""
+
+    def __init__(self, config):
+        self.fabric = training.connect(config)
+        self.state = prepare(config, self.fabric)
+        self.models, self.feed = SideBySide([self.state], self.fabric.device), Feed([self.state], self.fabric)
+        self.optimiser, self.schedule = build_optimiser(self.models, self.fabric)
+        self.feed.start(0)
+
+    def step(self, step):
+        batch = [self.feed.counts(step)]
+        fit_loop(self.models, batch, self.feed.losses, self.optimiser, self.schedule, first=step, take_step=take_step)
+        rebase = self.state.config.settings.rebase_every
+        if rebase and step % rebase == 0:
+            self.models.rebase(self.fabric)
+        self.feed.advance(step)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +69,8 @@ def start(config):
 )
 def test_steps_are_those_of_pytorchs_optimisers(changes):
     config = usual(Synthetic(noise=0.1), device="cpu", epochs=3, **changes)
-    trainee, group = start(config)
-    model, recipe, schedule = copy.deepcopy(trainee.model), config.settings, trainee.plan
+    own = Training(config)
+    model, recipe, schedule = copy.deepcopy(own.state.model), config.settings, own.state.plan
     coupling = [p for name, p in model.named_parameters() if "weight_hh" in name]
     others = [p for name, p in model.named_parameters() if "weight_hh" not in name]
     both = [{"params": others}, {"params": coupling}]
@@ -65,15 +80,13 @@ def test_steps_are_those_of_pytorchs_optimisers(changes):
         betas = (recipe.beta1, recipe.beta2)
         optimiser = torch.optim.AdamW(both, betas=betas, weight_decay=recipe.weight_decay)
     random, total = generator(config.seed, "training"), 0.0
-    for step, rate in enumerate(rates(recipe, schedule), 1):
-        if schedule.begins_epoch(step):
-            order = schedule.order(config.seed, schedule.epoch_of(step))
-            group.order(0, order)
-        group.step(step)
-        batch = trainee.training.batch(order[(step - 1) % 4], random)
+    for step in range(1, schedule.steps + 1):
+        rate, order = learning_rate(recipe, schedule, step), schedule.order(config.seed, schedule.epoch_of(step))
+        own.step(step)
+        batch = own.state.training.batch(order[(step - 1) % 4], random)
         count = schedule.count(step)
         with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "mixed"):
-            loss = trainee.task.loss(model(batch.input)[:count], batch.target[:count])
+            loss = own.state.task.loss(model(batch.input)[:count], batch.target[:count])
         loss.backward()
         if recipe.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
@@ -85,56 +98,72 @@ def test_steps_are_those_of_pytorchs_optimisers(changes):
             model.layer.rebase_()
         total += loss.item()
     assert step == 12
-    for name, value in named(trainee.model, group.weights[0]).items():
+    for name, value in named(own.state.model, own.models.weights[0]).items():
         torch.testing.assert_close(value, dict(model.named_parameters())[name].data, **FLOAT32)
-    for name, buffer in trainee.model.named_buffers():
+    for name, buffer in own.state.model.named_buffers():
         torch.testing.assert_close(buffer, dict(model.named_buffers())[name], **FLOAT32)
-    assert group.loss.item() == pytest.approx(total, rel=1e-5)
+    assert own.models.losses.item() == pytest.approx(total, rel=1e-5)
 
 
 def test_rates_by_length_are_shares_that_fall_with_it():
     config = usual(Synthetic(), device="cpu", rates_by_length=(3.0, 0.5, 0.25), recurrent_rate=0.5)
-    trainee, group = start(config)
-    length, shares = trainee.task.length, named(trainee.model, group.rate)
+    state = Training(config).state
+    length, shares = state.task.length, shares_of_rate(config.settings, state.model, state.task.length)
     assert length > 3
     for name, share in (("weight_ih", 3.0), ("bias", 0.5), ("weight_hh", 0.125)):
-        torch.testing.assert_close(shares[f"layer.cells.l0.{name}"].unique(), torch.tensor([share / length]))
-    assert shares["head.weight"].unique() == shares["head.bias"].unique() == 1
-    _, group = start(replace(config, settings=replace(config.settings, rates_by_length=(1e9,) * 3, recurrent_rate=1.0)))
-    assert not group.slowed
+        assert shares[f"layer.cells.l0.{name}"] == pytest.approx(share / length)
+    assert shares["head.weight"] == shares["head.bias"] == 1
+    settings = replace(config.settings, rates_by_length=(1e9,) * 3, recurrent_rate=1.0)
+    assert set(shares_of_rate(settings, state.model, length).values()) == {1.0}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_recurrent_weights_have_their_own_rate_in_every_model(model):
+    """They are those that PyTorch calls weight_hh."""
+    config = usual(Synthetic(), device="cpu", model=model, recurrent_rate=0.5)
+    state = prepare(config, training.connect(config))
+    shares = shares_of_rate(config.settings, state.model, state.task.length)
+    assert {name for name, share in shares.items() if share == 0.5} == {name for name in shares if "weight_hh" in name}
 
 
 @pytest.mark.parametrize("model", ["cornn", "lstm", "gru", "rnn"])
 def test_what_is_captured_on_a_gpu(model):
-    _, group = start(usual(Synthetic(), device="cpu", model=model))
-    assert not group.captures()
-    group.fabric = SimpleNamespace(device=torch.device("cuda"), world_size=1)
-    assert group.captures()
-    group.fabric.world_size = 2
-    assert not group.captures()
+    own = Training(usual(Synthetic(), device="cpu", model=model))
+    assert not can_capture(own.feed, own.fabric)
+    assert can_capture(own.feed, SimpleNamespace(device=torch.device("cuda"), world_size=1))
+    assert not can_capture(own.feed, SimpleNamespace(device=torch.device("cuda"), world_size=2))
+    ragged = Training(usual(Synthetic(ragged=True), device="cpu", model=model))
+    assert not can_capture(ragged.feed, SimpleNamespace(device=torch.device("cuda"), world_size=1))
 
 
 def test_lem_is_trained_alone_on_a_gpu_where_it_has_kernels():
     for model, there in (("lem", False), ("cornn", True), ("lstm", False)):
-        trainee, _ = start(usual(Synthetic(), device="cpu", model=model))
-        models, parts = [trainee.model] * 2, [trainee.training] * 2
-        assert fits_side_by_side(models, parts, torch.device("cuda")) == there
-        assert fits_side_by_side(models, parts, torch.device("cpu")) == (model != "lstm")
+        states = [Training(usual(Synthetic(), device="cpu", model=model)).state] * 2
+        assert fits_side_by_side(states, torch.device("cuda")) == there
+        assert fits_side_by_side(states, torch.device("cpu")) == (model != "lstm")
 
 
 def test_what_is_not_a_number_is_never_the_best():
-    trainee, _ = start(usual(Synthetic(), device="cpu"))
-    assert not trainee.better(float("nan"))
-    assert trainee.better(1.0)
+    state = Training(usual(Synthetic(), device="cpu")).state
+    assert not state.better(float("nan"))
+    assert state.better(1.0)
+
+
+def test_decoupled_weight_decay_of_rmsprop():
+    own = Training(usual(Synthetic(), device="cpu", optimiser="rmsprop", weight_decay=0.5, clip=1e-30))
+    before = own.models.weights.clone()
+    own.step(1)
+    rate = own.state.config.settings.learning_rate
+    torch.testing.assert_close(own.models.weights, before * (1 - 0.5 * rate), **FLOAT32)
 
 
 def test_the_average_follows_the_weights(tmp_path):
-    _, group = start(usual(Synthetic(), device="cpu", ema=0.8))
-    average = group.weights.clone()
+    own = Training(usual(Synthetic(), device="cpu", ema=0.8))
+    average = own.models.weights.clone()
     for step in range(1, 5):
-        group.step(step)
-        average = 0.8 * average + 0.2 * group.weights
-        torch.testing.assert_close(group.average, average, **FLOAT32)
+        own.step(step)
+        average = 0.8 * average + 0.2 * own.models.weights
+        torch.testing.assert_close(own.models.average, average, **FLOAT32)
     plain = training.fit(usual(Synthetic(), device="cpu", keep="last"), tmp_path / "plain")
     averaged = training.fit(usual(Synthetic(), device="cpu", keep="last", ema=0.8), tmp_path / "averaged")
     assert not torch.equal(plain.weights()["head.weight"], averaged.weights()["head.weight"])

@@ -11,7 +11,8 @@ from cornn.lab.training.config import (
     task_name,
     usual,
 )
-from cornn.lab.training.fit import Diverged, Validated, connect, evaluate, fit, fit_or_resume, resume, validate
+from cornn.lab.training.distributed import connect
+from cornn.lab.training.fit import Diverged, Validated, evaluate, fit, fit_or_resume, resume, validate
 from cornn.lab.training.loop import Progress, Watch
 from cornn.lab.training.multi_seed import fit_seeds, holds_seeds, resume_seeds
 from cornn.lab.training.schedule import Plan, plan

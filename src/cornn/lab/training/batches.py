@@ -1,28 +1,31 @@
-"""The batches of several models as one, and what a share of a batch gives for its loss."""
+"""The training batches of one run or of several side by side, drawn on the device, and the losses of the models."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from cornn.lab.tasks import Batch, Task
+from cornn.lab.tasks import Batch
 from cornn.lab.tasks.task import Part
+from cornn.lab.training.distributed import batch_dimension, share_of_batch, share_of_loss
+from cornn.lab.training.side_by_side import SideBySide
+from cornn.lab.training.state import RunState
 
-__all__ = ["Pool", "batch_dimension", "pooled", "share_of_batch", "share_of_loss", "stacked"]
+__all__ = ["Feed"]
 
 
 class Pool(NamedTuple):
-    """The training parts of several models below each other."""
+    """The training splits of several runs, one below the other."""
 
     part: Part
-    begins: list[int]  # where each model's rows begin
+    begins: list[int]  # the first row of each run
 
 
-def pooled(parts: Sequence[Part]) -> Pool | None:
-    """One part with the rows of all, if the sequences of all are made alike and without chance."""
+def pool_splits(parts: Sequence[Part]) -> Pool | None:
+    """Return one split with the rows of all, if the sequences of all are made alike and without chance."""
     first = parts[0]
     for part in parts:
         alike = part.make is first.make and part.rows and not (part.draws or part.ragged)
@@ -35,42 +38,108 @@ def pooled(parts: Sequence[Part]) -> Pool | None:
     return Pool(replace(first, size=begins.pop(), rows=rows), begins)
 
 
-def stacked(batches: Sequence[Batch]) -> Batch:
-    """Batches of several models as one: input (time, models, batch, features), the others with models in front."""
+class Feed:
+    """The order of the sequences of each run, and the losses of the next batches.
+
+    Everything that a step needs is on the device: nothing is copied there or read back within an epoch.
+    """
+
+    def __init__(self, states: Sequence[RunState], fabric: Any) -> None:
+        self.states, self.fabric = list(states), fabric
+        lengths = [state.plan.rows for state in states]
+        # The orders of all runs, one below the other, and the row of each run's next batch.
+        shape = sum(lengths), states[0].plan.batch
+        self.all_orders = torch.zeros(shape, dtype=torch.int64, device=fabric.device)
+        self.orders = list(self.all_orders.split(lengths))
+        self.begins = torch.tensor([0, *itertools.accumulate(lengths[:-1])], device=fabric.device)
+        self.moves = torch.tensor([int(state.plan.epoch is not None) for state in states], device=fabric.device)
+        self.rows = self.begins.clone()
+        self.pool = pool_splits([state.training for state in states]) if len(states) > 1 else None
+
+    def start(self, step: int) -> None:
+        """Set the orders and the rows for the step after `step`."""
+        for number, state in enumerate(self.states):
+            self._order(number, step + 1)
+            self.rows[number] += step % state.plan.rows
+
+    def advance(self, step: int) -> None:
+        """Set the orders of the epochs that begin after `step`. A GPU is not waited for."""
+        for number, state in enumerate(self.states):
+            if state.plan.begins_epoch(step + 1):
+                self._order(number, step + 1)
+
+    def _order(self, number: int, step: int) -> None:
+        state = self.states[number]
+        # A run that has ended is still drawn along with the others; its order does not matter.
+        if state.running:
+            order = state.plan.order(state.config.seed, state.plan.epoch_of(step))
+            if self.pool is not None:
+                order = order + self.pool.begins[number]
+            self.orders[number].copy_(order.pin_memory() if self.rows.is_cuda else order, non_blocking=True)
+        self.rows[number : number + 1].copy_(self.begins[number : number + 1])
+
+    def counts(self, step: int) -> list[int]:
+        """Return how many sequences of each run's batch count; the others only fill it up."""
+        return [state.plan.count(step) for state in self.states]
+
+    def is_full(self, counts: Sequence[int]) -> bool:
+        """Whether every sequence of every batch counts."""
+        return all(count == state.plan.batch for count, state in zip(counts, self.states, strict=True))
+
+    @property
+    def fixed_shape(self) -> bool:
+        """Whether all full batches have the same shape."""
+        return not any(state.training.ragged for state in self.states)
+
+    def losses(self, models: SideBySide, counts: Sequence[int]) -> Tensor:
+        """Return the loss of each model on its next batch, (models), and move on to the batch after it."""
+        loss = self._losses(models, counts) if self.pool is None else self._pooled_losses(self.pool, models, counts)
+        self.rows += self.moves
+        return loss
+
+    def _losses(self, models: SideBySide, counts: Sequence[int]) -> Tensor:
+        """Compute the losses from batches that are made one by one."""
+        batches, places = [], []
+        for state, row, count in zip(self.states, self.rows.split(1), counts, strict=True):
+            index = self.all_orders.index_select(0, row).squeeze(0)
+            batch = state.training.batch(index, state.random)
+            dimension = batch_dimension(state.task)
+            batch, place = share_of_batch(batch, dimension, count, self.fabric.global_rank, self.fabric.world_size)
+            batches.append(batch)
+            places.append(place)
+        with self.fabric.autocast():
+            predictions = models(_stack(batches) if len(batches) > 1 else batches[0])
+            losses = [
+                share_of_loss(state.task, prediction, batch.target, *place)
+                for state, prediction, batch, place in zip(self.states, predictions, batches, places, strict=True)
+            ]
+        return torch.stack(losses) if len(losses) > 1 else losses[0].unsqueeze(0)
+
+    def _pooled_losses(self, pool: Pool, models: SideBySide, counts: Sequence[int]) -> Tensor:
+        """Compute the losses from one batch with the sequences of all: few operations, however many models."""
+        task, dimension = self.states[0].task, batch_dimension(self.states[0].task)
+        index = self.all_orders.index_select(0, self.rows)  # (models, batch)
+        batch = pool.part.batch(index.flatten(), self.states[0].random)
+        target = batch.target.unflatten(dimension, (len(counts), -1)).movedim(dimension, 0)
+        together = Batch(
+            batch.input.unflatten(1, (len(counts), -1)),
+            target,
+            None if batch.lengths is None else batch.lengths.unflatten(0, (len(counts), -1)),
+        )
+        with self.fabric.autocast():
+            predictions = models(together)
+            if self.is_full(counts):
+                return torch.vmap(task.loss)(predictions, target)
+            losses = [
+                share_of_loss(task, prediction, wanted, count, count)
+                for prediction, wanted, count in zip(predictions, target, counts, strict=True)
+            ]
+        return torch.stack(losses)
+
+
+def _stack(batches: Sequence[Batch]) -> Batch:
+    """Stack batches: input (time, models, batch, features), the others with models in front."""
     lengths = None
     if batches[0].lengths is not None:
         lengths = torch.stack([batch.lengths for batch in batches])  # pyright: ignore[reportArgumentType]
     return Batch(torch.stack([batch.input for batch in batches], 1), torch.stack([b.target for b in batches]), lengths)
-
-
-def batch_dimension(task: Task) -> int:
-    """Of predictions and targets."""
-    return 1 if task.read == "every" else 0
-
-
-def share_of_batch(batch: Batch, dimension: int, count: int, rank: int, world: int) -> tuple[Batch, tuple[int, int]]:
-    """A process's sequences of a batch; how many of them count, and how many of the whole batch do.
-
-    dimension: of the targets, that of the batch.
-    """
-    if world == 1:
-        return batch, (count, count)
-    size = batch.input.shape[1]
-    start, end = rank * size // world, (rank + 1) * size // world
-    mine = Batch(
-        batch.input[:, start:end],
-        batch.target.narrow(dimension, start, end - start),
-        None if batch.lengths is None else batch.lengths[start:end],
-    )
-    return mine, (max(0, min(count, end) - start), count)
-
-
-def share_of_loss(task: Task, prediction: Tensor, target: Tensor, count: int, total: int) -> Tensor:
-    """What the first `count` sequences, here, contribute to the mean over `total` of them, in all processes."""
-    if count == 0:
-        return prediction.sum() * 0.0
-    dimension = batch_dimension(task)
-    if count < prediction.shape[dimension]:
-        prediction, target = prediction.narrow(dimension, 0, count), target.narrow(dimension, 0, count)
-    loss = task.loss(prediction, target)
-    return loss if count == total else loss * (count / total)

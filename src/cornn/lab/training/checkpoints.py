@@ -13,104 +13,102 @@ from cornn._source import source
 from cornn.lab.runs import save_checkpoints
 from cornn.lab.training.config import as_dictionary, differences, from_dictionary
 from cornn.lab.training.evaluate import metric
-from cornn.lab.training.state import Best, Trainee
-from cornn.lab.training.step import Group, named
+from cornn.lab.training.side_by_side import named
+from cornn.lab.training.state import Best, RunState
 from cornn.models import count_parameters
 
 __all__ = ["finish", "restore", "save"]
 
 
-def save(trainees: Sequence[Trainee], group: Group, numbers: Sequence[int]) -> None:
+def save(states: Sequence[RunState]) -> None:
     """Write the checkpoints of these runs. A run that has diverged keeps its last good one."""
-    finite = group.weights.isfinite().all(1).tolist()
+    finite = torch.stack([state.tensors["weights"].isfinite().all() for state in states]).tolist()
     contents = []
-    for number in numbers:
-        trainee, best = trainees[number], trainees[number].best
-        if not finite[number]:
-            trainee.fail(f"the weights are not finite after step {trainee.step}")
-        elif trainee.run is not None:
-            kept = None
-            if best is not None:
-                kept = {"metric": best.metric, "step": best.step, "weights": best.weights.cpu()}
-                kept["buffers"] = {name: buffer.cpu() for name, buffer in best.buffers.items()}
-            content = {
-                "config": as_dictionary(trainee.config),
-                "step": trainee.step,
-                "seconds": trainee.seconds,
-                "evaluated": trainee.evaluated,
-                "metric": trainee.metric,
-                "best": kept,
-                "weights": group.weights[number].cpu().clone(),
-                "buffers": {name: buffer.cpu() for name, buffer in trainee.buffers().items()},
-                "first": group.first[number].cpu().clone(),
-                "second": group.second[number].cpu().clone(),
-                "average": None if group.average is None else group.average[number].cpu().clone(),
-                "loss": group.loss[number].cpu().clone(),
-                "random": trainee.random.get_state(),
-            }
-            contents.append((trainee.run, content))
+    for state, good in zip(states, finite, strict=True):
+        if not good:
+            state.failure = f"the weights are not finite after step {state.step}"
+        elif state.run is not None:
+            contents.append((state.run, _content(state)))
     save_checkpoints(contents)
 
 
-def restore(trainee: Trainee, group: Group, number: int, checkpoint: dict) -> None:
+def _content(state: RunState) -> dict[str, Any]:
+    best, kept = state.best, None
+    if best is not None:
+        kept = {"metric": best.metric, "step": best.step, "weights": best.weights.cpu()}
+        kept["buffers"] = {name: buffer.cpu() for name, buffer in best.buffers.items()}
+    return {
+        "config": as_dictionary(state.config),
+        "step": state.step,
+        "seconds": state.seconds,
+        "evaluated": state.evaluated,
+        "metric": state.metric,
+        "best": kept,
+        "buffers": {name: buffer.cpu() for name, buffer in state.buffers().items()},
+        "random": state.random.get_state(),
+        "side_by_side": state.side_by_side,
+        **{name: tensor.cpu().clone() for name, tensor in state.tensors.items()},
+    }
+
+
+def restore(state: RunState, checkpoint: dict) -> None:
+    """Continue a run from a checkpoint of the same configuration."""
     # Converted back and forth, so that settings newer than the checkpoint have their defaults.
     began = as_dictionary(from_dictionary(checkpoint["config"]))
-    changed = differences(began, as_dictionary(trainee.config))
+    changed = differences(began, as_dictionary(state.config))
     if changed:
         raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
-    trainee.step, trainee.seconds = checkpoint["step"], checkpoint["seconds"]
-    trainee.evaluated, trainee.metric = checkpoint["evaluated"], checkpoint["metric"]
+    state.step, state.seconds = checkpoint["step"], checkpoint["seconds"]
+    state.evaluated, state.metric = checkpoint["evaluated"], checkpoint["metric"]
+    state.side_by_side = max(state.side_by_side, checkpoint.get("side_by_side", 1))
     if checkpoint["best"] is not None:
         kept = checkpoint["best"]
-        device = group.weights.device
+        device = state.tensors["weights"].device
         buffers = {name: buffer.to(device) for name, buffer in kept.get("buffers", {}).items()}
-        trainee.best = Best(kept["metric"], kept["step"], kept["weights"].to(device), buffers)
-    own = dict(trainee.model.named_buffers())
+        state.best = Best(kept["metric"], kept["step"], kept["weights"].to(device), buffers)
+    own = dict(state.model.named_buffers())
     for name, buffer in checkpoint.get("buffers", {}).items():
         own[name].copy_(buffer)
-    group.take_buffers(number)
-    for name in ("weights", "first", "second", "average", "loss"):
-        tensor = getattr(group, name)
-        if tensor is not None:
-            tensor[number] = checkpoint[name].to(tensor.device)
-    group.go_on_after(trainee.step)
-    if checkpoint["random"].shape == trainee.random.get_state().shape:
-        trainee.random.set_state(checkpoint["random"])
+    # Version 0.1.0 did not count the optimiser's updates: they are as many as the steps.
+    content = {"updates": torch.tensor(float(state.step)), **checkpoint}
+    for name, tensor in state.tensors.items():
+        tensor.copy_(content[name])
+    if checkpoint["random"].shape == state.random.get_state().shape:
+        state.random.set_state(checkpoint["random"])
     else:  # on another kind of device, whose random numbers are others anyway
-        trainee.random.manual_seed(derive_seed(trainee.config.seed, "training", trainee.step))
+        state.random.manual_seed(derive_seed(state.config.seed, "training", state.step))
 
 
 @torch.no_grad()
-def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int, seconds: float) -> None:
+def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
     """Test the best or the last weights and write the result. `steps` and `seconds` are those of this process."""
-    if trainee.failure is not None:
+    if state.failure is not None:
         return
-    if not trainee.tested:
-        trainee.complete = True
+    if not state.tested:
+        state.complete = True
         return
-    task, recipe, best = trainee.task, trainee.config.settings, trainee.best
-    last = (group.weights if group.average is None else group.average)[number]
-    chosen = trainee.buffers() | named(trainee.model, last)
+    task, recipe, best = state.task, state.config.settings, state.best
+    chosen = state.buffers() | named(state.model, state.weights)
     if recipe.keep == "best" and best is not None:
-        chosen |= best.buffers | named(trainee.model, best.weights)
-    random = generator(trainee.config.seed, "testing", device=fabric.device)
-    test = metric(task, trainee.model, chosen, task.test().to(fabric.device), random, recipe.batch_size).item()
-    trainee.complete = True
-    if trainee.run is None:
+        chosen |= best.buffers | named(state.model, best.weights)
+    random = generator(state.config.seed, "testing", device=fabric.device)
+    test = metric(task, state.model, chosen, task.test().to(fabric.device), random, recipe.batch_size).item()
+    state.complete = True
+    if state.run is None:
         return
-    trainee.run.save_weights(chosen)
-    epochs = None if trainee.plan.epoch is None else trainee.step / trainee.plan.epoch
-    best_epoch = None if best is None or trainee.plan.epoch is None else best.step / trainee.plan.epoch
-    trainee.run.save_result(
+    state.run.save_weights(chosen)
+    epochs = None if state.plan.epoch is None else state.step / state.plan.epoch
+    best_epoch = None if best is None or state.plan.epoch is None else best.step / state.plan.epoch
+    state.run.save_result(
         {
-            "task": {"name": task.name, **asdict(trainee.config.task)},
-            "recipe": trainee.config.recipe,
-            "model": trainee.config.model,
-            "seed": trainee.config.seed,
+            "task": {"name": task.name, **asdict(state.config.task)},
+            "recipe": state.config.recipe,
+            "model": state.config.model,
+            "seed": state.config.seed,
             "metric": task.metric,
             "test": test,
             "tested": f"the {recipe.keep} weights",
-            "validation": trainee.kept_metric,
+            "validation": state.kept_metric,
             "best_step": None if best is None else best.step,
             "best_epoch": None if best_epoch is None else round(best_epoch, 3),
             "better": task.better,
@@ -119,12 +117,12 @@ def finish(trainee: Trainee, group: Group, number: int, fabric: Any, steps: int,
             "trivial_words": task.trivial_words,
             "solved": task.solved,
             "notes": list(task.notes),
-            "steps": trainee.step,
+            "steps": state.step,
             "epochs": None if epochs is None else round(epochs, 3),
-            "seconds": round(trainee.seconds, 3),
-            "sequences_per_second": round(steps * trainee.plan.batch / seconds, 1) if steps else None,
-            "side_by_side": len(group.members),
-            "parameters": count_parameters(trainee.model),
+            "seconds": round(state.seconds, 3),
+            "sequences_per_second": round(steps * state.plan.batch / seconds, 1) if steps else None,
+            "side_by_side": state.side_by_side,
+            "parameters": count_parameters(state.model),
             "device": str(fabric.device),
             "processes": fabric.world_size,
             "machine": machine(),

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cornn.lab.tasks import Batch, Task
 from cornn.lab.tasks.task import Part
-from cornn.lab.training.batches import batch_dimension
+from cornn.lab.training.distributed import batch_dimension
 
 __all__ = ["metric"]
 

@@ -1,16 +1,10 @@
 """Start, resume and evaluate a run."""
 
-import atexit
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from cornn import __version__
-from cornn._extras import missing_extra
 from cornn._machine import machine
 from cornn._random import generator
 from cornn._tf32 import no_tf32
@@ -18,6 +12,7 @@ from cornn.lab.runs import Run, create, open_run
 from cornn.lab.tasks import Task
 from cornn.lab.training.build import build
 from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary, load
+from cornn.lab.training.distributed import connect
 from cornn.lab.training.evaluate import metric
 from cornn.lab.training.loop import Progress, Watch, train
 from cornn.lab.training.state import prepare
@@ -28,7 +23,6 @@ __all__ = [
     "Introduce",
     "Validated",
     "about",
-    "connect",
     "evaluate",
     "fit",
     "fit_or_resume",
@@ -60,12 +54,12 @@ def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce | 
     check(config)
     fabric = connect(config)
     out = fabric.broadcast(out)
-    trainee = prepare(config, fabric)
+    state = prepare(config, fabric)
     if fabric.is_global_zero:
-        trainee.run = create(out, about(config))
+        state.run = create(out, about(config))
     if introduce is not None:
-        introduce(trainee.task, trainee.model)
-    _succeed(train([trainee], fabric, watch))
+        introduce(state.task, state.model)
+    _succeed(train([state], fabric, watch), out)
     return Run(out)
 
 
@@ -89,11 +83,11 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
     """
     check(config)
     fabric = connect(config)
-    trainee = prepare(config, fabric, task)
-    trainee.tested = False
-    train([trainee], fabric, watch)
-    reached = None if trainee.failure is not None else trainee.kept_metric
-    return Validated(reached, trainee.step, trainee.seconds, trainee.failure)
+    state = prepare(config, fabric, task)
+    state.tested = False
+    train([state], fabric, watch)
+    reached = None if state.failure is not None else state.kept_metric
+    return Validated(reached, state.step, state.seconds, state.failure)
 
 
 def resume(path: Path, watch: Watch = silent) -> Run:
@@ -104,10 +98,10 @@ def resume(path: Path, watch: Watch = silent) -> Run:
     config = from_dictionary(run.config)
     check(config)
     fabric = connect(config)
-    trainee, checkpoint = prepare(config, fabric), run.checkpoint()
+    state, checkpoint = prepare(config, fabric), run.checkpoint()
     if fabric.is_global_zero:
-        trainee.run = run
-    _succeed(train([trainee], fabric, watch, [] if checkpoint is None else [checkpoint]))
+        state.run = run
+    _succeed(train([state], fabric, watch, [] if checkpoint is None else [checkpoint]), path)
     return run
 
 
@@ -122,10 +116,16 @@ def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
 class Diverged(RuntimeError):
     """The loss or the weights are not finite."""
 
+    def __init__(self, reason: str, path: Path) -> None:
+        super().__init__(
+            f"{reason}: try a smaller learning_rate or dt (the last good checkpoint, if there was one, is in {path})"
+        )
+        self.reason = reason
 
-def _succeed(failures: dict[int, str]) -> None:
-    for failure in failures.values():
-        raise Diverged(failure)
+
+def _succeed(failures: dict[int, str], path: Path) -> None:
+    for reason in failures.values():
+        raise Diverged(reason, path)
 
 
 def evaluate(path: Path) -> tuple[Run, Task, float]:
@@ -146,38 +146,3 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
 def about(config: Train) -> dict[str, object]:
     """Return the content of config.json."""
     return {**as_dictionary(config), "version": __version__, "machine": machine()}
-
-
-def connect(config: Train) -> Any:
-    """Return Lightning Fabric on the devices of a configuration, with the other processes, if any, started."""
-    try:
-        from lightning_fabric import Fabric
-    except ImportError:
-        try:
-            from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise missing_extra("lab", "training needs Lightning Fabric") from None
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
-    if config.device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"unknown device {config.device!r}: choose auto, cpu or cuda")
-    # torchrun says in the environment how many processes there are, here and on all machines.
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
-    everywhere = int(os.environ.get("WORLD_SIZE", here))
-    fabric = Fabric(
-        accelerator=config.device,
-        devices=here,
-        num_nodes=max(1, everywhere // here),
-        strategy="ddp" if everywhere > 1 else "auto",
-        precision="bf16-mixed" if config.precision == "mixed" else "32-true",
-    )
-    fabric.launch()
-    if everywhere > 1:
-        atexit.register(_disconnect)
-    return fabric
-
-
-def _disconnect() -> None:
-    """Close the connections in order: a process that ends while another still holds one may abort it."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()

@@ -1,9 +1,9 @@
-"""The training loop of one run, or of several side by side: train, evaluate, keep the best, write checkpoints."""
+"""The training of one run, or of several side by side: the shared loop with evaluations, checkpoints and signals."""
 
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,16 @@ import torch
 from torch import Tensor
 
 from cornn import theory
+from cornn._fit_loop import fit_loop
 from cornn._random import generator
 from cornn._tf32 import no_tf32
+from cornn.lab.training.batches import Feed
 from cornn.lab.training.checkpoints import finish, restore, save
 from cornn.lab.training.evaluate import metric
-from cornn.lab.training.state import Best, Trainee
-from cornn.lab.training.step import Group, Member, named
+from cornn.lab.training.graph import CapturedStep, can_capture
+from cornn.lab.training.optimiser import build_optimiser, take_step
+from cornn.lab.training.side_by_side import SideBySide, named
+from cornn.lab.training.state import Best, RunState
 from cornn.lab.training.stopping import Stopped, Stopping
 
 __all__ = ["Progress", "Watch", "train"]
@@ -41,141 +45,182 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-def train(trainees: Sequence[Trainee], fabric: Any, watch: Watch, checkpoints: Sequence[dict] = ()) -> dict[int, str]:
+def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Sequence[dict] = ()) -> dict[int, str]:
     """Train runs to the end, from the start or from checkpoints of the same step.
 
     Returns:
         {seed: reason} for the runs that failed.
     """
-    members = [Member(t.model, t.task, t.training, t.config.settings, t.plan, t.random) for t in trainees]
-    group = Group(members, fabric)
-    for number, checkpoint in enumerate(checkpoints):
-        restore(trainees[number], group, number, checkpoint)
-    start = step = trainees[0].step
-    spent = [trainee.seconds for trainee in trainees]
+    models, feed = SideBySide(states, fabric.device), Feed(states, fabric)
+    optimiser, schedule = build_optimiser(models, fabric)
+    for state, checkpoint in zip(states, checkpoints, strict=bool(checkpoints)):
+        restore(state, checkpoint)
+    models.take_buffers()
+    start = states[0].step
     with ExitStack() as held:
         held.enter_context(no_tf32())
-        for trainee in trainees:
-            if trainee.run is not None:
-                held.enter_context(trainee.run.locked())
-                trainee.run.forget_after(start)
-        stopping = held.enter_context(Stopping(fabric))
-        for number, trainee in enumerate(trainees):
-            _order(trainee, group, number)
-        began = saved = time.perf_counter()
-        while running := [n for n, trainee in enumerate(trainees) if trainee.running]:
-            if any(trainees[number].over for number in running):
-                save(trainees, group, running)
-                for number in running:
-                    if trainees[number].over:
-                        seconds = time.perf_counter() - began
-                        finish(trainees[number], group, number, fabric, step - start, seconds)
-                continue
-            step += 1
-            group.step(step)
-            for number in running:
-                trainees[number].step = step
-            # Before the evaluation, which waits for a GPU: until then it is busy with the steps of this epoch.
-            for number in running:
-                if trainees[number].plan.begins_epoch(step + 1):
-                    _order(trainees[number], group, number)
-            evaluations = []
-            due = [number for number in running if trainees[number].plan.due(step)]
-            for number in _evaluate(trainees, group, due, fabric) if due else ():
-                # Only now is a GPU known to have done what it was given.
-                trainees[number].seconds = spent[number] + time.perf_counter() - began
-                evaluations.append((trainees[number].config.seed, _log(trainees[number])))
-            now = time.perf_counter()
-            for number in running:
-                trainees[number].seconds = spent[number] + now - began
-            asked, due = stopping.asked(step, now - saved >= trainees[0].config.checkpoint_every)
-            if due:
-                save(trainees, group, running)
-                saved = time.perf_counter()
-            watch(_progress(trainees, step, now - began + spent[0], evaluations))
-            if asked:
-                raise Stopped(asked)
+        for state in states:
+            if state.run is not None:
+                held.enter_context(state.run.locked())
+                state.run.forget_after(start)
+        session = Session(states, models, feed, fabric, watch, held.enter_context(Stopping(fabric)))
+        feed.start(start)
+        session.finish()
+        fit_loop(
+            models,
+            session.batches(),
+            feed.losses,
+            optimiser,
+            schedule,
+            [session.advance, session.evaluate, session.save, session.finish],
+            first=start + 1,
+            take_step=CapturedStep(models, feed) if can_capture(feed, fabric) else take_step,
+        )
     fabric.barrier()
-    return {trainee.config.seed: trainee.failure for trainee in trainees if trainee.failure is not None}
+    return {state.config.seed: state.failure for state in states if state.failure is not None}
 
 
-def _order(trainee: Trainee, group: Group, number: int) -> None:
-    """Set the order of the sequences for the epoch of the next step."""
-    group.order(number, trainee.plan.order(trainee.config.seed, trainee.plan.epoch_of(trainee.step + 1)))
+class Session:
+    """What the laboratory does around the steps of the loop. Its methods are the loop's callbacks, in their order."""
+
+    def __init__(
+        self, states: Sequence[RunState], models: SideBySide, feed: Feed, fabric: Any, watch: Watch, stopping: Stopping
+    ) -> None:
+        self.states, self.models, self.feed, self.fabric = states, models, feed, fabric
+        self.watch, self.stopping = watch, stopping
+        self.start = states[0].step
+        self.spent = [state.seconds for state in states]  # before this process
+        self.began = self.saved = time.perf_counter()
+        self.evaluations: list[tuple[int, dict]] = []
+
+    @property
+    def running(self) -> list[RunState]:
+        return [state for state in self.states if state.running]
+
+    def batches(self) -> Iterator[list[int]]:
+        """Yield how many sequences of each run's next batch count, as long as a run is running."""
+        step = self.start
+        while self.running:
+            step += 1
+            yield self.feed.counts(step)
+
+    def advance(self, step: int, loss: Tensor) -> None:
+        """Count the step and prepare the next one."""
+        rebase = self.states[0].config.settings.rebase_every
+        if rebase and step % rebase == 0:
+            self.models.rebase(self.fabric)
+        for state in self.running:
+            state.step = step
+        # Before the evaluation, which waits for a GPU: until then it is busy with the steps of this epoch.
+        self.feed.advance(step)
+
+    def evaluate(self, step: int, loss: Tensor) -> None:
+        """Evaluate the runs that are due, and log the results of those that have not diverged."""
+        self.evaluations = []
+        due = [state for state in self.running if state.plan.due(step)]
+        good = _evaluate(due, self.fabric) if due else []
+        # Only now is a GPU known to have done what it was given.
+        self._count_seconds()
+        for state in good:
+            self.evaluations.append((state.config.seed, _log(state)))
+
+    def save(self, step: int, loss: Tensor) -> None:
+        """Write checkpoints when they are due, tell about the progress, and stop when a signal asks for it."""
+        now = self._count_seconds()
+        asked, due = self.stopping.asked(step, now - self.saved >= self.states[0].config.checkpoint_every)
+        if due:
+            save(self.running)
+            self.saved = time.perf_counter()
+        self.watch(_progress(self.states, step, now - self.began + self.spent[0], self.evaluations))
+        if asked:
+            raise Stopped(asked)
+
+    def finish(self, step: int | None = None, loss: Tensor | None = None) -> None:
+        """Save all runs if one is over, and test those that are."""
+        over = [state for state in self.running if state.over]
+        if not over:
+            return
+        save(self.running)
+        for state in over:
+            finish(state, self.fabric, state.step - self.start, time.perf_counter() - self.began)
+
+    def _count_seconds(self) -> float:
+        now = time.perf_counter()
+        for state, spent in zip(self.states, self.spent, strict=True):
+            if state.running:
+                state.seconds = spent + now - self.began
+        return now
 
 
-def _evaluate(trainees: Sequence[Trainee], group: Group, due: Sequence[int], fabric: Any) -> list[int]:
+def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
     """Evaluate runs, keep the best weights of each, and return the runs that have not diverged."""
-    weights = group.weights if group.average is None else group.average
-    own = {number: named(trainees[number].model, weights[number]) for number in due}
-    randoms, measured, good = {}, [], []
-    for number in due:
-        trainee = trainees[number]
-        randoms[number] = generator(trainee.config.seed, "watching", trainee.step, device=fabric.device)
-        given = randoms[number], trainee.config.settings.batch_size
-        reached = metric(trainee.task, trainee.model, own[number], trainee.validation, *given)
-        measured.append(torch.stack((group.loss[number].double(), reached.double())))
-        group.loss[number] = 0.0
+    randoms, measured, good = [], [], []
+    for state in due:
+        random = generator(state.config.seed, "watching", state.step, device=fabric.device)
+        own, batch_size = named(state.model, state.weights), state.config.settings.batch_size
+        reached = metric(state.task, state.model, own, state.validation, random, batch_size)
+        measured.append(torch.stack((state.tensors["loss"].double(), reached.double())))
+        state.tensors["loss"].zero_()
+        randoms.append(random)
     # A GPU is waited for once, here.
-    for number, (total, reached) in zip(due, torch.stack(measured).tolist(), strict=True):
-        trainee = trainees[number]
+    for state, random, (total, reached) in zip(due, randoms, torch.stack(measured).tolist(), strict=True):
         if fabric.world_size > 1:
             total = fabric.all_reduce(torch.tensor(total, device=fabric.device), reduce_op="sum").item()
             reached = fabric.broadcast(reached)
-        loss = total / (trainee.step - trainee.evaluated)
+        loss = total / (state.step - state.evaluated)
         if not math.isfinite(loss):
-            trainee.fail(f"the loss is {loss} at step {trainee.step}")
+            state.failure = f"the loss is {loss} at step {state.step}"
             continue
-        good.append(number)
-        trainee.evaluated, trainee.loss, trainee.metric = trainee.step, loss, reached
-        if trainee.better(reached):
-            trainee.best = Best(reached, trainee.step, weights[number].clone(), trainee.buffers())
-        if trainee.config.theory:
-            trainee.theory = _theory(trainee, own[number], randoms[number])
+        good.append(state)
+        state.evaluated, state.loss, state.metric = state.step, loss, reached
+        if state.better(reached):
+            state.best = Best(reached, state.step, state.weights.clone(), state.buffers())
+        if state.config.theory:
+            state.theory = _theory(state, named(state.model, state.weights), random)
     return good
 
 
-def _theory(trainee: Trainee, weights: Mapping[str, Tensor], random: torch.Generator) -> dict[str, float]:
+def _theory(state: RunState, weights: Mapping[str, Tensor], random: torch.Generator) -> dict[str, float]:
     """Compute the quantities of `theory.watch` on the first sequences of the validation split."""
-    model = copy.deepcopy(trainee.model)
+    model = copy.deepcopy(state.model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])
-        batch = trainee.validation.batch(torch.arange(2, device=random.device), random)
+        batch = state.validation.batch(torch.arange(2, device=random.device), random)
         return theory.watch(model.layer, model.encoder(batch.input))
 
 
-def _log(trainee: Trainee) -> dict:
+def _log(state: RunState) -> dict:
     """Write a line of metrics and return it."""
     row: dict[str, Any] = {
-        "step": trainee.step,
-        "loss": trainee.loss,
-        "metric": trainee.metric,
-        "seconds": round(trainee.seconds, 3),
+        "step": state.step,
+        "loss": state.loss,
+        "metric": state.metric,
+        "seconds": round(state.seconds, 3),
     }
-    if trainee.plan.epoch is not None:
-        row["epoch"] = round(trainee.step / trainee.plan.epoch, 3)
-    if trainee.theory is not None:
-        row["theory"] = trainee.theory
-    if trainee.run is not None:
-        trainee.run.log(row)
+    if state.plan.epoch is not None:
+        row["epoch"] = round(state.step / state.plan.epoch, 3)
+    if state.theory is not None:
+        row["theory"] = state.theory
+    if state.run is not None:
+        state.run.log(row)
     return row
 
 
-def _progress(trainees: Sequence[Trainee], step: int, seconds: float, evaluations: list[tuple[int, dict]]) -> Progress:
+def _progress(states: Sequence[RunState], step: int, seconds: float, evaluations: list[tuple[int, dict]]) -> Progress:
     def mean(values: list[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return sum(known) / len(known) if known else None
 
-    longest = max((trainee.plan for trainee in trainees), key=lambda plan: plan.steps)
+    longest = max((state.plan for state in states), key=lambda plan: plan.steps)
     return Progress(
         step=step,
         steps=longest.steps,
         epoch=longest.epoch_of(step),
         epochs=None if longest.epoch is None else -(-longest.steps // longest.epoch),
-        sequences=sum(trainee.plan.batch for trainee in trainees),
+        sequences=sum(state.plan.batch for state in states),
         seconds=seconds,
-        loss=mean([trainee.loss for trainee in trainees]),
-        metric=mean([trainee.metric for trainee in trainees]),
+        loss=mean([state.loss for state in states]),
+        metric=mean([state.metric for state in states]),
         evaluations=tuple(evaluations),
     )

@@ -14,15 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cornn._json import read_json
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary
-from cornn.lab.training.fit import Diverged, Introduce, about, connect, silent
+from cornn.lab.training.distributed import connect
+from cornn.lab.training.fit import Diverged, Introduce, about, silent
 from cornn.lab.training.loop import Watch, train
-from cornn.lab.training.state import Trainee, prepare
-from cornn.lab.training.step import fits_side_by_side
+from cornn.lab.training.side_by_side import fits_side_by_side
+from cornn.lab.training.state import RunState, prepare
 
 __all__ = ["fit_seeds", "holds_seeds", "resume_seeds", "student_quantile", "summarise"]
 
@@ -36,7 +35,7 @@ def fit_seeds(
     check(config)
     fabric = connect(config)
     out = fabric.broadcast(out)
-    trainees = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
+    states = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
     if fabric.is_global_zero:
         if (out / "seeds.json").exists() or (out / "config.json").exists():
             raise FileExistsError(f"{out} already contains runs: choose another --out, or remove it")
@@ -46,8 +45,8 @@ def fit_seeds(
         except OSError as error:
             raise OSError(f"cannot write the folder {out}: choose another with --out") from error
     if introduce is not None:
-        introduce(trainees[0].task, trainees[0].model)
-    return _train(trainees, fabric, out, watch)
+        introduce(states[0].task, states[0].model)
+    return _train(states, fabric, out, watch)
 
 
 def holds_seeds(path: Path) -> bool:
@@ -61,26 +60,26 @@ def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
     check(config)
     fabric = connect(config)
     unfinished = [seed for seed in content["seeds"] if not Run(_folder(path, seed)).complete]
-    trainees = [prepare(replace(config, seed=seed), fabric) for seed in unfinished]
-    return _train(trainees, fabric, path, watch)
+    states = [prepare(replace(config, seed=seed), fabric) for seed in unfinished]
+    return _train(states, fabric, path, watch)
 
 
 def _folder(path: Path, seed: int) -> Path:
     return path / f"seed-{seed}"
 
 
-def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) -> tuple[dict, list[Run]]:
+def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> tuple[dict, list[Run]]:
     # Those that stand at the same step go together.
-    together: dict[int, list[tuple[Trainee, dict | None]]] = {}
+    together: dict[int, list[tuple[RunState, dict | None]]] = {}
     failures: dict[int, str] = {}
-    folders = [_folder(out, trainee.config.seed) for trainee in trainees]
-    side_by_side = fabric.world_size == 1 and _fits(trainees, fabric.device)
+    folders = [_folder(out, state.config.seed) for state in states]
+    side_by_side = fabric.world_size == 1 and fits_side_by_side(states, fabric.device)
     checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
-    for trainee, folder, checkpoint in zip(trainees, folders, checkpoints, strict=True):
+    for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
             started = (folder / "config.json").exists()
-            trainee.run = Run(folder) if started else create(folder, about(trainee.config))
-        together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((trainee, checkpoint))
+            state.run = Run(folder) if started else create(folder, about(state.config))
+        together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
     fabric.barrier()
     for same in together.values():
         group, begun = zip(*same, strict=True)
@@ -88,22 +87,16 @@ def _train(trainees: Sequence[Trainee], fabric: Any, out: Path, watch: Watch) ->
         if side_by_side:
             failures |= train(group, fabric, watch, known)
         else:
-            for number, trainee in enumerate(group):
-                failures |= train([trainee], fabric, watch, known[number : number + 1])
+            for number, state in enumerate(group):
+                failures |= train([state], fabric, watch, known[number : number + 1])
     content = read_json(out / "seeds.json")
     runs = [Run(_folder(out, seed)) for seed in content["seeds"]]
     if all(run.result is None for run in runs):
-        raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()))
+        raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()), out)
     summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}
     if fabric.is_global_zero:
         write_json(out / "summary.json", summary)
     return summary, runs
-
-
-def _fits(trainees: Sequence[Trainee], device: torch.device) -> bool:
-    """Whether the runs can be trained side by side."""
-    models, parts = [trainee.model for trainee in trainees], [trainee.training for trainee in trainees]
-    return fits_side_by_side(models, parts, device) and len({trainee.plan.batch for trainee in trainees}) <= 1
 
 
 def _common(folders: Sequence[Path]) -> list[dict | None]:

@@ -1,18 +1,19 @@
 """The schedule of a run: steps, epochs, evaluations, the order of the sequences, the learning rate."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cornn._random import generator
 from cornn.lab.recipes import Recipe
 from cornn.lab.tasks import Task
 from cornn.lab.training.config import Train
+from cornn.models import SequenceModel
 
-__all__ = ["Plan", "plan", "rates", "share_of_rate", "table"]
+__all__ = ["Plan", "learning_rate", "plan", "shares_of_rate"]
 
 # Where there are no epochs.
 STEPS_BETWEEN_EVALUATIONS = 100
@@ -70,47 +71,27 @@ def plan(config: Train, task: Task) -> Plan:
     return Plan(size, batch, steps, epoch, config.evaluate_every or epoch)
 
 
-def rates(recipe: Recipe, plan: Plan) -> list[float]:
-    """The learning rate of each step."""
+def learning_rate(recipe: Recipe, plan: Plan, step: int) -> float:
+    """Return the learning rate of a step. A run that has ended keeps its last one."""
+    step = min(step, plan.steps)
+    if step <= recipe.warm_up:
+        return recipe.learning_rate * step / recipe.warm_up
+    if recipe.schedule == "cosine":
+        done = (step - recipe.warm_up) / (plan.steps - recipe.warm_up)
+        return recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done))
     drop = recipe.drop_after * (plan.epoch or 1 if recipe.epochs is not None else 1)
-
-    def share(step: int) -> float:
-        if step <= recipe.warm_up:
-            return step / recipe.warm_up
-        if recipe.schedule == "cosine":
-            return 0.5 + 0.5 * math.cos(math.pi * (step - recipe.warm_up) / (plan.steps - recipe.warm_up))
-        if recipe.schedule == "drop" and step > drop:
-            return recipe.drop_to
-        return 1.0
-
-    return [recipe.learning_rate * share(step) for step in range(1, plan.steps + 1)]
+    return recipe.learning_rate * (recipe.drop_to if recipe.schedule == "drop" and step > drop else 1.0)
 
 
-def share_of_rate(recipe: Recipe, name: str, length: int) -> float:
-    """Of the learning rate, for the parameter of this name."""
-    kinds = ("weight_ih", "bias", "weight_hh") if name.startswith("layer.") else ()
-    kind = next((kind for kind in kinds if kind in name), None)
-    share = recipe.recurrent_rate if kind == "weight_hh" else 1.0
-    if kind is not None and recipe.rates_by_length is not None:
-        V, b, W = recipe.rates_by_length
-        share *= min({"weight_ih": V, "bias": b, "weight_hh": W}[kind] / length, 1.0)
-    return share
-
-
-def table(recipe: Recipe, rates: Sequence[Sequence[float]]) -> Tensor:
-    """For each step and model the rate of decay, the step size, and the root that corrects Adam's second moment.
-
-    rates: of each model, the learning rate of each step. A model that is done before the others holds its last values,
-        which no one uses: (steps, models, 3).
-    """
-    most = max(len(own) for own in rates)
-    table = torch.empty(most, len(rates), 3, dtype=torch.float64)
-    for number, steps in enumerate(rates):
-        own = torch.tensor(steps, dtype=torch.float64)
-        own = torch.cat((own, own[-1:].expand(most - len(own))))
-        step = torch.arange(1, most + 1, dtype=torch.float64)
-        table[:, number, 0] = own * recipe.weight_decay
-        corrected = recipe.optimiser == "adam"
-        table[:, number, 1] = own / (1 - recipe.beta1**step) if corrected else own
-        table[:, number, 2] = (1 - recipe.beta2**step).sqrt() if corrected else 1.0
-    return table.float()
+def shares_of_rate(recipe: Recipe, model: SequenceModel, length: int) -> dict[str, float]:
+    """Return the share of the learning rate of each parameter, by name, for sequences of this length."""
+    layer: Any = model.layer
+    shares: dict[Tensor, float] = {}
+    for cell in () if isinstance(layer, nn.RNNBase) else layer.cells.values():
+        shares |= {getattr(cell, name): recipe.recurrent_rate for name in cell.recurrent_weights}
+        if recipe.rates_by_length is not None:
+            for weight, rate in zip((cell.weight_ih, cell.bias, cell.weight_hh), recipe.rates_by_length, strict=True):
+                shares[weight] = shares.get(weight, 1.0) * min(rate / length, 1.0)
+    if isinstance(layer, nn.RNNBase):
+        shares = {weights[1]: recipe.recurrent_rate for weights in layer.all_weights}
+    return {name: shares.get(parameter, 1.0) for name, parameter in model.named_parameters()}

@@ -1,7 +1,7 @@
 """A run while it is being trained."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from cornn.lab.training.config import Train, load
 from cornn.lab.training.schedule import Plan, plan
 from cornn.models import SequenceModel
 
-__all__ = ["Best", "Trainee", "prepare"]
+__all__ = ["Best", "RunState", "prepare"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Best:
     metric: float
     step: int
     weights: Tensor  # (numbers)
-    buffers: dict[str, Tensor]  # what the model had besides, which may change too: DTRIV's bases
+    buffers: dict[str, Tensor]  # of the model; DTRIV's bases change
 
 
 @dataclass
-class Trainee:
+class RunState:
     """A run while it is being trained."""
 
     config: Train
@@ -48,9 +48,12 @@ class Trainee:
     metric: float | None = None
     best: Best | None = None
     theory: dict[str, float] | None = None  # at the latest evaluation, if it is to be recorded
-    failure: str | None = None
+    failure: str | None = None  # why it cannot go on
+    side_by_side: int = 1  # largest number of runs that it was trained with, itself included
     complete: bool = False
-    tested: bool = True  # whether the test part is read at the end, and the result written
+    tested: bool = True  # whether the test split is read at the end, and the result written
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    """What a step changes, by name: views of the tensors of all runs that are trained side by side."""
 
     @property
     def running(self) -> bool:
@@ -78,17 +81,17 @@ class Trainee:
             return True
         return metric < self.best.metric if self.task.better == "lower" else metric > self.best.metric
 
+    @property
+    def weights(self) -> Tensor:
+        """The weights that are evaluated: their average, if there is one."""
+        return self.tensors.get("average", self.tensors["weights"])
+
     def buffers(self) -> dict[str, Tensor]:
         """Return copies of the model's buffers by name."""
         return {name: buffer.detach().clone() for name, buffer in self.model.named_buffers()}
 
-    def fail(self, what: str) -> None:
-        """Mark the run as failed for this reason."""
-        where = "" if self.run is None else f" (the last good checkpoint, if there was one, is in {self.run.path})"
-        self.failure = f"{what}: try a smaller learning_rate or dt{where}"
 
-
-def prepare(config: Train, fabric: Any, task: Task | None = None) -> Trainee:
+def prepare(config: Train, fabric: Any, task: Task | None = None) -> RunState:
     """Return a run before its first step: the data on the device, a model with its initial weights.
 
     Args:
@@ -102,4 +105,4 @@ def prepare(config: Train, fabric: Any, task: Task | None = None) -> Trainee:
     model = build(config, task).to(fabric.device)
     training, validation = task.training.to(fabric.device), task.validation.to(fabric.device)
     random = generator(config.seed, "training", device=fabric.device)
-    return Trainee(config, task, model, plan(config, task), training, validation, random)
+    return RunState(config, task, model, plan(config, task), training, validation, random)

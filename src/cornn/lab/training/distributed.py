@@ -1,0 +1,87 @@
+"""Several processes that share each batch: how they connect, and which sequences each of them takes."""
+
+import atexit
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cornn._extras import missing_extra
+from cornn.lab.tasks import Batch, Task
+from cornn.lab.training.config import Train
+
+__all__ = ["batch_dimension", "connect", "share_of_batch", "share_of_loss"]
+
+
+def connect(config: Train) -> Any:
+    """Return Lightning Fabric on the devices of a configuration, with the other processes, if any, started."""
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:
+        try:
+            from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise missing_extra("lab", "training needs Lightning Fabric") from None
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
+    if config.device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"unknown device {config.device!r}: choose auto, cpu or cuda")
+    # torchrun says in the environment how many processes there are, here and on all machines.
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
+    everywhere = int(os.environ.get("WORLD_SIZE", here))
+    fabric = Fabric(
+        accelerator=config.device,
+        devices=here,
+        num_nodes=max(1, everywhere // here),
+        strategy="ddp" if everywhere > 1 else "auto",
+        precision="bf16-mixed" if config.precision == "mixed" else "32-true",
+    )
+    fabric.launch()
+    if everywhere > 1:
+        atexit.register(_disconnect)
+    return fabric
+
+
+def _disconnect() -> None:
+    """Close the connections in order: a process that ends while another still holds one may abort it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def batch_dimension(task: Task) -> int:
+    """Return the batch dimension of predictions and targets."""
+    return 1 if task.read == "every" else 0
+
+
+def share_of_batch(batch: Batch, dimension: int, count: int, rank: int, world: int) -> tuple[Batch, tuple[int, int]]:
+    """Return the sequences of one process, how many of them count, and how many of the whole batch do.
+
+    Args:
+        batch: The whole batch.
+        dimension: The batch dimension of the targets.
+        count: How many sequences of the batch count; the others only fill it up.
+        rank: Number of the process.
+        world: Number of processes.
+    """
+    if world == 1:
+        return batch, (count, count)
+    size = batch.input.shape[1]
+    start, end = rank * size // world, (rank + 1) * size // world
+    mine = Batch(
+        batch.input[:, start:end],
+        batch.target.narrow(dimension, start, end - start),
+        None if batch.lengths is None else batch.lengths[start:end],
+    )
+    return mine, (max(0, min(count, end) - start), count)
+
+
+def share_of_loss(task: Task, prediction: Tensor, target: Tensor, count: int, total: int) -> Tensor:
+    """Return what the first `count` sequences here contribute to the mean over `total` of them in all processes."""
+    if count == 0:
+        return prediction.sum() * 0.0
+    dimension = batch_dimension(task)
+    if count < prediction.shape[dimension]:
+        prediction, target = prediction.narrow(dimension, 0, count), target.narrow(dimension, 0, count)
+    loss = task.loss(prediction, target)
+    return loss if count == total else loss * (count / total)
