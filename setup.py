@@ -65,6 +65,7 @@ def build_library(library: Path) -> None:
                 for name in ("kernels.c", "stream.c"):
                     target = Path(folder) / f"{isa}_{precision}_{name}.o"
                     tasks.append((SOURCES / name, target, [*flags, *macro, f"-DISA={isa}"]))
+            tasks.append((SOURCES / "bank.c", Path(folder) / f"{isa}_bank.c.o", [*flags, f"-DISA={isa}"]))
 
         def compile_one(task: tuple[Path, Path, list[str]]) -> None:
             source, target, flags = task
