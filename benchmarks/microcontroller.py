@@ -19,12 +19,13 @@ import numpy as np
 
 from cornn._machine import machine
 from cornn._source import source
-from cornn.export import TrainedModel, load_model
+from cornn.export import TrainedModel
 from cornn.export.c import COptions, cortex, host, to_c
 from cornn.export.c.float32 import emit_arithmetic, pack_rows
 from cornn.export.c.source import Constants, render
 from cornn.export.c.vectors import ReferenceVectors, make_vectors
 from cornn.lab.runs import open_run, write_json
+from cornn.lab.trained import load_trained
 from cornn.models import count_parameters
 
 HERE = Path(__file__).resolve().parent
@@ -148,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     rows, sources = [], []
     for path in options.runs:
-        trained = load_model(path)
+        trained = load_trained(path)
         vectors = make_vectors(trained, 10**9)
         run = open_run(path)
         about = {name: run.config[name] for name in ("model", "task", "recipe", "settings", "seed")}

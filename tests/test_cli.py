@@ -225,7 +225,7 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
         (("fit", "x.csv", "--epochs", "zero"), "--epochs must be a whole number, got 'zero'; `cornn fit --help` shows"),
         (("train", "adding", "--gamma", "big"), "--gamma must be a number, got 'big'; `cornn train adding --help`"),
         (("fit", "x.csv", "--form", "wid"), "unknown --form 'wid': choose one of long, series, wide; `cornn fit"),
-        (("resume", "nowhere"), "nowhere is not a run folder"),
+        (("resume", "nowhere"), "nowhere does not exist"),
     ],
 )
 @pytest.mark.parametrize("columns", ["60", "300"])
@@ -322,7 +322,7 @@ def test_doctor_names_every_backend_and_says_why(cornn):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("evaluate", "nowhere"), "cornn: nowhere is not a run folder: it has no config.json"),
+        (("evaluate", "nowhere"), "cornn: nowhere does not exist: pass a folder"),
         (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie between 0 and 1, got 2.0"),
         (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must be finite and not negative, got -1.0"),
         (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),

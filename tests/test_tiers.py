@@ -20,12 +20,7 @@ TIERS = [
 ]
 TIER = {name: number for number, names in enumerate(TIERS) for name in names}
 
-# Run folders still need the laboratory to be opened; loading a run is to need none.
 EXCEPTIONS = {
-    "export.load -> lab.runs",
-    "export.load -> lab.training",
-    "export.load -> lab.tasks",
-    "export.c.vectors -> lab.tasks",
     # Imported on first access.
     "__init__ -> theory",
     "__init__ -> estimators",

@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+import warnings
+from typing import Any
 
 from cornn import cli
 
@@ -11,6 +13,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run a command. Errors are one line on stderr with exit code 2; CORNN_DEBUG=1 shows the traceback."""
+    warnings.showwarning = _show_warning
     try:
         cli.run(sys.argv[1:])
     except KeyboardInterrupt as stop:
@@ -21,6 +24,11 @@ def main() -> None:
             raise
         print(f"cornn: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line, as errors are."""
+    print(f"cornn: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 if __name__ == "__main__":

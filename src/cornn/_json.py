@@ -1,16 +1,55 @@
 """JSON files."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-__all__ = ["read_json"]
+__all__ = ["naming", "parse_json", "parse_json_lines", "read_json"]
 
 
-def read_json(path: Path) -> dict:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file; damage is one sentence with the file's name."""
     try:
-        content = json.loads(path.read_text(encoding="utf8"))
-    except ValueError as error:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except OSError as error:
+        raise OSError(f"cannot read {path} ({error.strerror or error})") from error
+    return parse_json(content, path)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Start the errors of decoding with the name of the file, in one sentence."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
+        # A damaged file can raise any of these; PyTorch's messages have several lines.
+        raise ValueError(f"{path} is damaged: {' '.join(str(error).split())}") from error
+
+
+def parse_json(content: bytes, path: Path) -> dict[str, Any]:
+    """Parse the content of a JSON file, which must be an object."""
+    try:
+        found = json.loads(content.decode("utf8"))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is not a JSON object")
-    return content
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it is not a JSON object")
+    return found
+
+
+def parse_json_lines(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """Parse one JSON object per line. A last line without an end was being written, and is left out."""
+    lines = content.split(b"\n")
+    rows = []
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            rows.append(json.loads(line.decode("utf8")))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}, line {number} is damaged: {error}") from error
+        if not isinstance(rows[-1], dict):
+            raise ValueError(f"{path}, line {number} is not a JSON object")
+    return rows

@@ -8,6 +8,7 @@ from safetensors import SafetensorError
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from cornn import artifacts
 from cornn.estimators import CoRNNClassifier
 from cornn.export import load_model
 from cornn.export.check import open_session
@@ -48,10 +49,9 @@ def test_an_estimator_to_onnx(cornn, tmp_path):
     X = np.random.default_rng(0).normal(size=(20, 9, 2))
     estimator = CoRNNClassifier(hidden_size=4, epochs=1, random_state=0).fit(X, np.arange(20) % 2)
     # As a file of its own, and as the folder of `cornn fit` has it.
-    (tmp_path / "fitted").mkdir()
-    for path in ("mine.safetensors", "fitted/model.safetensors"):
-        estimator.save(tmp_path / path)
-    (tmp_path / "fitted/config.json").write_text("{}", encoding="utf8")
+    estimator.save(tmp_path / "mine.safetensors")
+    files = {"model.safetensors": (tmp_path / "mine.safetensors").read_bytes(), "config.json": b"{}"}
+    artifacts.write_folder(tmp_path / "fitted", "estimator", files)
     for source, target in (("mine.safetensors", "mine-model.onnx"), ("fitted", "fitted/model.onnx")):
         code, out, _ = cornn("export", source, "--to", "onnx")
         assert code == 0
@@ -76,7 +76,7 @@ def test_a_run_to_the_hub(cornn, tmp_path):
 def test_errors_are_one_line(cornn, tmp_path):
     code, _, err = cornn("export", "nothing", "--to", "onnx")
     assert code == 2
-    assert err.startswith("cornn: no model in nothing: pass a folder of `cornn train` or `cornn fit`")
+    assert err.startswith("cornn: nothing does not exist: pass a folder of `cornn train` or `cornn fit`")
     cornn("train", "adding", *SHORT, "--model", "lem", "--out", "here")
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2

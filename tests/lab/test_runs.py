@@ -3,27 +3,40 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 
+from cornn import CoRNN, SequenceModel
 from cornn.lab import runs
+
+FOLDER = ["artifact.json", "config.json"]
+
+
+def small_model():
+    torch.manual_seed(0)
+    return SequenceModel(CoRNN(2, 3), outputs=1)
 
 
 def test_a_folder_is_read_back_as_it_was_written(tmp_path):
     run = runs.create(tmp_path / "a" / "b", {"seed": 3})
     run.log({"step": 1, "metric": 0.5})
-    run.save_weights({"w": torch.arange(6.0).reshape(2, 3).T})
+    model = small_model()
+    run.save_model(model, model.state_dict())
     run.save_checkpoint({"step": 1, "model": {"w": torch.ones(2)}})
     run.save_result({"test": 0.25})
     again = runs.open_run(run.path)
     assert again.config == {"seed": 3}
     assert again.metrics() == [{"step": 1, "metric": 0.5}]
-    assert torch.equal(again.weights()["w"], torch.arange(6.0).reshape(2, 3).T)
+    for name, value in model.state_dict().items():
+        assert torch.equal(again.weights()[name], value)
+    input = torch.randn(5, 2, 2)
+    assert torch.equal(again.model()(input), model(input))
     assert again.checkpoint()["step"] == 1
     assert again.result == {"test": 0.25}
     assert sorted(p.name for p in run.path.iterdir()) == sorted(
-        ["config.json", "metrics.jsonl", "checkpoint.pt", "model.safetensors", "result.json"]
+        [*FOLDER, "metrics.jsonl", "checkpoint.pt", "model.safetensors", "result.json"]
     )
 
 
@@ -44,7 +57,7 @@ def test_an_unwritable_folder_is_named(tmp_path):
 
 
 def test_not_a_run_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"is not a run folder: it has no config\.json"):
+    with pytest.raises(FileNotFoundError, match=r"is not a saved folder: it has no config\.json"):
         runs.open_run(tmp_path)
 
 
@@ -57,12 +70,13 @@ def test_a_full_disk_is_said_and_leaves_the_old_files_and_no_other(tmp_path, mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, fails, full)
-    for write in (run.save_checkpoint, run.save_result, run.save_weights):
+    save_model = partial(run.save_model, small_model())
+    for write in (run.save_checkpoint, run.save_result, save_model):
         with pytest.raises(OSError, match=r"cannot write .* \(No space left on device\): .*`cornn resume"):
             write({})
     monkeypatch.undo()
     assert run.checkpoint()["step"] == 1
-    assert sorted(os.listdir(tmp_path)) == ["checkpoint.pt", "config.json"]
+    assert sorted(os.listdir(tmp_path)) == sorted([*FOLDER, "checkpoint.pt"])
 
 
 def test_checkpoints_that_go_together_change_together(tmp_path, monkeypatch):
@@ -76,7 +90,7 @@ def test_checkpoints_that_go_together_change_together(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not this"):
         runs.save_checkpoints([(pair[0], {"step": 2}), (pair[1], {"step": Unpicklable()})])
     assert [run.checkpoint()["step"] for run in pair] == [1, 1]
-    assert sorted(os.listdir(tmp_path / "a")) == ["checkpoint.pt", "config.json"]
+    assert sorted(os.listdir(tmp_path / "a")) == sorted([*FOLDER, "checkpoint.pt"])
     real, calls = os.replace, []
 
     def broken_off(*names):
@@ -136,7 +150,10 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path):
             return os.mkdir, (str(marker),)
 
     torch.save({"step": Evil()}, tmp_path / "checkpoint.pt")
-    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged: remove it"):
+    with (
+        pytest.warns(UserWarning, match="has no checksum"),
+        pytest.raises(ValueError, match=r"checkpoint\.pt is damaged: remove checkpoint\.pt"),
+    ):
         run.checkpoint()
     assert not marker.exists()
 
@@ -144,15 +161,15 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path):
 def test_damaged_files_are_named_with_a_remedy(tmp_path):
     run = runs.create(tmp_path, {})
     run.save_checkpoint({"step": 1})
-    run.save_weights({"w": torch.ones(300)})
+    run.save_model(small_model(), {"w": torch.ones(300)})
     for name in ("checkpoint.pt", "model.safetensors"):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
     with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged"):
         run.checkpoint()
-    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a whole"):
         run.weights()
     (tmp_path / "config.json").write_text("[1]")
-    with pytest.raises(ValueError, match=r"config\.json is not a JSON object"):
+    with pytest.raises(ValueError, match=r"config\.json is damaged: it does not match its checksum"):
         _ = run.config
 
 

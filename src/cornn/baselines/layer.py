@@ -149,3 +149,4 @@ class Layer(Stack):
             backend=backend,
             precision=precision,
         )
+        self.options = options

@@ -9,7 +9,8 @@ import tyro
 from rich.console import Console
 
 from cornn.cli.console import line, screen
-from cornn.export import TrainedModel, load_model
+from cornn.export import TrainedModel
+from cornn.lab.trained import load_trained
 
 __all__ = ["TARGETS", "ExportCommand"]
 
@@ -51,7 +52,7 @@ class ExportCommand:
             target = OWN.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is only for --to {target}: omit it")
-        TARGETS[self.to](self, load_model(self.source), screen())
+        TARGETS[self.to](self, load_trained(self.source), screen())
 
     def place(self, name: str) -> Path:
         """Return the path to write: --out, or next to the model."""

@@ -68,8 +68,6 @@ def _collect(sources: Sequence[Path], folder: Path) -> Path:
             shutil.copytree(source, folder, dirs_exist_ok=True)
             continue
         run = open_run(source)
-        if run.config.get("kind") == "fit":
-            raise ValueError(f"{source} was written by `cornn fit`: its page is {source / 'report.html'}")
         if run.result is None:
             raise ValueError(f"{source} has not finished: continue with `cornn resume {source}`")
         records.write(records.record(run), folder)

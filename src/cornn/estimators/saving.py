@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from cornn._atomic import write_atomically
+from cornn._checked import convert
+from cornn._checksums import pack_tensors, read_bytes, unpack_tensors
+from cornn._json import parse_json
 
-__all__ = ["read_file", "to_json_value", "write_file"]
+__all__ = ["pack_file", "read_file", "to_json_value", "write_file"]
 
 KEY = "cornn.estimator"
+FORMAT = 2  # 1: version 0.1.0, without checksums
 
 
 def to_json_value(name: str, value: Any) -> Any:
@@ -38,27 +40,26 @@ def to_json_value(name: str, value: Any) -> Any:
 
 
 def write_file(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
-    """Write the file atomically."""
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {KEY: json.dumps(about)})
-    write_atomically(Path(path), content)
+    """Write the file atomically, with its checksum."""
+    write_atomically(Path(path), pack_file(about, arrays))
+
+
+def pack_file(about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> bytes:
+    """Return the content of the file."""
+    return pack_tensors(arrays, {KEY: json.dumps({"format": FORMAT, **about})})
 
 
 def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    """Return the JSON of the header and the arrays."""
-    if not Path(path).is_file():
+    """Return the JSON of the header and the arrays, after verifying the checksum."""
+    path = Path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"no file {path}: pass the file that an estimator's `save` wrote")
-    try:
-        with safe_open(path, "numpy") as file:
-            about = (file.metadata() or {}).get(KEY)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file: {error}") from error
-    if about is None:
+    arrays, metadata = unpack_tensors(read_bytes(path), path, remedy="fit and save it again")
+    if KEY not in metadata:
         raise ValueError(f"{path} does not contain an estimator: pass a file that an estimator's `save` wrote")
-    try:
-        found = json.loads(about)
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: its header is not valid JSON ({error})") from None
-    if not isinstance(found, dict) or "kind" not in found:
+    found = parse_json(metadata[KEY].encode(), path)
+    if not isinstance(found.get("kind"), str):
         raise ValueError(f"{path} is damaged: its header does not name the kind of estimator")
+    if convert(int, found.pop("format", 1), f"{path}: format") > FORMAT:
+        raise ValueError(f"{path} was written by a later version of cornn: install that version")
     return found, arrays

@@ -1,21 +1,55 @@
 """Load a trained model from a run folder, a fit folder or an estimator's file."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from cornn._random import generator
+from cornn.artifacts import RunArtifact, load
 from cornn.models import SequenceModel
 
-if TYPE_CHECKING:
-    from cornn.lab.tasks import Task
+__all__ = ["Batch", "Split", "TaskData", "TrainedModel", "load_model", "wrap_model"]
 
-__all__ = ["TrainedModel", "load_model", "wrap_model"]
+
+class Batch(NamedTuple):
+    """Sequences for a model."""
+
+    input: Tensor  # (time, batch, features), or words (time, batch)
+    target: Tensor
+    lengths: Tensor | None = None  # (batch); None: all steps
+
+
+class Split(Protocol):
+    """Sequences for training, validation or test."""
+
+    @property
+    def size(self) -> int:
+        """Number of sequences; 0 if there is no end of them."""
+        ...
+
+    def batch(self, index: Tensor, random: torch.Generator, /) -> Any:
+        """Return the sequences with these indices as input, target and lengths, like `Batch`."""
+        ...
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The data and the metric that a model was trained for, on which an export is checked."""
+
+    length: int  # maximum number of steps
+    training: Split
+    validation: Split
+    test: Callable[[], Split]
+    score: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> the metric of each sequence
+    reduce: Callable[[Tensor], Tensor]  # scores of all sequences -> the metric
+    metric: str
+    better: Literal["lower", "higher"]
+    read: Literal["last", "every"]
 
 
 @dataclass(frozen=True)
@@ -25,13 +59,13 @@ class TrainedModel:
     Args:
         name: A description of the model.
         model: The model.
-        task: The task of a run, with its data.
+        task: The task of a run, with its data, if the export is to be checked on them.
         estimator: The estimator that the model belongs to, which preprocesses inputs and interprets outputs.
     """
 
     name: str
     model: SequenceModel
-    task: "Task | None" = None
+    task: TaskData | None = None
     estimator: Any = None
 
     def sequences(self, count: int, seed: int = 0) -> Tensor | None:
@@ -61,8 +95,8 @@ def wrap_model(given: Any) -> TrainedModel:
     raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")
 
 
-def load_model(path: Path) -> TrainedModel:
-    """Load a trained model. Nothing in its files is executed.
+def load_model(path: Path | str) -> TrainedModel:
+    """Load a trained model, without the data that it was trained on. Nothing in its files is executed.
 
     Args:
         path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
@@ -71,40 +105,9 @@ def load_model(path: Path) -> TrainedModel:
         The trained model.
 
     Examples:
-        >>> load_model(Path("runs/adding-0001")).model
+        >>> load_model("runs/adding-0001").model
     """
-    file = path / "model.safetensors" if path.is_dir() else path
-    if not file.is_file() and not (path / "config.json").is_file():
-        raise FileNotFoundError(
-            f"no model in {path}: pass a folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` "
-            "wrote"
-        )
-    if path.is_dir() and not _has_settings(file):
-        return _of_run(path)
-    from cornn.estimators import load
-
-    return wrap_model(load(file))
-
-
-def _has_settings(file: Path) -> bool:
-    """Return whether the file has settings in its header, as an estimator's file has and a run's has not."""
-    if not file.is_file():
-        return False
-    try:
-        with safe_open(file, "pt") as weights:
-            return bool(weights.metadata())
-    except SafetensorError as error:
-        raise ValueError(f"{file} is damaged: {error}") from error
-
-
-def _of_run(path: Path) -> TrainedModel:
-    from cornn.lab import training  # not needed to export other models
-    from cornn.lab.runs import open_run
-
-    run = open_run(path)
-    weights = run.weights()
-    config = training.from_dictionary(run.config)
-    task = training.load(config)
-    model = training.build(config, task)
-    model.load_state_dict(weights)
-    return TrainedModel(f"{task.name}, {config.model}", model.eval(), task)
+    saved = load(path)
+    if isinstance(saved, RunArtifact):
+        return TrainedModel(saved.path.name, saved.model())
+    return wrap_model(saved.estimator())

@@ -1,13 +1,7 @@
-"""The folder that `cornn fit` writes and `cornn predict` reads.
+"""The folder that `cornn fit` writes and `cornn predict` reads: see `cornn.artifacts`.
 
-    model.safetensors  the estimator: weights, scaling and settings; `cornn.estimators.load` reads it
-    config.json        the layout of the data, the task, the settings and the version
-    metrics.jsonl      the losses, one line per epoch
-    predictions.csv    the predictions for the test split, if there is one
-    report.html        the report
-    result.json        the test result
-
-The folder is written completely or not at all. Nothing in its files is executed.
+Besides the files that every saved folder has, it contains the page report.html and, for classes and numbers, the
+predictions for the test split, predictions.csv.
 """
 
 import csv
@@ -15,19 +9,18 @@ import io
 import json
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cornn import __version__
+from cornn import __version__, artifacts
 from cornn._atomic import write_atomically, write_errors
-from cornn._json import read_json
+from cornn._checked import convert, decode
+from cornn._json import naming
 from cornn._machine import machine
 from cornn._source import source
-from cornn.estimators import load
 from cornn.fitting.evaluate import AnyEstimator, Predictions, predict
 from cornn.fitting.fit import FitResult
 from cornn.fitting.readers import Dataset, Layout
@@ -104,7 +97,6 @@ def write_folder(out: Path, data: Dataset, finished: FitResult, result: Mapping[
         report: The HTML page, or None.
     """
     estimator, test = finished.estimator, finished.splits.test
-    temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=".new-"))
     config = {
         "kind": KIND,
         "task": finished.task,
@@ -115,28 +107,25 @@ def write_folder(out: Path, data: Dataset, finished: FitResult, result: Mapping[
         "network": asdict(estimator.network_),
         "version": __version__,
     }
+    texts = {
+        artifacts.CONFIG: json.dumps(config, indent=2) + "\n",
+        artifacts.METRICS: "".join(
+            json.dumps(_replace_non_finite(row), allow_nan=False) + "\n" for row in estimator.history_
+        ),
+        artifacts.RESULT: json.dumps(result, indent=2, allow_nan=False) + "\n",
+    }
+    if test is not None and finished.task != "forecast":
+        texts["predictions.csv"] = format_csv(predict(estimator, test, truth=True))
+    if report is not None:
+        texts["report.html"] = report
+    files = {name: text.encode() for name, text in texts.items()}
     try:
-        estimator.save(temporary / "model.safetensors")
-        texts = {
-            "config.json": json.dumps(config, indent=2) + "\n",
-            "metrics.jsonl": "".join(
-                json.dumps(_replace_non_finite(row), allow_nan=False) + "\n" for row in estimator.history_
-            ),
-            "result.json": json.dumps(result, indent=2, allow_nan=False) + "\n",
-        }
-        if test is not None and finished.task != "forecast":
-            texts["predictions.csv"] = format_csv(predict(estimator, test, truth=True))
-        if report is not None:
-            texts["report.html"] = report
-        for name, text in texts.items():
-            (temporary / name).write_text(text, encoding="utf8")
-        temporary.chmod(0o755)
-        os.rename(temporary, out)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
-        raise
+        with tempfile.TemporaryDirectory() as folder:
+            estimator.save(Path(folder) / artifacts.WEIGHTS)
+            files[artifacts.WEIGHTS] = (Path(folder) / artifacts.WEIGHTS).read_bytes()
+        artifacts.write_folder(out, "estimator", files)
+    except OSError as error:
+        raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -163,28 +152,12 @@ def load_folder(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | Non
     Returns:
         The estimator, the layout of its data, and the names of its features (None if unknown).
     """
-    if path.is_file():
-        estimator = load(path)
+    saved = artifacts.load_estimator(path)
+    estimator = saved.estimator()
+    if saved.is_file:
         layout = Layout(None, estimator.id_column, estimator.time_column, tuple(estimator.columns_ or ()))
         return estimator, layout, None
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: pass a folder that `cornn fit` wrote, or a saved estimator")
-    if not (path / "config.json").is_file():
-        raise FileNotFoundError(f"{path} is not a model: pass a folder that `cornn fit` wrote, or a saved estimator")
-    config = read_json(path / "config.json")
-    if not isinstance(config, dict) or config.get("kind") != KIND:
-        raise ValueError(f"{path} was not written by `cornn fit`: use `cornn evaluate` to test a run of `cornn train`")
-    try:
-        given = config["layout"]
-        named: dict[str, Any] = {field.name: given[field.name] for field in fields(Layout)}
-        lists: dict[str, Any] = {name: tuple(part) for name, part in named.items() if isinstance(part, list)}
-        layout = Layout(**named | lists)
-        for field in fields(Layout):
-            value = getattr(layout, field.name)
-            whole = isinstance(value, tuple) if field.default == () else value is None or isinstance(value, str)
-            if not whole or not all(isinstance(part, str) for part in value or ()):
-                raise TypeError(f"{field.name} is {value!r}")
-        features = tuple(config["features"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path / 'config.json'} is damaged ({error}): fit the model again") from None
-    return load(path / "model.safetensors"), layout, features
+    config = saved.config
+    with naming(path / artifacts.CONFIG):
+        layout = decode(Layout, config.get("layout"), "layout")
+        return estimator, layout, convert(tuple[str, ...], config.get("features"), "features")

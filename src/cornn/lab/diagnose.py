@@ -26,10 +26,6 @@ def subject_from_run(path: Path, index: int = 0) -> Subject:
         The subject, to pass to `cornn.theory.diagnose.diagnose`.
     """
     run = open_run(path)
-    if run.config.get("kind") == "fit":
-        page = path / "report.html"
-        where = f"its check is in {page}" if page.exists() else "fit it again without --no-report to get the check"
-        raise ValueError(f"{path} was written by `cornn fit`: {where}")
     config = training.from_dictionary(run.config)
     task = training.load(config)
     model = training.build(config, task)

@@ -1,31 +1,40 @@
-"""The run folder.
+"""Write the folder of a run. `cornn.artifacts` says what it contains, and reads it.
 
-    config.json        the resolved configuration, the version and the machine
-    metrics.jsonl      one line per evaluation
-    checkpoint.pt      the state to resume from (runs trained side by side also keep the previous one)
-    model.safetensors  the trained weights
-    result.json        the result; written last, so a folder that has it is complete
-
-Files are written atomically; metrics.jsonl grows by complete lines. No content is ever executed. While a process trains
-in the folder it holds a lock on `.lock`, which is released when the process ends.
+Files are written atomically; metrics.jsonl grows by complete lines. The order of writes makes every moment safe to stop
+at: the metrics are synced before the checkpoint that refers to them, the previous checkpoint is kept, and the manifest,
+which makes a run complete, comes last. While a process trains in the folder it holds a lock on `.lock`, which is
+released when the process ends.
 """
 
 import contextlib
 import io
 import json
 import os
-import pickle
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 
 from cornn._atomic import TEMPORARY, stage_write
+from cornn._checked import convert
+from cornn._checksums import compute_checksum, read_bytes, seal_zip
 from cornn._extras import missing_extra
-from cornn._json import read_json
+from cornn.artifacts import (
+    BEFORE,
+    CHECKPOINT,
+    CONFIG,
+    METRICS,
+    RESULT,
+    WEIGHTS,
+    RunArtifact,
+    describe_model,
+    load_run,
+    pack_model,
+    write_manifest,
+)
+from cornn.models import SequenceModel
 
 __all__ = [
     "Run",
@@ -37,35 +46,12 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run folder on disk."""
-
-    path: Path
-
-    @property
-    def config(self) -> dict:
-        return read_json(self.path / "config.json")
-
-    @property
-    def result(self) -> dict | None:
-        path = self.path / "result.json"
-        return read_json(path) if path.exists() else None
-
-    @property
-    def complete(self) -> bool:
-        """Whether the result and its weights exist."""
-        return self.result is not None and (self.path / "model.safetensors").exists()
-
-    def metrics(self) -> list[dict]:
-        path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_text(encoding="utf8").splitlines(keepends=True)
-        # A line that was being written when the machine stopped is not a measurement.
-        return [json.loads(line) for line in lines if line.endswith("}\n")]
+class Run(RunArtifact):
+    """A run folder that is written to."""
 
     def log(self, row: Mapping[str, object]) -> None:
-        path = self.path / "metrics.jsonl"
+        """Append a row to the metrics."""
+        path = self.path / METRICS
         try:
             with open(path, "a", encoding="utf8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -74,42 +60,50 @@ class Run:
 
     def forget_after(self, step: int) -> None:
         """Drop the metrics after `step`, which will be measured again."""
-        rows = [row for row in self.metrics() if row["step"] <= step]
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        _write(self.path / "metrics.jsonl", text.encode())
+        path = self.path / METRICS
+        lines = (read_bytes(path) if path.exists() else b"").splitlines(keepends=True)
+        kept = [
+            line for number, line in enumerate(lines, 1) if line.endswith(b"\n") and _step(line, path, number) <= step
+        ]
+        _write(path, b"".join(kept))
+
+    def sync_metrics(self) -> dict[str, object]:
+        """Write the metrics to the disk itself, and return their length and checksum for a checkpoint."""
+        path = self.path / METRICS
+        if not path.exists():
+            return {"bytes": 0, "sha256": compute_checksum(b"")}
+        try:
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+                content = file.read()
+        except OSError as error:
+            raise _unwritten(path, error) from error
+        return {"bytes": len(content), "sha256": compute_checksum(content)}
 
     def save_checkpoint(self, content: Mapping[str, object]) -> None:
         save_checkpoints([(self, content)])
-
-    def checkpoint(self, before: bool = False) -> dict | None:
-        """Return the last checkpoint, if any; with `before` the previous one, which runs trained together keep."""
-        path = self.path / (BEFORE if before else CHECKPOINT)
-        if not path.exists():
-            return None
-        try:
-            return torch.load(path, weights_only=True, map_location="cpu")
-        except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: remove it to train from the start") from error
 
     def go_back(self) -> None:
         """Replace the last checkpoint by the previous one."""
         os.replace(self.path / BEFORE, self.path / CHECKPOINT)
 
-    def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        _write(self.path / "model.safetensors", save(whole))
-
-    def weights(self) -> dict[str, torch.Tensor]:
-        path = self.path / "model.safetensors"
-        if not path.exists():
-            raise FileNotFoundError(f"{self.path} has no model.safetensors: its training has not finished")
-        try:
-            return load_file(path)
-        except SafetensorError as error:
-            raise ValueError(f"{path} is damaged ({error}): remove it and run `cornn resume {self.path}`") from error
+    def save_model(self, model: SequenceModel, weights: Mapping[str, torch.Tensor]) -> None:
+        """Save weights together with the arguments of the model that they are for."""
+        _write(self.path / WEIGHTS, pack_model(weights, describe_model(model)))
 
     def save_result(self, result: Mapping[str, object]) -> None:
-        write_json(self.path / "result.json", result)
+        """Save the result and then the manifest, which makes the run complete."""
+        write_json(self.path / RESULT, result)
+        names = [name for name in (CONFIG, METRICS, WEIGHTS, RESULT) if (self.path / name).exists()]
+        files = {name: compute_checksum(read_bytes(self.path / name)) for name in names}
+        files |= {name: own for name, own in (self.manifest.files or {}).items() if name == CONFIG}
+        self._write_manifest(files)
+
+    def _write_manifest(self, files: Mapping[str, str]) -> None:
+        try:
+            write_manifest(self.path, "run", files)
+        except OSError as error:
+            raise _unwritten(self.path / "artifact.json", error) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -132,50 +126,69 @@ class Run:
             lock.release()
 
 
-def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> None:
-    """Write the checkpoints of runs trained together, which must resume from the same step.
+def _step(line: bytes, path: Path, number: int) -> int:
+    where = f"{path}, line {number}"
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{where} is damaged: {error}") from error
+    return convert(int, row.get("step") if isinstance(row, dict) else None, f"{where}: step")
 
-    Each run keeps its previous checkpoint, so that after an interruption all have one of the same step.
+
+def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> None:
+    """Write the checkpoints of runs, which, if they are trained together, must resume from the same step.
+
+    Each run keeps its previous checkpoint: for runs trained together, so that after an interruption all have one of the
+    same step; for all, in case that the last one is damaged.
     """
     with contextlib.ExitStack() as together:
         for run, content in contents:
             # When PyTorch cannot write a file its error has no reason, so it writes to memory.
             memory = io.BytesIO()
-            torch.save(dict(content), memory)
-            together.enter_context(_written(run.path / CHECKPOINT, memory.getbuffer()))
-        for run, _ in contents if len(contents) > 1 else ():
+            torch.save({**content, "metrics": run.sync_metrics()}, memory)
+            together.enter_context(_written(run.path / CHECKPOINT, seal_zip(memory.getbuffer())))
+        for run, _ in contents:
             if (run.path / CHECKPOINT).exists():
-                _write(run.path / BEFORE, (run.path / CHECKPOINT).read_bytes())
+                _keep(run.path / CHECKPOINT, run.path / BEFORE)
+
+
+def _keep(path: Path, other: Path) -> None:
+    """Give a file a second name, which replaces another file atomically."""
+    temporary = other.with_name(f"{TEMPORARY}{other.name}-{os.getpid()}")
+    try:
+        try:
+            os.link(path, temporary)
+        except OSError:  # a file system without links
+            shutil.copyfile(path, temporary)
+        os.replace(temporary, other)
+    except OSError as error:
+        raise _unwritten(other, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def create(path: Path, config: Mapping[str, object]) -> Run:
     """Create a run folder with its configuration. `path` must not contain a run."""
-    if (path / "config.json").exists():
-        done = (path / "result.json").exists()
+    if (path / CONFIG).exists():
+        done = (path / RESULT).exists()
         other = "remove it" if done else f"continue with `cornn resume {path}`"
         raise FileExistsError(f"{path} already contains a run: choose another --out, or {other}")
     try:
         path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "config.json", config)
+        write_json(path / CONFIG, config)
+        write_manifest(path, "run", {CONFIG: compute_checksum(read_bytes(path / CONFIG))})
     except OSError as error:
         raise OSError(f"cannot write the run folder {path} ({_reason(error)}): choose another with --out") from error
     return Run(path)
 
 
 def open_run(path: Path) -> Run:
-    if (path / "seeds.json").exists():
-        first = next(iter(sorted(path.glob("seed-*"))), path / "seed-0")
-        raise FileNotFoundError(f"{path} contains the runs of several seeds: choose one of them, such as {first}")
-    if not (path / "config.json").exists():
-        raise FileNotFoundError(f"{path} is not a run folder: it has no config.json")
-    return Run(path)
+    """Open a run folder to read it or to continue in it."""
+    return Run(load_run(path).path)
 
 
 def write_json(path: Path, content: Mapping[str, object], indent: int | None = 2) -> None:
     _write(path, (json.dumps(content, indent=indent) + "\n").encode())
-
-
-CHECKPOINT, BEFORE = "checkpoint.pt", "checkpoint-before.pt"
 
 
 def _write(path: Path, content: bytes) -> None:

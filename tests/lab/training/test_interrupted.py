@@ -171,6 +171,7 @@ def test_a_second_process_is_refused(tmp_path):
     training.fit(replace(CONFIG, settings=replace(CONFIG.settings, epochs=1)), tmp_path / "run", second)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         training.fit(CONFIG, tmp_path, stop_at(5))
@@ -179,6 +180,9 @@ def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
     content["task"]["noise"] = 0.0
     content["checkpoint_every"] = 3.0
     (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"config.json is damaged.*if you edited it, remove artifact.json"):
+        training.resume(tmp_path)
+    (tmp_path / "artifact.json").unlink()
     with pytest.raises(ValueError, match=r"task.noise was 0.1, is 0.0; settings.learning_rate was 0.01, is 0.5$"):
         training.resume(tmp_path)
 

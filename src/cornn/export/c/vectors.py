@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.export.c.ir import output_scaling
-from cornn.export.load import TrainedModel
-from cornn.lab.tasks import Batch, Task
+from cornn.export.load import Batch, TaskData, TrainedModel
 from cornn.models import SequenceModel
 
 __all__ = ["ReferenceVectors", "load_calibration", "make_vectors"]
@@ -81,7 +80,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None) -> Referen
     return ReferenceVectors(sequences, answers, double, trained.model.read == "every", name, "higher", measure, words)
 
 
-def _of_task(trained: TrainedModel, task: Task, count: int) -> ReferenceVectors:
+def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
     part, random = task.test(), generator(0, "testing")
     every = task.read == "every"
     batches = [part.batch(index, random) for index in torch.arange(min(part.size or count, count)).split(AT_ONCE)]

@@ -96,7 +96,7 @@ def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
     state.complete = True
     if state.run is None:
         return
-    state.run.save_weights(chosen)
+    state.run.save_model(state.model, chosen)
     epochs = None if state.plan.epoch is None else state.step / state.plan.epoch
     best_epoch = None if best is None or state.plan.epoch is None else best.step / state.plan.epoch
     state.run.save_result(

@@ -255,8 +255,6 @@ def from_dictionary(content: Mapping[str, Any]) -> Train:
 
     if not isinstance(content, Mapping):
         raise ValueError(f"not a configuration: expected an object, got {type(content).__name__}")
-    if content.get("kind") == "fit":
-        raise ValueError("this is a model of `cornn fit`, which belongs to no task: see its report.html")
     for name in ("task_name", "task", "settings"):
         if name not in content:
             raise ValueError(f"not a configuration: it has no {name!r}")

@@ -1,0 +1,474 @@
+"""Saved folders: what they contain, and the only module that opens them.
+
+There are two kinds. `cornn train` writes a run, `cornn fit` writes an estimator:
+
+    artifact.json      the manifest: format, kind, version, and the SHA-256 of every file that is read back
+    config.json        the configuration of the run, or the layout of the data and the task
+    model.safetensors  the trained weights and the arguments of the model, or the estimator
+    metrics.jsonl      one line per evaluation, or per epoch
+    result.json        the test result
+    checkpoint.pt      run: the state to resume from; checkpoint-before.pt is the previous one
+
+The manifest is written last and atomically. It covers a file from the moment it is listed there. checkpoint.pt and
+model.safetensors also carry their own checksums, so that a run can replace its checkpoint at any moment, and a single
+file can be passed on. Files of version 0.1.0 have no checksums; they load with a warning. Nothing in them is executed.
+"""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from cornn._atomic import TEMPORARY, write_atomically
+from cornn._checked import convert, decode
+from cornn._checksums import (
+    DamagedFileError,
+    compute_checksum,
+    pack_tensors,
+    read_bytes,
+    seal_json,
+    unpack_tensors,
+    unseal_json,
+    unseal_zip,
+    warn_unchecked,
+)
+from cornn._json import naming, parse_json, parse_json_lines
+from cornn._version import __version__
+from cornn.baselines import MODELS
+from cornn.baselines.layer import Layer
+from cornn.layers import CoRNN, CoRNNCell
+from cornn.models import SequenceModel
+
+__all__ = [
+    "BEFORE",
+    "CHECKPOINT",
+    "CONFIG",
+    "FORMAT",
+    "MANIFEST",
+    "METRICS",
+    "RESULT",
+    "WEIGHTS",
+    "Artifact",
+    "EstimatorArtifact",
+    "Kind",
+    "Manifest",
+    "ModelSpec",
+    "RunArtifact",
+    "describe_model",
+    "load",
+    "load_estimator",
+    "load_run",
+    "pack_model",
+    "write_folder",
+    "write_manifest",
+]
+
+FORMAT = 2
+"""Version of the format. Version 1, of cornn 0.1.0, has no manifest."""
+MANIFEST, CONFIG, RESULT, METRICS = "artifact.json", "config.json", "result.json", "metrics.jsonl"
+WEIGHTS, CHECKPOINT, BEFORE = "model.safetensors", "checkpoint.pt", "checkpoint-before.pt"
+SPEC_KEY = "cornn.model"
+
+
+Kind = Literal["run", "estimator"]
+"""The kind of a saved folder: written by `cornn train` or by `cornn fit`."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of artifact.json."""
+
+    kind: Kind
+    format: int
+    version: str
+    files: dict[str, str] | None  # name -> SHA-256; None: written by version 0.1.0, without checksums
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A saved folder."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, which is read again each time."""
+        return _read_manifest(self.path)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is there and complete, which means that the manifest, if there is one, lists it."""
+        files = self.manifest.files
+        return (self.path / name).is_file() and (files is None or name in files)
+
+    def read(self, name: str) -> bytes:
+        """Read a file of the folder and verify its checksum."""
+        files, path = self.manifest.files, self.path / name
+        content = read_bytes(path)
+        if files is not None and name not in files:
+            raise DamagedFileError(f"{path} is not listed in {MANIFEST}: {self._remedy(name)}")
+        if files is not None and compute_checksum(content) != files[name]:
+            raise DamagedFileError(
+                f"{path} is damaged: it does not match its checksum in {MANIFEST}: {self._remedy(name)}"
+            )
+        return content
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The content of config.json."""
+        return parse_json(self.read(CONFIG), self.path / CONFIG)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The content of result.json; None if the run has not finished."""
+        return parse_json(self.read(RESULT), self.path / RESULT) if self.has(RESULT) else None
+
+    def _remedy(self, name: str) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RunArtifact(Artifact):
+    """A folder of `cornn train`."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the result and its weights exist."""
+        return self.has(RESULT) and (self.path / WEIGHTS).is_file()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the rows of metrics.jsonl, each with a whole number "step"."""
+        path = self.path / METRICS
+        if not path.exists():
+            return []
+        rows = parse_json_lines(self.read(METRICS) if self.complete and self.has(METRICS) else read_bytes(path), path)
+        for number, row in enumerate(rows, 1):
+            convert(int, row.get("step"), f"{path}, line {number}: step")
+        return rows
+
+    def checkpoint(self, before: bool = False) -> dict[str, Any] | None:
+        """Return the last checkpoint, if any; with `before` the previous one. Both are verified.
+
+        A checkpoint names the length and the checksum of the metrics that were there when it was written.
+        """
+        name = BEFORE if before else CHECKPOINT
+        path = self.path / name
+        if not path.exists():
+            return None
+        remedy = self._remedy(name)
+        content = unseal_zip(read_bytes(path), path, remedy, warn=self.manifest.files is not None)
+        try:
+            found = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+        except (RuntimeError, EOFError, OSError, LookupError, TypeError, ValueError, pickle.UnpicklingError) as error:
+            raise DamagedFileError(f"{path} is damaged: {remedy}") from error
+        if not isinstance(found, dict):
+            raise DamagedFileError(f"{path} is not a checkpoint: {remedy}")
+        metrics = found.pop("metrics", None)
+        if metrics is not None:
+            self._verify_metrics(path, metrics)
+        return found
+
+    def _verify_metrics(self, checkpoint: Path, expected: Mapping[str, Any]) -> None:
+        path = self.path / METRICS
+        content = read_bytes(path)[: expected["bytes"]] if path.exists() else b""
+        if len(content) != expected["bytes"] or compute_checksum(content) != expected["sha256"]:
+            raise DamagedFileError(
+                f"{path} is damaged: it lacks rows that were there when {checkpoint.name} was written: "
+                f"{self._remedy(checkpoint.name)}"
+            )
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the trained weights, which are verified."""
+        return self._read_weights()[0]
+
+    def model(self) -> SequenceModel:
+        """Return the trained model on the CPU, in evaluation mode. It needs neither the task nor its data."""
+        weights, spec = self._read_weights()
+        if spec is None:
+            spec = _describe_first_format(self.config, weights, self.path / CONFIG)
+        return spec.build(weights, self.path / WEIGHTS)
+
+    def _read_weights(self) -> tuple[dict[str, Tensor], "ModelSpec | None"]:
+        path = self.path / WEIGHTS
+        if not path.exists():
+            raise FileNotFoundError(f"{self.path} has no {WEIGHTS}: its training has not finished")
+        content = self.read(WEIGHTS) if self.has(WEIGHTS) else read_bytes(path)
+        return unpack_model(content, path, self._remedy(WEIGHTS), warn=self.manifest.files is not None)
+
+    def _remedy(self, name: str) -> str:
+        if name == CHECKPOINT and (self.path / BEFORE).exists():
+            return f"the previous checkpoint is kept: `mv {self.path / BEFORE} {self.path / CHECKPOINT}`, then resume"
+        if name in (CHECKPOINT, BEFORE):
+            return f"remove {CHECKPOINT} and {BEFORE} to train from the start"
+        if name == CONFIG:
+            return f"if you edited it, remove {MANIFEST}; if not, only {WEIGHTS} can still be used"
+        if name == METRICS:
+            return "the other files can still be used, only the curve is lost"
+        if (self.path / CHECKPOINT).exists():
+            return (
+                f"the last checkpoint can still be used: remove {RESULT} and {WEIGHTS}, then run "
+                f"`cornn resume {self.path}`"
+            )
+        return "train again"
+
+
+@dataclass(frozen=True)
+class EstimatorArtifact(Artifact):
+    """A folder of `cornn fit`, or the file that an estimator's `save` wrote."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a single file."""
+        return self.path.is_file()
+
+    def estimator(self) -> Any:
+        """Return the fitted estimator. Its file carries its own checksum."""
+        from cornn import estimators
+
+        if self.is_file:
+            return estimators.load(self.path)
+        self.read(WEIGHTS)
+        return estimators.load(self.path / WEIGHTS)
+
+    def _remedy(self, name: str) -> str:
+        if name == WEIGHTS:
+            return "fit the model again"
+        return f"{self.path / WEIGHTS} can still be used on its own: `cornn.estimators.load`, or fit the model again"
+
+
+def load(path: Path | str) -> RunArtifact | EstimatorArtifact:
+    """Open a saved folder, or the file of an estimator. Its files are read, and verified, when they are used.
+
+    Args:
+        path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
+
+    Returns:
+        A `RunArtifact` or an `EstimatorArtifact`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If its manifest is damaged or of a later version.
+
+    Examples:
+        >>> load("runs/adding-0001").model()
+    """
+    path = Path(path)
+    if path.is_file():
+        return EstimatorArtifact(path)
+    if (path / "seeds.json").exists():
+        first = next(iter(sorted(path.glob("seed-*"))), path / "seed-0")
+        raise FileNotFoundError(f"{path} contains the runs of several seeds: choose one of them, such as {first}")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: pass a folder of `cornn train` or `cornn fit`")
+    if not (path / MANIFEST).exists() and not (path / CONFIG).exists():
+        raise FileNotFoundError(
+            f"{path} is not a saved folder: it has no config.json; pass a folder of `cornn train` or `cornn fit`, or a "
+            "file that an estimator's `save` wrote"
+        )
+    manifest = _read_manifest(path)
+    if manifest.files is None:
+        warn_unchecked(path)
+    return (RunArtifact if manifest.kind == "run" else EstimatorArtifact)(path)
+
+
+def load_run(path: Path | str) -> RunArtifact:
+    """Open a folder of `cornn train`, as `load` does; an estimator is an error."""
+    found = load(path)
+    if not isinstance(found, RunArtifact):
+        page = found.path / "report.html"
+        what = f"its page is {page}" if page.exists() else "use `cornn predict`"
+        raise ValueError(f"{path} was written by `cornn fit`, this command needs a run of `cornn train`: {what}")
+    return found
+
+
+def load_estimator(path: Path | str) -> EstimatorArtifact:
+    """Open a folder of `cornn fit` or the file of an estimator, as `load` does; a run is an error."""
+    found = load(path)
+    if not isinstance(found, EstimatorArtifact):
+        raise ValueError(f"{path} was written by `cornn train`, not by `cornn fit`: test it with `cornn evaluate`")
+    return found
+
+
+def _read_manifest(path: Path) -> Manifest:
+    file = path / MANIFEST
+    if not file.exists():
+        config = parse_json(read_bytes(path / CONFIG), path / CONFIG) if (path / CONFIG).exists() else {}
+        return Manifest("estimator" if config.get("kind") == "fit" else "run", 1, "0.1.0", None)
+    remedy = "remove it to use the files without verifying them"
+    content = unseal_json(read_bytes(file), file, remedy)
+    with naming(file):
+        found = decode(Manifest, content, "the manifest")
+    if found.format > FORMAT:
+        raise ValueError(f"{path} has format {found.format}, this version reads up to {FORMAT}: install a later cornn")
+    for name in found.files or {}:
+        if Path(name).name != name:
+            raise DamagedFileError(f"{file} lists {name!r}, which is not the name of a file in the folder: {remedy}")
+    return found
+
+
+def write_manifest(path: Path, kind: Kind, files: Mapping[str, str]) -> None:
+    """Write artifact.json atomically. Call it last.
+
+    Args:
+        path: The folder.
+        kind: What wrote it.
+        files: Name -> SHA-256 of each file that is read back.
+    """
+    content = asdict(Manifest(kind, FORMAT, __version__, dict(sorted(files.items()))))
+    write_atomically(path / MANIFEST, seal_json(content))
+
+
+def write_folder(out: Path, kind: Kind, files: Mapping[str, bytes]) -> None:
+    """Write a saved folder, completely or not at all.
+
+    Args:
+        out: The folder, which must not exist or be empty.
+        kind: What writes it.
+        files: Name -> content.
+    """
+    temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=f"{TEMPORARY}{out.name}-"))
+    try:
+        for name, content in files.items():
+            write_atomically(temporary / name, content)
+        write_manifest(temporary, kind, {name: compute_checksum(content) for name, content in files.items()})
+        temporary.chmod(0o755)
+        os.rename(temporary, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The arguments of a `SequenceModel`, as JSON values, from which it is built without the laboratory."""
+
+    layer: str  # name in `cornn.baselines.MODELS`
+    arguments: dict[str, Any]  # of the layer
+    outputs: int
+    read: str = "last"
+    words: int | None = None  # vocabulary of an embedding before the layer
+    options: dict[str, Any] = field(default_factory=dict)  # of a rival's cell
+
+    def build(self, weights: Mapping[str, Tensor], path: Path) -> SequenceModel:
+        """Build the model with its weights, in evaluation mode; `path` is their file, for errors."""
+        if self.layer not in MODELS:
+            raise DamagedFileError(f"{path}: unknown layer {self.layer!r}: known layers are {', '.join(MODELS)}")
+        try:
+            with torch.random.fork_rng(devices=[]):
+                layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options)
+                encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size)
+                model = SequenceModel(layer, self.outputs, read=self.read, encoder=encoder)
+            model.load_state_dict(dict(weights))
+        except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+            raise DamagedFileError(
+                f"{path}: its weights and the arguments of the model do not match ({error})"
+            ) from error
+        return model.eval()
+
+
+def describe_model(model: SequenceModel) -> ModelSpec | None:
+    """Return the arguments of a model; None if its layer or its encoder is not one of this package's or PyTorch's."""
+    layer, encoder = model.layer, model.encoder
+    name = next((name for name, one in MODELS.items() if type(layer) is one.layer), None)
+    if name is None or not isinstance(encoder, nn.Identity | nn.Embedding):
+        return None
+    names = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
+    arguments: dict[str, Any] = {own: getattr(layer, own) for own in names}
+    if isinstance(layer, CoRNN):
+        arguments |= _describe_cornn(layer)
+    return ModelSpec(
+        name,
+        arguments,
+        model.head.out_features,
+        model.read,
+        encoder.num_embeddings if isinstance(encoder, nn.Embedding) else None,
+        dict(layer.options) if isinstance(layer, Layer) else {},
+    )
+
+
+def _describe_cornn(layer: CoRNN) -> dict[str, Any]:
+    cell: CoRNNCell = layer.cell()  # pyright: ignore[reportAssignmentType]
+    # The default constants are computed again, and those in the file replace them.
+    constants = {} if cell.spread else {name: _plain(value) for name, value in cell.oscillators()._asdict().items()}
+    return {
+        **constants,
+        "init": "scaled" if cell.init == "scaled" else "paper",
+        "length": cell.length,
+        "damping": cell.damping,
+        "activation": cell.activation,
+        "trainable": list(cell.trainable),
+    }
+
+
+def _plain(value: Tensor) -> Any:
+    """Convert to a number or a list of numbers."""
+    return value.detach().cpu().tolist()
+
+
+def pack_model(weights: Mapping[str, Tensor], spec: ModelSpec | None) -> bytes:
+    """Return the content of model.safetensors: the weights, the arguments of the model, and a checksum."""
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in weights.items()}
+    metadata = {} if spec is None else {SPEC_KEY: json.dumps(asdict(spec))}
+    return pack_tensors(arrays, metadata)
+
+
+def unpack_model(
+    content: bytes, path: Path, remedy: str, *, warn: bool = True
+) -> tuple[dict[str, Tensor], ModelSpec | None]:
+    """Return the weights and the arguments of the model in the content of model.safetensors."""
+    arrays, metadata = unpack_tensors(content, path, remedy=remedy, required=SPEC_KEY, warn=warn)
+    weights = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    if SPEC_KEY not in metadata:
+        return weights, None
+    with naming(path):
+        return weights, decode(ModelSpec, json.loads(metadata[SPEC_KEY]), "the model")
+
+
+# Version 0.1.0 stored no arguments. These are what its code had for each model and task.
+FIRST_OPTIONS: dict[str, dict[str, Any]] = {
+    "fastrnn": {"alpha": -3.0, "beta": 3.0},
+    "fastgrnn": {"zeta": 1.0, "nu": -4.0},
+    "antisymmetric": {"epsilon": 0.01, "gamma": 0.01},
+    "gated-antisymmetric": {"epsilon": 0.01, "gamma": 0.01},
+    "exprnn": {"init": "henaff"},
+    "dtriv": {"init": "henaff"},
+    "lipschitz": {"epsilon": 0.03, "beta": 0.75, "gamma": 0.001},
+    "lem": {"dt": 0.0242},
+    "unicornn": {"dt": 0.19, "alpha": 30.65},
+}
+FIRST_READ = {"lorenz96": "every"}
+
+
+def _describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tensor], path: Path) -> ModelSpec:
+    """Return the arguments of a model of version 0.1.0, from its configuration and the shapes of its weights."""
+    with naming(path):
+        settings = convert(dict[str, Any], config.get("settings"), "settings")
+        name = convert(str, config.get("model"), "model")
+        options = convert(dict[str, Any], config.get("layer") or {}, "layer")
+        arguments: dict[str, Any] = {own: convert(int, settings[own], own) for own in ("hidden_size", "num_layers")}
+        outputs, words = len(weights["head.weight"]), weights.get("encoder.weight")
+        arguments["input_size"] = words.shape[1] if words is not None else _first_width(weights)
+        if name == "cornn":
+            # Any valid constants: those in the file replace them.
+            trainable, cell = list(settings.get("trainable", ())), "layer.cells.l0."
+            for own in ("dt", "gamma", "epsilon"):
+                size = weights.get(f"{cell}{own}", weights.get(f"{cell}free_{own}"))
+                arguments[own] = 0.5 if size is None or size.dim() == 0 else [0.5] * len(size)
+            arguments |= {"damping": settings.get("damping", "explicit"), "trainable": trainable}
+        read = FIRST_READ.get(str(config.get("task_name")), "last")
+    own = {} if name == "cornn" else {**FIRST_OPTIONS.get(name, {}), **options}
+    return ModelSpec(name, arguments, outputs, read, None if words is None else len(words), own)
+
+
+def _first_width(weights: Mapping[str, Tensor]) -> int:
+    """Return the number of features of the layer's input: the width of its first input weights."""
+    names = ("layer.cells.l0.weight_ih", "layer.weight_ih_l0")
+    return next(weights[name] for name in names if name in weights).shape[1]

@@ -1,0 +1,28 @@
+"""Load a trained model together with the task that it was trained for, and the data of the task."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+from cornn import artifacts
+from cornn.export.load import TaskData, TrainedModel, load_model
+from cornn.lab import training
+
+__all__ = ["load_trained"]
+
+
+def load_trained(path: Path) -> TrainedModel:
+    """Load a trained model as `cornn.export.load_model` does; that of a run with its task and the data of the task.
+
+    Args:
+        path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
+
+    Returns:
+        The trained model.
+    """
+    trained = load_model(path)
+    if trained.estimator is not None:
+        return trained
+    config = training.from_dictionary(artifacts.load_run(path).config)
+    task = training.load(config)
+    data = TaskData(**{field.name: getattr(task, field.name) for field in fields(TaskData)})
+    return replace(trained, name=f"{task.name}, {config.model}", task=data)
