@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -25,6 +26,7 @@ from cornn.estimators.network import (
     resolve_device,
     train,
 )
+from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
 from cornn.estimators.saving import read_file, to_json_value, write_file
 from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_sequences, read_target, sequence_ids
@@ -235,6 +237,18 @@ class Estimator(BaseEstimator):
             if not np.isfinite(value).all():
                 raise ValueError(f"{name} contains values that are not finite")
         return self
+
+    def is_fitted(self) -> bool:
+        """Return whether `fit` has been called."""
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return False
+        return True
+
+    def output_spec(self) -> OutputSpec:
+        """Return what the outputs of the fitted estimator mean."""
+        raise NotImplementedError
 
     def _output_size(self) -> int:
         """Return the number of outputs that the network needs."""

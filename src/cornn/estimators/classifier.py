@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from cornn.estimators.base import Estimator, PredictionStream
 from cornn.estimators.network import outputs
+from cornn.estimators.output import OutputSpec
 from cornn.estimators.sequences import format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
@@ -136,6 +137,12 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         if method not in finish:
             raise ValueError(f"unknown method {method!r}: choose one of {', '.join(finish)}")
         return self._stream(finish[method])
+
+    def output_spec(self) -> OutputSpec:
+        """Return what the outputs of the fitted classifier mean: one logit per class."""
+        check_is_fitted(self, "classes_")
+        count = len(self.classes_)
+        return OutputSpec("classes", np.ones(count), np.zeros(count), tuple(self.classes_.tolist()))
 
     def _output_size(self) -> int:
         return len(self.classes_)

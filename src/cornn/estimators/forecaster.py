@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
 from cornn.estimators.network import outputs
+from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.sequences import SequenceData
 
@@ -211,6 +213,12 @@ class CoRNNForecaster(Estimator):
         else:
             remedy = f"choose a horizon of at most {ahead}, or pass longer sequences"
         raise ValueError(f"no training sequence has a value of {name} {ahead + 1} steps ahead: {remedy}")
+
+    def output_spec(self) -> OutputSpec:
+        """Return what the outputs of the fitted forecaster mean: standardised changes from the last known values."""
+        check_is_fitted(self, "targets_")
+        scale = np.tile(np.asarray(self.preparation_.scale, float)[self.targets_], self.horizon)
+        return OutputSpec("changes", scale, np.zeros(len(scale)))
 
     def _output_size(self) -> int:
         return self.horizon * len(self.targets_)

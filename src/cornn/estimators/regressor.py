@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
 from cornn.estimators.network import outputs
+from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.sequences import to_float_array
 
@@ -102,6 +104,11 @@ class CoRNNRegressor(RegressorMixin, Estimator):
             return found[0] if self.single_ else found
 
         return self._stream(finish)
+
+    def output_spec(self) -> OutputSpec:
+        """Return what the outputs of the fitted regressor mean: the standardised targets."""
+        check_is_fitted(self, "target_scale_")
+        return OutputSpec("numbers", np.asarray(self.target_scale_, float), np.asarray(self.target_mean_, float))
 
     def _output_size(self) -> int:
         return len(self.target_mean_)

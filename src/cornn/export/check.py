@@ -153,7 +153,7 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
     gaps = None
     if options.timespans:
         gaps = [own[:length] for own, length in zip(feeds["timespans"], lengths, strict=True)]
-    want = (estimator.predict_proba if hasattr(estimator, "classes_") else estimator.predict)(rows, timespans=gaps)
+    want = (estimator.predict_proba if estimator.output_spec().classes else estimator.predict)(rows, timespans=gaps)
     name = running.get_outputs()[0].name
     found = []
     for cut in (STEPS, 1, STEPS // 3) if options.state else (STEPS,):

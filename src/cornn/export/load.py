@@ -90,7 +90,9 @@ def wrap_model(given: Any) -> TrainedModel:
         return given
     if isinstance(given, SequenceModel):
         return TrainedModel("model", copy.deepcopy(given).cpu().eval())
-    if isinstance(getattr(given, "model_", None), SequenceModel):
+    from cornn.estimators.base import Estimator
+
+    if isinstance(given, Estimator) and given.is_fitted():
         return TrainedModel(type(given).__name__, given.model_.eval(), estimator=given)
     raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")
 

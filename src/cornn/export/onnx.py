@@ -151,8 +151,8 @@ def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dic
             graph.name_output(f"last_{part}", after[part])
             outputs[f"last_{part}"] = (kind, shape)
     notes = {"model": trained.name}
-    if estimator is not None and hasattr(estimator, "classes_"):
-        notes["classes"] = json.dumps(estimator.classes_.tolist())
+    if estimator is not None and (classes := estimator.output_spec().classes):
+        notes["classes"] = json.dumps(classes)
     return graph.to_bytes(inputs, outputs, notes), inputs, outputs
 
 

@@ -139,6 +139,14 @@ def _texts(
     return header, source, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
 
 
+ANSWERS = {
+    "classes": "; one logit per class: the largest is the most likely class",
+    "numbers": "",
+    "changes": ": the changes from the last values to the next ones",
+}
+"""Meaning of the outputs -> the words in model.h."""
+
+
 def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format: str) -> dict[str, Any]:
     """Return the values of the template of model.h."""
     sizes, step = "", "/* Process the next sample, in the units of the training data. */\n"
@@ -148,11 +156,7 @@ def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format
         sizes = f"#define MODEL_WORDS {len(model.embedding)}\n"
         step = "/* Process the next word; an index out of range counts as word 0. */\n"
         step += "void model_step(model_state *state, uint32_t word);\n"
-    answers = ""
-    if hasattr(trained.estimator, "classes_"):
-        answers = "; one logit per class: the largest is the most likely class"
-    elif hasattr(trained.estimator, "targets_"):
-        answers = ": the changes from the last values to the next ones"
+    answers = "" if trained.estimator is None else ANSWERS[trained.estimator.output_spec().meaning]
     values = {"inputs": model.inputs, "hidden": model.hidden, "layers": len(model.layers), "outputs": model.outputs}
     return {**values, "sizes": sizes, "step": step, "answers": answers} | {
         "state_type": state_type,

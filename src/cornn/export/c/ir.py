@@ -108,13 +108,11 @@ def output_scaling(trained: TrainedModel) -> tuple[Array, Array]:
 
     The outputs of a classifier are its logits. Those of a forecaster are the changes from the last values.
     """
-    estimator, outputs = trained.estimator, trained.model.head.out_features
-    if hasattr(estimator, "target_scale_"):
-        return np.asarray(estimator.target_scale_, np.float64), np.asarray(estimator.target_mean_, np.float64)
-    if hasattr(estimator, "targets_"):
-        scale = np.asarray(estimator.preparation_.scale, np.float64)[estimator.targets_]
-        return np.tile(scale, estimator.horizon), np.zeros(outputs)
-    return np.ones(outputs), np.zeros(outputs)
+    if trained.estimator is None:
+        outputs = trained.model.head.out_features
+        return np.ones(outputs), np.zeros(outputs)
+    spec = trained.estimator.output_spec()
+    return spec.scale, spec.offset
 
 
 def simulate_states(model: ModelIR, input: Tensor) -> list[tuple[Tensor, Tensor]]:

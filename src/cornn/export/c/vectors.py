@@ -67,7 +67,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None) -> Referen
         return _of_task(trained, trained.task, count)
     sequences, batch = _given(trained, _drawn(trained) if data is None else data, count)
     answers, double = _answers(trained, batch)
-    kind = getattr(trained.estimator, "classes_", None) is not None
+    kind = trained.estimator is not None and trained.estimator.output_spec().meaning == "classes"
     words = f"{len(sequences):,} sequences " + ("drawn at random" if data is None else "of the data")
 
     def measure(found: NDArray) -> float:
