@@ -1,0 +1,95 @@
+"""Confidence intervals of means, and the rule by which a published result counts as reproduced."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from cornn.lab.recipes import Published
+
+__all__ = [
+    "MARGIN_POINTS",
+    "MARGIN_SHARE",
+    "PAPER_RUNS",
+    "Interval",
+    "Verdict",
+    "compare",
+    "difference",
+    "mean_interval",
+]
+
+LEVEL = 0.95
+MARGIN_POINTS = 0.5
+"""Difference from the paper's mean, in points of accuracy, that still counts as reproduced."""
+MARGIN_SHARE = 0.1
+"""The same for errors, as a share of the published one."""
+PAPER_RUNS = 10
+"""Runs behind a mean in tab:distr_results."""
+
+Verdict = Literal["reproduced", "differs", "undecided", "no mean published"]
+
+
+class Interval(NamedTuple):
+    """The two ends of an interval."""
+
+    low: float
+    high: float
+
+
+def mean_interval(values: Sequence[float]) -> Interval | None:
+    """Return the 95 % confidence interval of the mean by Student's t distribution; None for a single value."""
+    if len(values) < 2:
+        return None
+    mean = statistics.fmean(values)
+    half = _quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return Interval(mean - half, mean + half)
+
+
+def difference(values: Sequence[float], mean: float, deviation: float | None, count: int) -> Interval | None:
+    """Return the 95 % interval of our mean minus the mean of `count` other runs, by Welch's method.
+
+    Args:
+        values: Our results.
+        mean: The other mean.
+        deviation: Standard deviation of the other runs; None: the other number counts as exact.
+        count: Number of the other runs.
+
+    Returns:
+        The interval; None if we have a single value.
+    """
+    if len(values) < 2:
+        return None
+    own = statistics.variance(values) / len(values)
+    other = 0.0 if deviation is None else deviation**2 / count
+    middle = statistics.fmean(values) - mean
+    if own + other == 0.0:
+        return Interval(middle, middle)
+    freedom = (own + other) ** 2 / (own**2 / (len(values) - 1) + other**2 / (count - 1))
+    half = _quantile(freedom) * math.sqrt(own + other)
+    return Interval(middle - half, middle + half)
+
+
+def compare(values: Sequence[float], better: str, published: Published) -> Verdict:
+    """Compare our results with the paper's.
+
+    "reproduced": the 95 % interval of the difference of the means lies within half a point (within 10 % for errors).
+    "differs": it lies outside. "undecided": neither, or we have a single run.
+    """
+    accuracy = better == "higher"
+    if accuracy and published.mean is None:
+        return "no mean published"
+    mean = published.figure if published.mean is None else published.mean
+    margin = MARGIN_POINTS if accuracy else MARGIN_SHARE * mean
+    found = difference(values, mean, published.deviation, PAPER_RUNS)
+    if found is None:
+        return "undecided"
+    if -margin <= found.low and found.high <= margin:
+        return "reproduced"
+    return "differs" if found.high < -margin or found.low > margin else "undecided"
+
+
+def _quantile(freedom: float) -> float:
+    """Return the quantile of Student's t distribution that belongs to the level."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
