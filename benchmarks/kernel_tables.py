@@ -27,7 +27,7 @@ _STEP = {
     "recurrence, forward": ("forward",),
     "recurrence, backward": ("backward",),
     "matrix products: weight gradients, head": ("void cutlass", "sm80_xmma", "void cublas", "void sgemm"),
-    "optimiser": ("adam",),
+    "optimiser": ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel",),
 }
 
 

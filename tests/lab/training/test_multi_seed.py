@@ -171,3 +171,24 @@ def test_a_seed_whose_weights_are_gone_is_not_done(tmp_path):
     _, again = training.resume_seeds(tmp_path)
     for name, value in again[0].weights().items():
         torch.testing.assert_close(value, weights[name])
+
+
+def test_seeds_that_are_there_are_continued_or_taken_as_they_are(tmp_path):
+    whole, failures = training.train_seeds(CONFIG, (3, 1), tmp_path / "whole")
+    assert [run.config["seed"] for run in whole] == [3, 1]
+    assert failures == {}
+
+    def stop(progress):
+        if progress.step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train_seeds(CONFIG, (3, 1), tmp_path / "parts", stop)
+    parts, _ = training.train_seeds(CONFIG, (3, 1), tmp_path / "parts")
+    for one, other in zip(whole, parts, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+    again, _ = training.train_seeds(CONFIG, (1, 5), tmp_path / "parts", lambda progress: None)
+    assert [run.config["seed"] for run in again] == [1, 5]
+    other = usual(Synthetic(), device="cpu", learning_rate=0.02)
+    with pytest.raises(ValueError, match="is the run of another configuration .*learning_rate was 0.01, is 0.02"):
+        training.train_seeds(other, (1,), tmp_path / "parts")

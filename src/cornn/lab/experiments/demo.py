@@ -19,7 +19,7 @@ from cornn._random import generator
 from cornn.baselines import MODELS
 from cornn.lab.tasks.adding import draw
 from cornn.lab.training import Train, build, from_recipe, load
-from cornn.lab.training.schedule import share_of_rate
+from cornn.lab.training.schedule import shares_of_rate
 from cornn.models import count_parameters
 
 __all__ = [
@@ -129,9 +129,10 @@ def train(
     steps = recipe.steps or STEPS
     task = load(config)
     model = build(config, task).to(device)
+    shares = shares_of_rate(recipe, model, length)
     optimiser = torch.optim.Adam(
         [
-            {"params": [parameter], "lr": recipe.learning_rate * share_of_rate(recipe, name, length)}
+            {"params": [parameter], "lr": recipe.learning_rate * shares[name]}
             for name, parameter in model.named_parameters()
         ],
         betas=(recipe.beta1, recipe.beta2),

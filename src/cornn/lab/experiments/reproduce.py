@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cornn._json import read_json
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records
@@ -25,6 +24,7 @@ from cornn.lab.training import (
     fit_seeds,
     from_recipe,
     holds_seeds,
+    read_seeds,
     resume_seeds,
     task_name,
     usual,
@@ -194,7 +194,7 @@ def _trained(config: Train, seeds: Sequence[int], place: Path, watch: Watch) -> 
 
     A folder with some of the seeds is resumed, and the others get a folder next to it.
     """
-    held = read_json(place / "seeds.json")["seeds"] if holds_seeds(place) else []
+    held = read_seeds(place)[1] if holds_seeds(place) else []
     summary: dict = {}
     try:
         if held:

@@ -14,7 +14,7 @@ from cornn.lab.training.config import (
 from cornn.lab.training.distributed import connect
 from cornn.lab.training.fit import Diverged, Validated, evaluate, fit, fit_or_resume, resume, validate
 from cornn.lab.training.loop import Progress, Watch
-from cornn.lab.training.multi_seed import fit_seeds, holds_seeds, resume_seeds
+from cornn.lab.training.multi_seed import fit_seeds, holds_seeds, read_seeds, resume_seeds, train_seeds
 from cornn.lab.training.schedule import Plan, plan
 from cornn.lab.training.stopping import Stopped
 
@@ -39,9 +39,11 @@ __all__ = [
     "holds_seeds",
     "load",
     "plan",
+    "read_seeds",
     "resume",
     "resume_seeds",
     "task_name",
+    "train_seeds",
     "usual",
     "validate",
 ]

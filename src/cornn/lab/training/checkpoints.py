@@ -47,7 +47,7 @@ def _content(state: RunState) -> dict[str, Any]:
         "buffers": {name: buffer.cpu() for name, buffer in state.buffers().items()},
         "random": state.random.get_state(),
         "side_by_side": state.side_by_side,
-        **{name: tensor.cpu().clone() for name, tensor in state.tensors.items()},
+        **{name: tensor.cpu().clone() for name, tensor in state.tensors.items() if name != "updates"},
     }
 
 
@@ -69,8 +69,8 @@ def restore(state: RunState, checkpoint: dict) -> None:
     own = dict(state.model.named_buffers())
     for name, buffer in checkpoint.get("buffers", {}).items():
         own[name].copy_(buffer)
-    # Version 0.1.0 did not count the optimiser's updates: they are as many as the steps.
-    content = {"updates": torch.tensor(float(state.step)), **checkpoint}
+    # The optimiser counts its updates for every piece of the weights: they are as many as the steps.
+    content = checkpoint | {"updates": torch.tensor(float(state.step))}
     for name, tensor in state.tensors.items():
         tensor.copy_(content[name])
     if checkpoint["random"].shape == state.random.get_state().shape:

@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cornn._json import read_json
+from cornn._checksums import read_sealed_json, write_sealed_json
 from cornn.lab.runs import Run, create, write_json
-from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary
+from cornn.lab.training.config import Train, as_dictionary, check, differences, from_dictionary
 from cornn.lab.training.distributed import connect
 from cornn.lab.training.fit import Diverged, Introduce, about, silent
 from cornn.lab.training.loop import Watch, train
 from cornn.lab.training.side_by_side import fits_side_by_side
 from cornn.lab.training.state import RunState, prepare
 
-__all__ = ["fit_seeds", "holds_seeds", "resume_seeds", "student_quantile", "summarise"]
+__all__ = ["fit_seeds", "holds_seeds", "read_seeds", "resume_seeds", "student_quantile", "summarise", "train_seeds"]
 
 
 def fit_seeds(
@@ -41,12 +41,12 @@ def fit_seeds(
             raise FileExistsError(f"{out} already contains runs: choose another --out, or remove it")
         try:
             out.mkdir(parents=True, exist_ok=True)
-            write_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
+            write_sealed_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
         except OSError as error:
             raise OSError(f"cannot write the folder {out}: choose another with --out") from error
     if introduce is not None:
         introduce(states[0].task, states[0].model)
-    return _train(states, fabric, out, watch)
+    return _conclude(_train(states, fabric, out, watch), seeds, fabric, out)
 
 
 def holds_seeds(path: Path) -> bool:
@@ -55,20 +55,50 @@ def holds_seeds(path: Path) -> bool:
 
 def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
     """Resume all seeds that have not finished."""
-    content = read_json(path / "seeds.json")
-    config = from_dictionary(content["config"])
+    config, seeds = read_seeds(path)
     check(config)
     fabric = connect(config)
-    unfinished = [seed for seed in content["seeds"] if not Run(_folder(path, seed)).complete]
-    states = [prepare(replace(config, seed=seed), fabric) for seed in unfinished]
-    return _train(states, fabric, path, watch)
+    return _conclude(_train_unfinished(config, seeds, fabric, path, watch), seeds, fabric, path)
+
+
+def read_seeds(path: Path) -> tuple[Train, list[int]]:
+    """Return the configuration and the seeds of a folder. Seeds name folders, so nothing else is accepted."""
+    content = read_sealed_json(path / "seeds.json")
+    seeds = content.get("seeds")
+    if not isinstance(seeds, list) or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise ValueError(
+            f"{path / 'seeds.json'}: seeds must be whole numbers, at least 0, got {seeds!r}: the file is damaged or "
+            "was edited"
+        )
+    return from_dictionary(content.get("config", {})), seeds
+
+
+def train_seeds(
+    config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent
+) -> tuple[list[Run], dict[int, str]]:
+    """Train seeds under `out`, or continue with those that are there.
+
+    Returns:
+        The runs that are complete, and {seed: reason} for those that failed.
+    """
+    for seed in seeds:
+        run = Run(_folder(out, seed))
+        if not run.complete:
+            continue
+        before = as_dictionary(from_dictionary(run.config))
+        if changed := differences(before, as_dictionary(replace(config, seed=seed))):
+            raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
+    check(config)
+    failures = _train_unfinished(config, seeds, connect(config), out, watch)
+    return [run for seed in seeds if (run := Run(_folder(out, seed))).complete], failures
 
 
 def _folder(path: Path, seed: int) -> Path:
     return path / f"seed-{seed}"
 
 
-def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> tuple[dict, list[Run]]:
+def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
+    """Train runs, side by side if possible, and return {seed: reason} for those that failed."""
     # Those that stand at the same step go together.
     together: dict[int, list[tuple[RunState, dict | None]]] = {}
     failures: dict[int, str] = {}
@@ -89,8 +119,17 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
         else:
             for number, state in enumerate(group):
                 failures |= train([state], fabric, watch, known[number : number + 1])
-    content = read_json(out / "seeds.json")
-    runs = [Run(_folder(out, seed)) for seed in content["seeds"]]
+    return failures
+
+
+def _train_unfinished(config: Train, seeds: Sequence[int], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
+    unfinished = [seed for seed in seeds if not Run(_folder(out, seed)).complete]
+    return _train([prepare(replace(config, seed=seed), fabric) for seed in unfinished], fabric, out, watch)
+
+
+def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: Path) -> tuple[dict, list[Run]]:
+    """Write the summary of all seeds and return it with the runs."""
+    runs = [Run(_folder(out, seed)) for seed in seeds]
     if all(run.result is None for run in runs):
         raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()), out)
     summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}

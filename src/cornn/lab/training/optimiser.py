@@ -19,6 +19,8 @@ __all__ = ["build_optimiser", "take_step"]
 
 EPSILON = 1e-8
 """PyTorch's default, for Adam and RMSprop."""
+PIECES, LEAST = 32, 1024
+"""Maximum number of pieces of weights with one learning rate on a GPU, and the least size of a piece."""
 
 
 def take_step(
@@ -37,8 +39,8 @@ def take_step(
 def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callable[[int], list[float]]]:
     """Return the optimiser of models side by side, and its schedule for `fit_loop`.
 
-    The parameters are pieces of the models' rows of weights: weights with the same learning rate that lie side by side
-    are one piece. The moments are views of one tensor, so that each run has its row of them.
+    The parameters are pieces of the models' rows of weights, each with one learning rate. The moments are views of one
+    tensor, so that each run has its row of them.
 
     Args:
         models: The models. The first run sets all but the learning rates.
@@ -49,7 +51,7 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
     groups: dict[Any, dict[str, Any]] = {}
     moments: dict[Tensor, dict[str, Tensor]] = {}
     for number, state in enumerate(models.states):
-        spans = _spans(state)
+        spans = [piece for span in _spans(state) for piece in _split(*span)] if first.is_cuda else _spans(state)
         updates = torch.zeros(len(spans), device=fabric.device)
         state.tensors |= {"first": first[number], "second": second[number], "updates": updates}
         for (share, begin, end), count in zip(spans, updates, strict=True):
@@ -83,6 +85,12 @@ def _spans(state: RunState) -> list[tuple[float, int, int]]:
         else:
             spans.append((share, begin, begin + value.numel()))
     return spans
+
+
+def _split(share: float, begin: int, end: int) -> list[tuple[float, int, int]]:
+    """Split a piece for a GPU. PyTorch's fused kernels leave up to 65,536 numbers of a tensor to one block."""
+    size = max(LEAST, -(-(end - begin) // PIECES))
+    return [(share, first, min(first + size, end)) for first in range(begin, end, size)]
 
 
 def _build(
