@@ -131,18 +131,18 @@ class Group:
         """The mean squared error of each model on a batch of fresh sequences, the same for all."""
         (V, b, R, head, offset), size = weights, self.options.batch_size
         input, target, _ = draw(size, self.options.length, random)
-        _, last = engine.run(
+        _, (y, _) = engine.run(
             input[:, None].expand(-1, self.models, -1, -1),
             torch.zeros(2, self.models, size, self.options.hidden_size, device=input.device),
             V,
             b,
             R,
             self.constants,
-            update="cornn/explicit/tanh",
+            update=engine.OSCILLATORS["explicit", "tanh"],
             every=False,
             backend=self.options.backend,
         )
-        return (((last[0] * head[:, None]).sum(-1) + offset - target) ** 2).mean(-1)
+        return (((y[0] * head[:, None]).sum(-1) + offset - target) ** 2).mean(-1)
 
     def step(self) -> None:
         loss = self.errors(self.weights, self.random)

@@ -78,8 +78,9 @@ def test_the_forms_of_an_activation_agree(name):
 
 def test_a_new_activation_is_one_entry(monkeypatch):
     monkeypatch.setitem(ACTIVATIONS, "sine", Activation(torch.sin, torch.cos))
-    update = "cornn/explicit/sine"
-    monkeypatch.setitem(engine.UPDATES, update, engine.updates.Oscillator("explicit", "sine"))
+    update = engine.updates.Oscillator("explicit", "sine")
+    monkeypatch.setitem(engine.OSCILLATORS, ("explicit", "sine"), update)
+    monkeypatch.setitem(engine.UPDATES, update.name, update)
     layer, input = (
         CoRNN(2, 4, activation="sine", dtype=DOUBLE),
         torch.linspace(-1, 1, 30, dtype=DOUBLE).reshape(5, 3, 2),
@@ -93,7 +94,7 @@ def test_a_new_activation_is_one_entry(monkeypatch):
     chosen, reason = engine.choose(engine.Problem(update, input.device, DOUBLE, 1, 5, 3, 4, False))
     assert chosen == "portable"
     assert "not c: " in reason
-    assert update in reason
+    assert update.name in reason
     cuda = engine.BACKENDS["cuda"].usable(
         engine.Problem(update, torch.device("cuda", 0), torch.float32, 1, 5, 3, 4, False)
     )

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cornn import CoRNN, _torch_private
+from cornn import CoRNN, _torch_private, engine
 from cornn._torch_private import TESTED, is_eager, is_tested
-from cornn.engine import op
 
 ROOT = Path(__file__).parents[1]
 
@@ -56,8 +55,8 @@ def gradients(layer, input):
 def calls(monkeypatch):
     """The calls of the registered operator."""
     seen = []
-    registered = op.recurrence
-    monkeypatch.setattr(op, "recurrence", lambda *arguments: seen.append(arguments) or registered(*arguments))
+    registered = engine.recurrence
+    monkeypatch.setattr(engine, "recurrence", lambda *arguments: seen.append(arguments) or registered(*arguments))
     return seen
 
 

@@ -2,10 +2,11 @@
 
 A cell is a module with `states` (the names of the tensors in its state), `reset_parameters(generator)`, and
 
-    sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, last)
+    sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, parts)
 
-for time-major input (time, batch, features) and a state (states, batch, hidden). A cell that does not start from zeros
-also has `initial_state() -> (states, hidden)`.
+for time-major input (time, batch, features) and a state (states, batch, hidden), or None for the one that the cell
+starts from. The parts are the tensors of the last state, each (1, batch, hidden); none is a view, so that a user may
+change it in place.
 """
 
 import warnings
@@ -20,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from cornn._torch_private import current_transform_level, is_wrapped
 from cornn.engine import check_backend, check_precision
 
-__all__ = ["Stack", "check_input", "check_sizes", "check_state", "check_timespans"]
+__all__ = ["Stack", "check_input", "check_sizes", "check_state", "check_timespans", "split_state"]
 
 
 def check_sizes(input_size: int, hidden_size: int) -> None:
@@ -105,6 +106,11 @@ def check_timespans(timespans: Tensor) -> Tensor:
         if not good.all():
             raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
     return timespans
+
+
+def split_state(state: Tensor) -> tuple[Tensor, ...]:
+    """Return the parts of a state (states, batch, hidden) as a cell returns them: each (1, batch, hidden), no views."""
+    return tuple(part.clone() for part in state.split(1))
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:
@@ -309,23 +315,17 @@ class Stack(nn.Module):
             parts = (state,) if isinstance(state, Tensor) else tuple(state)
             check_state(parts, names, (shape[0], shape[2]), input)
             state = tuple(part.unsqueeze(1) for part in parts)
-        if state is None:
-            first = input.new_zeros(len(names), *shape)
-            if hasattr(next(iter(self.cells.values())), "initial_state"):
-                first = first + torch.stack([cell.initial_state() for cell in self.cells.values()], 1).unsqueeze(2)
-        else:
-            first = torch.stack(check_state(state, names, shape, input))
+        first = None if state is None else torch.stack(check_state(state, names, shape, input))
         if order is not None:
-            first = first.index_select(2, order)
+            first = None if first is None else first.index_select(2, order)
             timespans = None if timespans is None else timespans.index_select(1, order)
 
-        output, last = self._layers(input, first, timespans, lengths, every)
+        output, parts = self._layers(input, first, timespans, lengths, every)
 
         if back is not None:
-            last = last.index_select(2, back)
-        parts: tuple[Tensor, ...] = (last.squeeze(2) if unbatched else last).unbind(0)
-        if every:
-            parts = tuple(part.clone() for part in parts)  # views could not be changed in place
+            parts = tuple(part.index_select(1, back) for part in parts)
+        if unbatched:
+            parts = tuple(part.squeeze(1).clone() for part in parts)  # a view could not be changed in place
         state = parts if len(names) > 1 else parts[0]
         if not every:
             return output, state
@@ -336,29 +336,31 @@ class Stack(nn.Module):
             return output.squeeze(1), state
         return output.transpose(0, 1) if batch_first else output, state
 
-    def _layers(self, input, first, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
-        output, last = input, []
+    def _layers(self, input, first, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Run all cells; return the output and the parts of the last state, (cells, batch, hidden) each."""
+        output, ends = input, []
         reversed_spans = None
         if self.bidirectional and timespans is not None:
             reversed_spans = _reversed(timespans, lengths)
         for layer in range(self.num_layers):
             wanted = every or layer < self.num_layers - 1
-            index = len(last)
-            forwards, end = self._cell(_name(layer, False), output, first[:, index], timespans, lengths, wanted)
-            last.append(end)
+            start = None if first is None else first[:, len(ends)]
+            forwards, end = self._cell(_name(layer, False), output, start, timespans, lengths, wanted)
+            ends.append(end)
             if self.bidirectional:
+                start = None if first is None else first[:, len(ends)]
                 mirrored = _reversed(output, lengths)
-                backwards, end = self._cell(
-                    _name(layer, True), mirrored, first[:, index + 1], reversed_spans, lengths, wanted
-                )
-                last.append(end)
+                backwards, end = self._cell(_name(layer, True), mirrored, start, reversed_spans, lengths, wanted)
+                ends.append(end)
                 forwards = torch.cat((forwards, _reversed(backwards, lengths)), -1) if wanted else forwards
             output = forwards
             if layer < self.num_layers - 1:
                 output = nn.functional.dropout(output, self.dropout, self.training)
-        return output, torch.stack(last, 1) if len(last) > 1 else last[0].unsqueeze(1)
+        if len(ends) == 1:
+            return output, ends[0]
+        return output, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
 
-    def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, Tensor]:
+    def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run one cell over the sequence; with `checkpoint_every`, in segments of which only the ends are kept."""
         sequence, size = self.cells[name].sequence, self.checkpoint_every
         options = {"every": every, "backend": self.backend, "precision": self.precision}
@@ -376,7 +378,7 @@ class Stack(nn.Module):
         spans = [None] * len(parts) if timespans is None else timespans.split(size)
         for number, (part, span) in enumerate(zip(parts, spans, strict=True)):
             rest = None if lengths is None else (lengths - number * size).clamp(0, len(part))
-            output, state = checkpoint(
+            output, ends = checkpoint(
                 sequence,
                 part,
                 state,
@@ -386,9 +388,10 @@ class Stack(nn.Module):
                 use_reentrant=False,
                 preserve_rng_state=False,
             )
+            state = torch.cat(ends)
             if every:
                 outputs.append(output)
-        return torch.cat(outputs) if every else output, state
+        return torch.cat(outputs) if every else output, ends
 
 
 def _name(layer: int, reverse: bool) -> str:

@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 
 __all__ = [
     "TESTED",
+    "current_raw_stream",
     "current_transform_level",
     "find_apply",
     "is_eager",
@@ -21,6 +22,9 @@ __all__ = [
     "is_tracing",
     "is_transformed",
     "is_wrapped",
+    "multiply_all",
+    "multiply_all_",
+    "without_history",
 ]
 
 TESTED = ((2, 11), (2, 13))
@@ -67,6 +71,16 @@ def is_eager(tensors: Sequence[Tensor | None]) -> bool:
     return all(x is None or (type(x) in _PLAIN and not _is_legacy_batched(x)) for x in tensors)
 
 
+def _public_raw_stream(device: int) -> int:
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+current_raw_stream: Callable[[int], int] = (
+    getattr(torch._C, "_cuda_getCurrentRawStream", _public_raw_stream) if _TESTED_HERE else _public_raw_stream
+)
+"""(device) -> the address of its current stream, without the object around it."""
+
+
 def is_tracing() -> bool:
     """Return whether torch.jit.trace is recording."""
     return torch._C._get_tracing_state() is not None
@@ -88,3 +102,31 @@ def find_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     if not _TESTED_HERE:
         return function.apply
     return super(torch.autograd.Function, function).apply  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def without_history(tensor: Tensor) -> Tensor:
+    """Return the tensor as one that is no view: it may be changed in place, and detached.
+
+    For the results of a function that autograd does not look into, which are parts of one allocation.
+    """
+    return tensor.data
+
+
+def _public_multiply_all(tensors: Sequence[Tensor], factors: Sequence[Tensor]) -> list[Tensor]:
+    return [x * factor for x, factor in zip(tensors, factors, strict=True)]
+
+
+def _public_multiply_all_(tensors: Sequence[Tensor], factors: Sequence[Tensor]) -> None:
+    for x, factor in zip(tensors, factors, strict=True):
+        x.mul_(factor)
+
+
+multiply_all: Callable[..., Sequence[Tensor]] = (
+    getattr(torch, "_foreach_mul", _public_multiply_all) if _TESTED_HERE else _public_multiply_all
+)
+"""(tensors, factors) -> their products, by one call."""
+
+multiply_all_: Callable[..., object] = (
+    getattr(torch, "_foreach_mul_", _public_multiply_all_) if _TESTED_HERE else _public_multiply_all_
+)
+"""(tensors, factors): the tensors become the products, by one call."""

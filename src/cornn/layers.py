@@ -113,7 +113,7 @@ class CoRNNCell(nn.Module):
     states = ("y", "z")
     recurrent_weights = ("weight_hh",)
     _version = 2  # of the state_dict; 2 has scales
-    scale_ih: Tensor | None  # (hidden, 1)
+    scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
 
@@ -184,7 +184,7 @@ class CoRNNCell(nn.Module):
                 self.register_parameter(f"free_{name}", nn.Parameter(free(name, value).to(**where)))
             else:
                 self.register_buffer(name, value.to(**where))
-        shapes = (hidden_size, 1), (hidden_size, 2 * hidden_size), (hidden_size,)
+        shapes = (hidden_size, input_size), (hidden_size, 2 * hidden_size), (hidden_size,)
         for name, shape in zip(_scaling.WeightScales._fields, shapes, strict=True):
             self.register_buffer(name, torch.empty(shape, **where) if init == SCALED else None)
         self.reset_parameters()
@@ -272,12 +272,19 @@ class CoRNNCell(nn.Module):
             )
         )
 
+    def _scales(self) -> engine.Scales | None:
+        scale_ih, scale_hh, scale_bias = self.scale_ih, self.scale_hh, self.scale_bias
+        if scale_ih is None or scale_hh is None or scale_bias is None:
+            return None
+        return engine.Scales(scale_ih, scale_bias, scale_hh)
+
     def weights(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return V, b, and W and W_z side by side, as the equation has them: the parameters times their scales."""
-        if self.scale_ih is None or self.scale_hh is None or self.scale_bias is None:
+        scales = self._scales()
+        if scales is None:
             return self.weight_ih, self.bias, self.weight_hh
-        bias = None if self.bias is None else self.bias * self.scale_bias
-        return self.weight_ih * self.scale_ih, bias, self.weight_hh * self.scale_hh
+        bias = None if self.bias is None else self.bias * scales.bias
+        return self.weight_ih * scales.input_weight, bias, self.weight_hh * scales.weight
 
     def matrices(self) -> Matrices:
         """Return copies of the paper's V, W, W_z and b."""
@@ -372,27 +379,28 @@ class CoRNNCell(nn.Module):
     def sequence(
         self,
         input: Float[Tensor, "time batch input"],
-        state: Float[Tensor, "2 batch hidden"],
+        state: Float[Tensor, "2 batch hidden"] | None,
         *,
         timespans: Float[Tensor, "time batch"] | None,
         lengths: Tensor | None,
         every: bool,
         backend: str,
         precision: str = "exact",
-    ) -> tuple[Tensor, Float[Tensor, "2 batch hidden"]]:
-        """Run all steps. Returns the output of every step (possibly empty if not `every`) and the last state."""
-        constants = torch.stack([constant.expand(self.hidden_size) for constant in self.oscillators()])
-        V, b, R = self.weights()
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Run all steps. Returns the output of every step (possibly empty if not `every`), and the last y and z."""
+        size = self.hidden_size
+        constants = torch.stack([value if value.dim() else value.expand(size) for value in self.oscillators()])
         return engine.run(
             input,
             state,
-            V,
-            b,
-            R,
+            self.weight_ih,
+            self.bias,
+            self.weight_hh,
             constants,
-            update=f"cornn/{self.damping}/{self.activation}",
+            update=engine.OSCILLATORS[self.damping, self.activation],
             timespans=timespans,
             lengths=lengths,
+            scales=self._scales(),
             exact_spans=self.spread,
             every=every,
             backend=backend,

@@ -14,7 +14,7 @@ from torch import Tensor
 from cornn import engine
 from cornn.engine.backends import portable
 from cornn.engine.backends.cuda.nvrtc import KERNELS
-from cornn.engine.contract import After, Given
+from cornn.engine.contract import After, Given, Request, initial_state
 
 # Sums of as many products in fp32 as there are neurons, a few steps of them.
 EMULATED = 5e-6
@@ -66,11 +66,12 @@ def assert_near(got: Tensor, want: Tensor, name: str) -> None:
 def assert_as_portable(update: str, given: Given, gradients: Sequence[Tensor], run: Run, for_parameters: bool) -> None:
     """Forward and backward, with NaN around every tensor and in all that is to be written.
 
-    given: its input is the drive. gradients: of the output and of the last state. What is kept of steps past the end of
-    a block's sequences is not written, and nobody asks for it.
+    given: its input is the drive; without a state the kernels are given none. gradients: of the output and of the last
+    state. What is kept of steps past the end of a block's sequences is not written, and nobody asks for it.
     """
     rule, (grad_output, grad_last) = engine.UPDATES[update], gradients
-    drive, state, spans = given.input, given.state, given.timespans is not None
+    drive, spans = given.input, given.timespans is not None
+    state = initial_state(rule, given)
     sequence, sizes = grad_output.shape, list(grad_output.shape)
 
     def nothing(*shape: int) -> Tensor:
@@ -78,8 +79,8 @@ def assert_as_portable(update: str, given: Given, gradients: Sequence[Tensor], r
 
     trail = torch.full((rule.trail, *drive.shape), torch.nan)
     trail[-1] = drive
-    wanted_trail, doubles = trail.double(), changed(given, Tensor.double)
-    wanted = portable.forward(doubles, wanted_trail, update=update, every=True, keep=True)
+    wanted_trail, doubles = trail.double(), changed(given._replace(state=state), Tensor.double)
+    wanted = portable.forward_steps(doubles, wanted_trail, Request(rule, keep=True))
     trail, output, last = guarded(trail), nothing(*sequence), nothing(*state.shape)
     _, of_state, _, _, *others = changed(given, guarded)
     fixed = [of_state, *others]
@@ -88,14 +89,15 @@ def assert_as_portable(update: str, given: Given, gradients: Sequence[Tensor], r
     assert_near(last, wanted[1], "last")
 
     after = After(grad_output.double(), grad_last.double(), wanted[0], wanted_trail)
-    found = portable.backward(doubles, after, update=update, need_parameters=True, need_timespans=spans)
-    grad_drive, grad_state = nothing(*drive.shape), nothing(*state.shape)
+    found = portable.backward_steps(doubles, after, rule, True, spans)
+    grad_drive, grad_state = nothing(*drive.shape), None if given.state is None else nothing(*state.shape)
     terms = nothing(len(given.parameters), *sequence[1:]) if for_parameters else None
     for_spans = nothing(*sequence) if for_parameters and spans else None
     tensors = [guarded(grad_output), guarded(grad_last), trail[-1], trail[0], output, *fixed]
     run("backward", [*tensors, grad_drive, grad_state, terms, for_spans], sizes)
     assert_near(grad_drive, found.drive, "gradient of the drive")
-    assert_near(grad_state, found.state, "gradient of the state")
+    if grad_state is not None:
+        assert_near(grad_state, found.state, "gradient of the state")
     if terms is not None:
         assert_near(terms.sum(-2), found.parameters, "gradients of the parameters")
     if for_spans is not None:

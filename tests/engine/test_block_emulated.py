@@ -13,7 +13,7 @@ from cornn import engine
 from cornn.engine.backends import portable
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import BLOCK_SIZES, Plan
-from cornn.engine.contract import Given
+from cornn.engine.contract import Given, Request
 
 # Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {
@@ -31,6 +31,7 @@ MAKES_DRIVE = CALLS["forward"].removesuffix(")") + "".join(f", (const float*)poi
 
 
 # update, steps, groups, batch, hidden, sequences a block, ragged, gradients of the parameters
+UPDATE = "cornn/explicit/tanh"
 CASES = [
     ("leaky", 7, 2, 3, 33, 1, True, True),
     ("fastgrnn", 7, 2, 5, 20, 2, True, True),
@@ -45,13 +46,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "rows", "ragged", "for_parameters"), CASES)
-def test_the_kernels_do_what_the_portable_loop_does(
-    tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters
-):
+def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters, with_state=True):
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden)
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
-    macros = _macros(layout, _update_macros(update, False)) | {"FOR_PARAMETERS": int(for_parameters)}
+    macros = _macros(layout, _update_macros(rule, False)) | {"FOR_PARAMETERS": int(for_parameters)}
     sequence = (steps, groups, batch, hidden)
     driven = (*sequence[:-1], rule.drives * hidden)
 
@@ -69,8 +67,22 @@ def test_the_kernels_do_what_the_portable_loop_does(
         library = built(tmp_path, f"block_{direction}", macros, entry, INSTRUCTIONS)
         call(library, layout, groups, batch, tensors, numbers)
 
-    given = Given(drive, state, None, None, weight, parameters, None, lengths)
+    given = Given(drive, state if with_state else None, None, None, weight, parameters, None, lengths)
     assert_as_portable(update, given, (grad_output, grad_last), run, for_parameters)
+
+
+@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "rows", "ragged", "for_parameters"), CASES)
+def test_the_kernels_do_what_the_portable_loop_does(
+    tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters
+):
+    check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters)
+
+
+@pytest.mark.parametrize(
+    ("update", "rows", "for_parameters"), [(UPDATE, 1, True), (UPDATE, 2, False), ("gated", 1, True)]
+)
+def test_without_a_state_they_start_from_zeros(tmp_path, update, rows, for_parameters):
+    check(tmp_path, update, 6, 2, 3, 20, rows, True, for_parameters, with_state=False)
 
 
 # update, steps, groups, batch, hidden, features, sequences a block, and what else there is
@@ -89,7 +101,7 @@ MADE = [
 def test_a_kernel_makes_the_drive_of_the_input(tmp_path, update, steps, groups, batch, hidden, features, rows, there):
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden + features)
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
-    macros = _macros(layout, _update_macros(update, "timespans" in there)) | {"FEATURES": features}
+    macros = _macros(layout, _update_macros(rule, "timespans" in there)) | {"FEATURES": features}
     drives, keep = rule.drives * hidden, "trail" in there
 
     def draw(*shape):
@@ -108,7 +120,7 @@ def test_a_kernel_makes_the_drive_of_the_input(tmp_path, update, steps, groups, 
     if bias is not None:
         wanted_trail[-1] += bias.unsqueeze(-2)
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
-    wanted = portable.forward(changed(given, torch.Tensor.double), wanted_trail, update=update, every=True, keep=True)
+    wanted = portable.forward_steps(changed(given, torch.Tensor.double), wanted_trail, Request(rule, keep=True))
 
     trail = guarded(torch.full(wanted_trail.shape, torch.nan)) if keep else None
     output = guarded(torch.full((steps, groups, batch, hidden), torch.nan))

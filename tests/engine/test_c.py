@@ -5,15 +5,15 @@ import threading
 
 import pytest
 import torch
+from engine_calls import problem, run
 
 from cornn import engine
 from cornn.engine.backends import c
-from cornn.engine.contract import Problem
 from cornn.engine.op import BACKENDS
 
 UPDATES = ("cornn/explicit/tanh", "cornn/implicit/tanh")
 TYPES = (torch.float32, torch.float64)
-PROBLEM = Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False)
+PROBLEM = problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False)
 USABLE, REASON = c.usable(PROBLEM)
 pytestmark = pytest.mark.skipif(not USABLE, reason=f"backend c: {REASON}")
 
@@ -68,9 +68,7 @@ def arguments(steps, batch, hidden, *, groups=0, spans=False, ragged=False, feat
 def results(given, lengths, update, backend, dtype, parts=("output", "last")):
     """Output, last state, and the gradients of a random weighting of `parts`."""
     given = {k: None if v is None else v.detach().to(dtype).requires_grad_() for k, v in given.items()}
-    found = dict(
-        zip(("output", "last"), engine.run(**given, lengths=lengths, update=update, backend=backend), strict=True)
-    )
+    found = dict(zip(("output", "last"), run(**given, lengths=lengths, update=update, backend=backend), strict=True))
     random = torch.Generator().manual_seed(1)
     weights = {name: torch.randn(found[name].shape, generator=random, dtype=torch.float64) for name in found}
     value = sum((found[name] * weights[name].to(dtype)).sum() for name in parts)
@@ -144,14 +142,14 @@ def test_blocks_beyond_the_caches():
     assert 4 * 513 * 128 * 64 > 1 << 24
     with torch.no_grad():
         arguments_ = {name: x if x is None else x.float() for name, x in given.items()}
-        portable = engine.run(**arguments_, update=UPDATES[0], backend="portable")
-        got = engine.run(**arguments_, update=UPDATES[0], backend="c")
+        portable = run(**arguments_, update=UPDATES[0], backend="portable")
+        got = run(**arguments_, update=UPDATES[0], backend="c")
     for x, y in zip(got, portable, strict=True):
         assert (x - y).norm() / y.norm() <= PROMISED_OUTPUT
     given = {name: x if x is None else x.float().requires_grad_() for name, x in given.items()}
     gradients = {}
     for backend in ("c", "portable"):
-        output, last = engine.run(**given, update=UPDATES[0], backend=backend)
+        output, last = run(**given, update=UPDATES[0], backend=backend)
         gradients[backend] = torch.autograd.grad(output.square().sum() + last.sum(), (given["weight"], given["state"]))
         assert torch.equal(output, got[0]) or backend == "portable"
     for x, y in zip(gradients["c"], gradients["portable"], strict=True):
@@ -185,7 +183,7 @@ def test_equal_to_the_bit_for_any_number_of_threads(hidden):
     alone = {name: x[:, :1] if name in ("input", "state", "timespans") else x for name, x in given.items()}
     with torch.no_grad():
         alone = {name: x.float() for name, x in alone.items()}
-        output, last = engine.run(**alone, lengths=lengths[:1], update=UPDATES[0], backend="c")
+        output, last = run(**alone, lengths=lengths[:1], update=UPDATES[0], backend="c")
     assert torch.equal(output, found[0]["output"][:, :1])
     assert torch.equal(last, found[0]["last"][:, :1])
 
@@ -214,7 +212,7 @@ def test_only_the_gradients_that_are_wanted(wanted):
     leaves = [every[name] for name in wanted]
     found = []
     for chosen in (every, some):
-        output, last = engine.run(**chosen, update=UPDATES[0], backend="c")
+        output, last = run(**chosen, update=UPDATES[0], backend="c")
         found.append(torch.autograd.grad(output.square().sum() + last.sum(), leaves))
     assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
 
@@ -234,7 +232,7 @@ def test_without_gradients(every):
     given = {name: x if x is None else x.float() for name, x in given.items()}
     want = results(given, lengths, UPDATES[0], "c", torch.float32)
     with torch.no_grad():
-        output, last = engine.run(**given, lengths=lengths, update=UPDATES[0], every=every, backend="c")
+        output, last = run(**given, lengths=lengths, update=UPDATES[0], every=every, backend="c")
     assert torch.equal(last, want["last"])
     assert torch.equal(output, want["output"]) if every else output.numel() == 0
 
@@ -249,7 +247,7 @@ def test_tanh(dtype, isa, monkeypatch):
     drive, state = x.view(1, -1, 1), torch.zeros(2, len(x), 1, dtype=dtype)
     parameters = torch.tensor([[1.0], [0], [0]], dtype=dtype)
     weight = torch.zeros(1, 2, dtype=dtype)
-    _, last = engine.run(drive, state, None, None, weight, parameters, update=UPDATES[0], every=False, backend="c")
+    _, last = run(drive, state, None, None, weight, parameters, update=UPDATES[0], every=False, backend="c")
     got, want = last[1].flatten(), torch.tanh(x.double())
     assert got[-1].isnan()
     assert got.abs()[:-1].max() == 1
@@ -284,12 +282,12 @@ def test_after_a_fork():
     given, _ = arguments(60, 30, 64)
     given = {name: x if x is None else x.float() for name, x in given.items()}
     options = {"update": UPDATES[0], "every": False, "backend": "c"}
-    want = engine.run(**given, **options)[1]
+    want = run(**given, **options)[1]
     # Poisoning may go over PyTorch's own threads, which do not survive a fork.
     torch.use_deterministic_algorithms(False)
     child = os.fork()
     if child == 0:
-        got = engine.run(**given, **options)[1]
+        got = run(**given, **options)[1]
         os._exit(0 if torch.equal(got, want) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -297,7 +295,7 @@ def test_after_a_fork():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"update": "cornn/explicit/relu"}, "there is no C kernel for"),
+        ({"update": engine.UPDATES["cornn/explicit/relu"]}, "there is no C kernel for"),
         ({"dtype": torch.float16}, "float16"),
         ({"device": torch.device("cuda")}, "cuda"),
     ],

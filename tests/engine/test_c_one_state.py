@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+from engine_calls import problem, run
 
 from cornn import engine
 from cornn.engine.backends import c
-from cornn.engine.contract import Problem
 from cornn.engine.op import BACKENDS
 
 UPDATES = [name for name, rule in engine.UPDATES.items() if rule.states == 1]
-USABLE, REASON = c.usable(Problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False))
+USABLE, REASON = c.usable(problem(UPDATES[0], torch.device("cpu"), torch.float32, 1, 1, 1, 1, False))
 pytestmark = pytest.mark.skipif(not USABLE, reason=f"backend c: {REASON}")
 
 # As in test_c.py: a step rounds some ten times, and gradients sum over rows too.
@@ -48,11 +48,11 @@ def arguments(update, steps, batch, hidden, features=3, groups=0, ragged=False):
 def results(given, lengths, update, backend, dtype):
     given = {name: None if x is None else x.to(dtype).requires_grad_() for name, x in given.items()}
 
-    def run(values, lengths):
-        return engine.run(**values, lengths=lengths, update=update, backend=backend)
+    def call(values, lengths):
+        return run(**values, lengths=lengths, update=update, backend=backend)
 
     grouped = given["weight"].dim() == 3
-    output, last = (torch.vmap(run, in_dims=(0, None if lengths is None else 0)) if grouped else run)(given, lengths)
+    output, last = (torch.vmap(call, in_dims=(0, None if lengths is None else 0)) if grouped else call)(given, lengths)
     random = torch.Generator().manual_seed(1)
     weights = [torch.randn(x.shape, generator=random, dtype=torch.float64).to(dtype) for x in (output, last)]
     value = sum((x * w).sum() for x, w in zip((output, last), weights, strict=True))
@@ -89,8 +89,8 @@ def test_groups_drives_and_the_last_state(update):
     check(given | {"input_weight": None, "bias": None}, lengths, update, torch.float32)
     check(given | {"bias": None}, lengths, update, torch.float32)
     with torch.no_grad():
-        _, last = engine.run(**given, lengths=lengths, update=update, every=False, backend="c")
-        _, want = engine.run(**given, lengths=lengths, update=update, backend="c")
+        _, last = run(**given, lengths=lengths, update=update, every=False, backend="c")
+        _, want = run(**given, lengths=lengths, update=update, backend="c")
     assert torch.equal(last, want)
 
 
@@ -98,6 +98,6 @@ def test_groups_drives_and_the_last_state(update):
 def test_nan_stays_nan(update):
     given, _ = arguments(update, 4, 2, 8)
     given["input"][1, 0] = torch.nan
-    output, _ = engine.run(**given, update=update, backend="c")
+    output, _ = run(**given, update=update, backend="c")
     assert output[1:, 0].isnan().all()
     assert not output[:, 1].isnan().any()

@@ -13,6 +13,7 @@ from test_tensor_emulated import CALLS, arguments, pytestmark, untouched  # noqa
 
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import plan
+from cornn.engine.updates import UPDATES
 
 ENTRY = """
 extern "C" void run(int clusters, void** pointers, const long long* numbers) {{
@@ -56,13 +57,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "spans", "ragged", "for_parameters"), CASES)
-def test_the_kernels_do_what_the_portable_loop_does(
-    tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters
-):
+def check(tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters, with_state=True):
     layout = plan(hidden, groups, batch, 132)
-    macros = _macros(layout, _update_macros(update, spans)) | {"COUNT_OF_THREADS": layout.threads}
+    macros = _macros(layout, _update_macros(UPDATES[update], spans)) | {"COUNT_OF_THREADS": layout.threads}
     given, gradients = arguments(steps, groups, batch, hidden, spans, ragged)
+    given = given if with_state else given._replace(state=None)
     own = {"forward": macros, "backward": macros | {"FOR_PARAMETERS": int(for_parameters)}}
 
     def run(direction, tensors, numbers):
@@ -72,3 +71,15 @@ def test_the_kernels_do_what_the_portable_loop_does(
         call(library, layout, groups, batch, tensors, numbers)
 
     assert_as_portable(update, given, gradients, run, for_parameters)
+
+
+@pytest.mark.parametrize(("update", "steps", "groups", "batch", "hidden", "spans", "ragged", "for_parameters"), CASES)
+def test_the_kernels_do_what_the_portable_loop_does(
+    tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters
+):
+    check(tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters)
+
+
+@pytest.mark.parametrize("for_parameters", [False, True])
+def test_without_a_state_they_start_from_zeros(tmp_path, for_parameters):
+    check(tmp_path, "cornn/explicit/tanh", 5, 1, 3, 140, False, True, for_parameters, with_state=False)

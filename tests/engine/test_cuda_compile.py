@@ -17,6 +17,7 @@ from cornn.engine.backends.cuda.layout import (
     Plan,
     tensor_plans,
 )
+from cornn.engine.updates import UPDATES
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
@@ -120,7 +121,7 @@ def test_one_state_compiles_without_spills(arch, update, size, rows):
     layout = Plan(size, rows, 1)
     kinds = [("forward", 0), ("backward", 0)] + [("backward", 1)] * (rows in ROWS_WITH_PARAMETERS)
     for direction, for_parameters in kinds:
-        macros = {**_update_macros(update, False), "FOR_PARAMETERS": for_parameters}
+        macros = {**_update_macros(UPDATES[update], False), "FOR_PARAMETERS": for_parameters}
         used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), arch))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
@@ -145,7 +146,7 @@ MAKES_DRIVE = [
 @pytest.mark.parametrize(("arch", "update", "size", "rows", "spans", "features"), MAKES_DRIVE)
 def test_a_kernel_that_makes_the_drive_compiles_without_spills(arch, update, size, rows, spans, features):
     layout = Plan(size, rows, 1)
-    macros = _macros(layout, {**_update_macros(update, spans), "FEATURES": features})
+    macros = _macros(layout, {**_update_macros(UPDATES[update], spans), "FEATURES": features})
     used = resources(nvrtc.compiled("block_forward.cu", macros, arch))
     assert 0 < used[REGISTERS] <= 65536 // layout.threads
     assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"

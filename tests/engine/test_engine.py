@@ -6,6 +6,8 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 import torch
+from engine_calls import operator_options, run
+from engine_calls import problem as problem_of
 from hypothesis import given, settings
 from tolerances import FLOAT64
 from torch._subclasses import FakeTensorMode
@@ -14,7 +16,6 @@ from torch.library import opcheck
 
 from cornn import CoRNN, baselines, engine
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import Problem
 from cornn.engine.op import recurrence, recurrence_backward
 
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -59,7 +60,7 @@ def arguments(
 
 def results(given, lengths, update, backend, *, seed=1):
     """Output, last state, and the gradients of a random weighting of both."""
-    output, last = engine.run(**given, lengths=lengths, update=update, backend=backend)
+    output, last = run(**given, lengths=lengths, update=update, backend=backend)
     random = torch.Generator().manual_seed(seed)
     weights = [torch.randn(x.shape, generator=random, dtype=torch.float64) for x in (output, last)]
     value = sum((x * w.to(x)).sum() for x, w in zip((output, last), weights, strict=True))
@@ -98,7 +99,7 @@ def test_first_and_second_derivatives(update, ragged, spans):
     given_, lengths = arguments(4, 2, 3, 2, spans=spans, ragged=ragged)
 
     def f(*values):
-        return engine.run(**dict(zip(NAMES, values, strict=True)), lengths=lengths, update=update, backend="portable")
+        return run(**dict(zip(NAMES, values, strict=True)), lengths=lengths, update=update, backend="portable")
 
     assert torch.autograd.gradcheck(f, tuple(given_.values()))
     assert torch.autograd.gradgradcheck(f, tuple(given_.values()))
@@ -111,7 +112,7 @@ def test_first_and_second_derivatives_of_one_state(update, ragged):
     present = {name: x for name, x in given_.items() if x is not None}
 
     def f(*values):
-        return engine.run(**dict(zip(present, values, strict=True)), lengths=lengths, update=update, backend="portable")
+        return run(**dict(zip(present, values, strict=True)), lengths=lengths, update=update, backend="portable")
 
     assert torch.autograd.gradcheck(f, tuple(present.values()))
     assert torch.autograd.gradgradcheck(f, tuple(present.values()))
@@ -121,9 +122,10 @@ def test_first_and_second_derivatives_of_one_state(update, ragged):
 def test_operators_of_one_state_keep_pytorchs_rules(update):
     given_, lengths = arguments(4, 2, 3, 2, update=update, ragged=True)
     tensors = (*given_.values(), lengths)
-    opcheck(recurrence, (*tensors, update, "portable", True, True))
+    opcheck(recurrence, (*tensors, *operator_options(update, "portable", True, True)))
     with torch.no_grad():
-        opcheck(recurrence, (*(None if x is None else x.detach() for x in tensors), update, "portable", False, False))
+        detached = (None if x is None else x.detach() for x in tensors)
+        opcheck(recurrence, (*detached, *operator_options(update, "portable", False, False)))
 
 
 @pytest.mark.parametrize("update", ONE_STATE)
@@ -132,13 +134,13 @@ def test_one_state_has_no_timespans(update):
     given_["timespans"] = torch.ones(4, 2, dtype=torch.float64)
     for backend in ("auto", "reference"):
         with pytest.raises(ValueError, match=f"timespans scale a time step, and the update {update} has none"):
-            engine.run(**given_, update=update, backend=backend)
+            run(**given_, update=update, backend=backend)
 
 
 @pytest.mark.parametrize("update", ONE_STATE)
 def test_past_its_end_one_state_stays_as_it_is_to_the_bit(update):
     given_, _ = arguments(9, 3, 4, 2, update=update)
-    output, last = engine.run(**given_, lengths=torch.tensor([9, 4, 1]), update=update)
+    output, last = run(**given_, lengths=torch.tensor([9, 4, 1]), update=update)
     assert torch.equal(output[3:, 1], output[3, 1].expand(6, -1))
     assert torch.equal(output[:, 2], output[0, 2].expand(9, -1))
     assert torch.equal(last[0], output[-1])
@@ -150,13 +152,15 @@ def test_operators_keep_pytorchs_rules(ragged, spans):
     given_, lengths = arguments(4, 2, 3, 2, spans=spans, ragged=ragged)
     tensors = (*given_.values(), lengths)
     update = "cornn/explicit/tanh"
-    opcheck(recurrence, (*tensors, update, "portable", True, True))
+    opcheck(recurrence, (*tensors, *operator_options(update, "portable", True, True)))
     with torch.no_grad():
-        opcheck(recurrence, (*(None if x is None else x.detach() for x in tensors), update, "portable", False, False))
-        output, last, trail = recurrence(*tensors, update, "portable", True, True)
+        detached = (None if x is None else x.detach() for x in tensors)
+        opcheck(recurrence, (*detached, *operator_options(update, "portable", False, False)))
+        output, last, trail = recurrence(*tensors, *operator_options(update, "portable", True, True))
         grads = (torch.randn_like(output), torch.randn_like(last))
         needs = [x is not None for x in given_.values()]
-        opcheck(recurrence_backward, (*grads, output, trail, *tensors, update, "portable", needs))
+        options = operator_options(update, "portable", True, True)
+        opcheck(recurrence_backward, (*grads, output, trail, *tensors, *options, needs))
 
 
 @pytest.mark.parametrize("grad", [False, True])
@@ -165,9 +169,9 @@ def test_the_operator_is_bypassed_without_a_trace(grad):
     given_, lengths = arguments(5, 3, 4, 2, spans=True, ragged=True)
     update = "cornn/explicit/tanh"
     with torch.set_grad_enabled(grad):
-        direct = engine.run(**given_, lengths=lengths, update=update, backend="portable")
+        direct = run(**given_, lengths=lengths, update=update, backend="portable")
         tensors = [*given_.values(), lengths]
-        registered = recurrence(*tensors, update, "portable", True, grad)[:2]
+        registered = recurrence(*tensors, *operator_options(update, "portable", True, grad))[:2]
     assert all(torch.equal(x, y) for x, y in zip(direct, registered, strict=True))
     if grad:
         pairs = [torch.autograd.grad(x.square().sum(), list(given_.values())) for x in (direct[0], registered[0])]
@@ -178,7 +182,7 @@ def test_whoever_looks_on_sees_the_operator():
     given_, _ = arguments(5, 3, 4, 2)
 
     def f(input):
-        output, _ = engine.run(**given_ | {"input": input}, update="cornn/explicit/tanh")
+        output, _ = run(**given_ | {"input": input}, update="cornn/explicit/tanh")
         return torch.autograd.grad(output.sum(), given_["weight"])
 
     nodes = [str(node.target) for node in make_fx(f)(given_["input"].detach()).graph.nodes]
@@ -187,7 +191,7 @@ def test_whoever_looks_on_sees_the_operator():
     mode = FakeTensorMode()
     fake = {name: x if x is None else mode.from_tensor(x.detach()) for name, x in given_.items()}
     with mode:
-        output, last = engine.run(**fake, update="cornn/explicit/tanh")
+        output, last = run(**fake, update="cornn/explicit/tanh")
     assert (output.shape, last.shape) == ((5, 3, 4), (2, 3, 4))
 
 
@@ -197,7 +201,7 @@ def test_autocast_reaches_neither_pass():
     found = []
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            output, _ = engine.run(**given_, update="cornn/explicit/tanh", backend="portable")
+            output, _ = run(**given_, update="cornn/explicit/tanh", backend="portable")
             found.append((output, *torch.autograd.grad(output, leaves, torch.ones_like(output))))
     assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
 
@@ -215,7 +219,7 @@ def test_without_input_map_the_input_is_the_drive():
 def test_gradient_of_one_result_only(part):
     given_, lengths = arguments(6, 3, 4, 2, ragged=True)
     for backend in ("reference", "portable"):
-        output, last = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend=backend)
+        output, last = run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend=backend)
         chosen = output if part == "output" else last
         (gradient,) = torch.autograd.grad(chosen.square().sum(), given_["weight"])
         want = gradient if backend == "reference" else want
@@ -226,15 +230,15 @@ def test_gradient_of_one_result_only(part):
 def test_last_only(grad):
     given_, lengths = arguments(7, 3, 4, 2, ragged=True)
     with torch.set_grad_enabled(grad):
-        _, last = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", every=False)
-        _, want = engine.run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend="reference")
+        _, last = run(**given_, lengths=lengths, update="cornn/explicit/tanh", every=False)
+        _, want = run(**given_, lengths=lengths, update="cornn/explicit/tanh", backend="reference")
     torch.testing.assert_close(last, want, **FLOAT64)
 
 
 def test_past_its_end_a_state_stays_as_it_is_to_the_bit():
     given_, _ = arguments(9, 3, 4, 2)
     lengths = torch.tensor([9, 4, 1])
-    output, _ = engine.run(**given_, lengths=lengths, update="cornn/implicit/tanh")
+    output, _ = run(**given_, lengths=lengths, update="cornn/implicit/tanh")
     assert torch.equal(output[3:, 1], output[3, 1].expand(6, -1))
     assert torch.equal(output[:, 2], output[0, 2].expand(9, -1))
 
@@ -248,7 +252,7 @@ def test_models_side_by_side_are_the_models_alone(ragged):
     lengths = torch.stack([lengths for _, lengths in models]) if ragged else None
 
     def one(values, lengths):
-        return engine.run(**values, lengths=lengths, update=update)
+        return run(**values, lengths=lengths, update=update)
 
     output, last = torch.vmap(one, in_dims=(0, 0 if ragged else None))(stacked, lengths)
     value = 0
@@ -268,13 +272,13 @@ def test_nothing_of_the_sequences_size_is_kept_but_y_z_and_the_activation():
     given_, _ = arguments(steps, batch, hidden, 1)
     kept = {}
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.setdefault(x.data_ptr(), x), lambda x: x):
-        engine.run(**given_, update="cornn/explicit/tanh", backend="portable")
+        run(**given_, update="cornn/explicit/tanh", backend="portable")
     large = sum(x.numel() for x in kept.values() if x.numel() >= steps * batch * hidden)
     assert large == 3 * steps * batch * hidden
 
 
 def problem(**changes):
-    usual = Problem("cornn/explicit/tanh", torch.device("cpu"), torch.float32, 1, 10, 2, 4, False)
+    usual = problem_of("cornn/explicit/tanh", torch.device("cpu"), torch.float32, 1, 10, 2, 4, False)
     return usual._replace(**changes)
 
 
@@ -315,12 +319,12 @@ def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):
         name: shape if shape is None else torch.zeros(shape, dtype=torch.float64) for name, shape in change.items()
     }
     with pytest.raises(ValueError, match=words):
-        engine.run(**given_, update="cornn/explicit/tanh", backend=backend)
+        run(**given_, update="cornn/explicit/tanh", backend=backend)
 
 
 def test_clusters_serve_steps_whose_bytes_they_can_count(monkeypatch):
     monkeypatch.setattr(cuda, "_usable_there", lambda *arguments: (True, ""))
-    fits = Problem("cornn/explicit/tanh", torch.device("cuda", 0), torch.float32, 1, 3, 2**22 - 1, 256, False)
+    fits = problem_of("cornn/explicit/tanh", torch.device("cuda", 0), torch.float32, 1, 3, 2**22 - 1, 256, False)
     assert cuda.usable(fits) == (True, "")
     assert cuda.usable(fits._replace(batch=2**26, hidden=128)) == (True, "")
     for more in ({"batch": 2**22}, {"groups": 2, "batch": 2**21}):
@@ -354,7 +358,7 @@ def test_gates_that_are_given_their_drives_and_a_bias(backend):
     for name in ("reference", backend):
         drive, bias, weight = given = [value.clone().requires_grad_() for value in drawn]
         state, parameters = torch.zeros(1, 2, 4, dtype=torch.float64), torch.full((1, 4), 0.5, dtype=torch.float64)
-        output, last = engine.run(drive, state, None, bias, weight, parameters, update="gated", backend=name)
+        output, last = run(drive, state, None, bias, weight, parameters, update="gated", backend=name)
         found[name] = (output, last, *torch.autograd.grad(output.square().sum() + last.sum(), given))
     for got, want in zip(found[backend], found["reference"], strict=True):
         torch.testing.assert_close(got, want)

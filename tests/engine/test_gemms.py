@@ -1,69 +1,39 @@
-"""What is made around a backend: the drive, unless it makes that itself, and the gradients of the weights."""
-
-from types import SimpleNamespace
+"""The products over all steps: the drive before a recurrence, and the gradients of the weights after it."""
 
 import pytest
 import torch
 from test_engine import arguments, assert_same, results
 from tolerances import FLOAT64
-from torch.library import opcheck
 
-from cornn import engine
 from cornn.engine import gemms
-from cornn.engine.backends import portable
-from cornn.engine.op import recurrence
-
-
-@pytest.fixture
-def maker(monkeypatch):
-    """A backend that makes the drive of up to two features itself, and notes what it was given of the trail."""
-    seen = []
-
-    def makes_drive(update, hidden, features):
-        return features <= 2
-
-    def forward(given, trail, *, keep, **options):
-        seen.append((given.input_weight is not None, len(trail)))
-        if given.input_weight is None:
-            return portable.forward(given, trail, keep=keep, **options)
-        room = trail if keep else trail.new_empty(1, *trail.shape[1:])
-        room[-1] = given.input @ given.input_weight.mT
-        if given.bias is not None:
-            room[-1] += given.bias.unsqueeze(-2)
-        return portable.forward(given, room, keep=keep, **options)
-
-    passes = {"usable": portable.usable, "forward": forward, "backward": portable.backward}
-    monkeypatch.setitem(engine.BACKENDS, "maker", SimpleNamespace(**passes, makes_drive=makes_drive))
-    return seen
+from cornn.engine.contract import Given, Request
+from cornn.engine.updates import UPDATES
 
 
 @pytest.mark.parametrize("update", ["cornn/explicit/tanh", "gated"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_backend_may_make_the_drive(maker, update, bias):
-    given_, lengths = arguments(5, 3, 4, 2, update=update, ragged=True)
-    if not bias:
-        given_["bias"] = None
-    want = results(given_, lengths, update, "reference")
-    assert_same(results(given_, lengths, update, "maker"), want, **FLOAT64)
-    blocks = engine.UPDATES[update].trail
-    assert maker == [(True, blocks)]
-    with torch.no_grad():
-        _, last = engine.run(**given_, lengths=lengths, update=update, backend="maker", every=False)
-    torch.testing.assert_close(last, want["last"], **FLOAT64)
-    assert maker == [(True, blocks), (True, 0)]
-    opcheck(recurrence, (*given_.values(), lengths, update, "maker", True, True))
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_trail_starts_with_the_drive(update, bias, weight, keep):
+    rule = UPDATES[update]
+    given, _ = arguments(5, 3, 4, 2 if weight else rule.drives * 4, update=update)
+    given |= ({} if bias else {"bias": None}) | ({} if weight else {"input_weight": None})
+    given = Given(**{name: None if x is None else x.detach() for name, x in given.items()}, lengths=None)
+    trail = gemms.start_trail(given, Request(rule, keep=keep))
+    want = given.input if given.input_weight is None else given.input @ given.input_weight.T
+    torch.testing.assert_close(trail[-1], want if given.bias is None else want + given.bias, **FLOAT64)
+    assert len(trail) == (rule.trail if keep else 1)
 
 
-def test_a_backend_makes_no_drive_that_is_given_or_too_wide(maker):
-    update = "cornn/explicit/tanh"
-    wide, _ = arguments(5, 3, 4, 3)
-    given_ = {**wide, "input": torch.randn(5, 3, 4, dtype=torch.float64), "input_weight": None}
-    for case in (wide, given_):
-        with torch.no_grad():
-            got, _ = engine.run(**case, update=update, backend="maker")
-            want, _ = engine.run(**case, update=update, backend="reference")
-        torch.testing.assert_close(got, want, **FLOAT64)
-    assert maker == [(False, 1), (False, 1)]
+@pytest.mark.parametrize("update", ["cornn/explicit/tanh", "gated", "lipschitz"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_without_a_state_it_starts_from_zeros(update, steps):
+    given, lengths = arguments(steps, 3, 4, 2, update=update, ragged=True)
+    zeros = given | {"state": torch.zeros_like(given["state"]).requires_grad_()}
+    want = results(zeros, lengths, update, "reference")
+    for backend in ("reference", "portable", "c"):
+        got = results(given | {"state": None}, lengths, update, backend)
+        assert_same(got, {name: value for name, value in want.items() if name in got}, **FLOAT64)
 
 
 def test_the_gradients_of_many_models_are_the_same_sequence_by_sequence():

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from engine_calls import operator_options, run
+from engine_calls import problem as problem_of
 from torch.library import opcheck
 
 import cornn
@@ -13,7 +15,6 @@ from cornn.engine.backends import portable
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.backends.cuda import nvrtc
 from cornn.engine.backends.cuda.layout import TENSOR_SIZES, tensor_plan, tensor_plans
-from cornn.engine.contract import Problem
 from cornn.engine.op import recurrence, recurrence_backward
 
 UPDATE = "cornn/explicit/tanh"
@@ -31,7 +32,7 @@ def arguments(batch=3, hidden=4):
 
 
 def problem(hidden=64, precision="tf32", device="cpu"):
-    return Problem(UPDATE, torch.device(device), torch.float32, 1, 10, 600, hidden, False, precision)
+    return problem_of(UPDATE, torch.device(device), torch.float32, 1, 10, 600, hidden, False, precision)
 
 
 @pytest.fixture
@@ -39,22 +40,18 @@ def served(monkeypatch):
     """A backend cuda that serves here, in any precision, and notes which pass ran in which."""
     seen = []
 
-    def noted(run, precision):
-        def call(*arguments, **options):
-            seen.append((run.__name__, precision))
-            return run(*arguments, **options)
+    def forward(given, request):
+        seen.append(("forward", request.precision))
+        return portable.forward(given, request)
 
-        return call
-
-    def reduced(precision):
-        return SimpleNamespace(**{run.__name__: noted(run, precision) for run in (portable.forward, portable.backward)})
+    def backward(given, after, request, needs):
+        seen.append(("backward", request.precision))
+        return portable.backward(given, after, request, needs)
 
     def usable(problem):
         return True, "for the test"
 
-    monkeypatch.setitem(
-        engine.BACKENDS, "cuda", SimpleNamespace(usable=usable, reduced=reduced, **vars(reduced("exact")))
-    )
+    monkeypatch.setitem(engine.BACKENDS, "cuda", SimpleNamespace(usable=usable, forward=forward, backward=backward))
     engine._choose_once.cache_clear()
     yield seen
     engine._choose_once.cache_clear()
@@ -63,7 +60,7 @@ def served(monkeypatch):
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_a_cpu_says_that_it_has_none(precision):
     with pytest.raises(RuntimeError, match=rf"precision='{precision}' needs the cuda backend: it needs an NVIDIA GPU"):
-        engine.run(**arguments(), update=UPDATE, precision=precision)
+        run(**arguments(), update=UPDATE, precision=precision)
     layer = cornn.CoRNN(2, 4, precision=precision)
     with pytest.raises(RuntimeError, match="needs the cuda backend"):
         layer(torch.randn(5, 3, 2))
@@ -74,14 +71,14 @@ def test_another_backend_ignores_nothing(backend, served):
     with pytest.raises(
         RuntimeError, match=rf"precision='tf32' needs the cuda backend: backend '{backend}' was requested"
     ):
-        engine.run(**arguments(), update=UPDATE, precision="tf32", backend=backend)
+        run(**arguments(), update=UPDATE, precision="tf32", backend=backend)
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="unknown precision 'half': choose one of exact, tf32, bf16"):
         cornn.CoRNN(2, 4, precision="half")
     with pytest.raises(ValueError, match="unknown precision 'half'"):
-        engine.run(**arguments(), update=UPDATE, precision="half")
+        run(**arguments(), update=UPDATE, precision="half")
 
 
 def test_a_layer_shows_and_keeps_it():
@@ -104,16 +101,17 @@ def test_it_reaches_the_operator_and_many_models(served):
     stacked = {name: x.detach().expand(3, *x.shape).requires_grad_() for name, x in given.items()}
 
     def one(values):
-        return engine.run(**values, update=UPDATE, precision="bf16")
+        return run(**values, update=UPDATE, precision="bf16")
 
     torch.vmap(one)(stacked)[0].sum().backward()
     assert served == [("forward", "bf16"), ("backward", "bf16")]
     tensors = (*given.values(), None, None)
-    opcheck(recurrence, (*tensors, UPDATE, "cuda/bf16", True, True))
+    options = operator_options(UPDATE, "cuda", True, True, "bf16")
+    opcheck(recurrence, (*tensors, *options))
     with torch.no_grad():
-        output, last, trail = recurrence(*tensors, UPDATE, "cuda/bf16", True, True)
+        output, last, trail = recurrence(*tensors, *options)
         needs = [True] * len(given) + [False]
-        opcheck(recurrence_backward, (output, last, output, trail, *tensors, UPDATE, "cuda/bf16", needs))
+        opcheck(recurrence_backward, (output, last, output, trail, *tensors, *options, needs))
 
 
 @pytest.mark.parametrize(
@@ -127,8 +125,8 @@ def test_it_reaches_the_operator_and_many_models(served):
     ],
 )
 def test_autocast_means_large_batches(served, monkeypatch, batch, autocast, asked, found):
-    monkeypatch.setattr(engine, "_autocast_to_bfloat16", lambda: autocast)
-    output, _ = engine.run(**arguments(batch), update=UPDATE, precision=asked)
+    monkeypatch.setattr(engine, "autocast_to_bfloat16", lambda: autocast)
+    output, _ = run(**arguments(batch), update=UPDATE, precision=asked)
     output.sum().backward()
     assert served == [("forward", found), ("backward", found)]
 
@@ -137,7 +135,7 @@ def test_what_differentiates_otherwise_says_so(served):
     given = arguments()
 
     def value(weight):
-        return engine.run(**given | {"weight": weight}, update=UPDATE, precision="tf32")[0].sum()
+        return run(**given | {"weight": weight}, update=UPDATE, precision="tf32")[0].sum()
 
     with pytest.raises(RuntimeError, match="precision='tf32' does not support forward-mode derivatives"):
         torch.func.grad(value)(given["weight"].detach())

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from engine_calls import problem as problem_of
+from engine_calls import run as run_engine
 
 from cornn import engine
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import Problem
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -55,7 +56,7 @@ def arguments(
 
 def call(given, lengths, update, backend, every):
     def run(*values):
-        return engine.run(
+        return run_engine(
             **dict(zip(NAMES, values, strict=True)), lengths=lengths, update=update, backend=backend, every=every
         )
 
@@ -107,7 +108,7 @@ def test_one_block(hidden, batch):
 @pytest.mark.parametrize("batch", [1, 7, 300, 1024])
 @pytest.mark.parametrize("features", [1, 2, 3, 4])
 def test_a_block_makes_the_drive(hidden, batch, features):
-    assert cuda.makes_drive(UPDATE, hidden, features)
+    assert cuda.makes_drive(engine.UPDATES[UPDATE], hidden, features)
     check(20, batch, hidden, features=features, ragged=batch == 7)
 
 
@@ -123,7 +124,7 @@ def test_a_block_makes_the_drive_whatever_else_there_is(hidden, features, option
 @pytest.mark.parametrize("features", [1, 2])
 def test_a_block_makes_the_drives_of_one_state(update, features):
     steps = 4 if update == "modrelu" else 20
-    assert cuda.makes_drive(update, 40, features)
+    assert cuda.makes_drive(engine.UPDATES[update], 40, features)
     check(steps, 6, 40, features=features, update=update, groups=3)
     check(steps, 300, 100, features=features, update=update, ragged=True, bias=False)
 
@@ -300,7 +301,7 @@ def test_it_can_be_captured_in_a_graph(hidden):
 
 
 def problem(hidden, dtype=torch.float32):
-    return Problem(UPDATE, torch.device("cuda", 0), dtype, 1, 10, 4, hidden, False)
+    return problem_of(UPDATE, torch.device("cuda", 0), dtype, 1, 10, 4, hidden, False)
 
 
 def test_what_it_cannot_do_it_says():

@@ -6,7 +6,7 @@ import torch
 
 from cornn import CoRNN, engine
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Given
+from cornn.engine.contract import After, Given, Needs, Request
 from cornn.engine.updates import UPDATES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -53,11 +53,12 @@ def assert_near(got, want, limit, name):
 
 
 def both_passes(given, grads, update, precision, for_parameters=True):
-    trail = torch.stack((torch.full_like(given.input, torch.nan), given.input))
+    request = Request(UPDATES[update], keep=True, precision=precision)
     poison()
-    output, last = cuda.forward(given, trail, update=update, every=True, keep=True, precision=precision)
-    needs = {"need_parameters": for_parameters, "need_timespans": for_parameters and given.timespans is not None}
-    gradients = cuda.backward(given, After(*grads, output, trail), update=update, precision=precision, **needs)
+    output, last, trail = cuda.forward(given, request)
+    spans = for_parameters and given.timespans is not None
+    needs = Needs(True, True, False, False, True, parameters=for_parameters, timespans=spans)
+    gradients = cuda.backward_steps(given, After(*grads, output, trail), request, needs)
     return output, last, trail, gradients
 
 
@@ -145,12 +146,13 @@ def test_repeated_runs_are_equal_to_the_bit():
 
 def test_without_a_trail():
     given, _ = arguments(9, 600, 64)
-    drive, options = given.input, {"update": UPDATE, "precision": "bf16"}
-    want, want_last = cuda.forward(given, torch.stack((drive, drive)), every=True, keep=True, **options)
-    output, last = cuda.forward(given, drive.clone()[None], every=True, keep=False, **options)
+    request = Request(UPDATES[UPDATE], precision="bf16")
+    want, want_last, _ = cuda.forward(given, request._replace(keep=True))
+    output, last, trail = cuda.forward(given, request)
+    assert trail is None
     assert torch.equal(output, want)
     assert torch.equal(last, want_last)
-    output, last = cuda.forward(given, drive.clone()[None], every=False, keep=False, **options)
+    output, last, _ = cuda.forward(given, request._replace(every=False))
     assert output.numel() == 0
     assert torch.equal(last, want_last)
 
@@ -168,7 +170,7 @@ def test_autocast_selects_bf16_for_large_batches():
 
 
 def test_above_128_neurons_it_is_exact():
-    given = engine.Problem(UPDATE, torch.device("cuda", 0), torch.float32, 1, 9, 600, 200, False, "tf32")
+    given = engine.Problem(UPDATES[UPDATE], torch.device("cuda", 0), torch.float32, 1, 9, 600, 200, False, "tf32")
     usable, reason = cuda.usable(given)
     if not usable:
         pytest.skip(reason)

@@ -70,14 +70,14 @@ class Cell(nn.Module):
     def sequence(
         self,
         input: Tensor,
-        state: Tensor,
+        state: Tensor | None,
         *,
         timespans: Tensor | None,
         lengths: Tensor | None,
         every: bool,
         backend: str,
         precision: str = "exact",
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """All steps at once: the h of every step (empty, perhaps, if not `every`) and the last one."""
         with engine.no_autocast(input.device.type):
             arguments = self.arguments()
@@ -85,7 +85,7 @@ class Cell(nn.Module):
             input,
             state,
             *arguments,
-            update=self.update,
+            update=engine.UPDATES[self.update],
             timespans=timespans,
             lengths=lengths,
             every=every,

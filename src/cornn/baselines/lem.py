@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn._random import uniform_
+from cornn._stacking import split_state
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, walked
 from cornn.engine import lem
@@ -63,22 +64,24 @@ class LEMCell(StepwiseCell):
     def sequence(
         self,
         input: Tensor,
-        state: Tensor,
+        state: Tensor | None,
         *,
         timespans: Tensor | None,
         lengths: Tensor | None,
         every: bool,
         backend: str,
         precision: str = "exact",
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """All steps at once: by kernels where they can serve, otherwise step by step."""
         if backend in ("auto", "cuda") and precision == "exact":
+            state = self.state_before(input, state)
             given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
             plain = timespans is None and lengths is None
             reason = lem.unusable(given) if plain else "its kernel supports neither timespans nor lengths"
             if reason is None:
                 with engine.no_autocast(input.device.type):
-                    return lem.run(given, self.dt, every, partial(_steps, self.dt))
+                    output, last = lem.run(given, self.dt, every, partial(_steps, self.dt))
+                    return output, split_state(last)
             if backend == "cuda":
                 raise RuntimeError(f"backend 'cuda' cannot run LEM here: {reason}; use auto or portable")
         options = {"timespans": timespans, "lengths": lengths, "every": every}

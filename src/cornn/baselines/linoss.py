@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from cornn import engine
 from cornn._random import uniform_
-from cornn._stacking import check_sizes
+from cornn._stacking import check_sizes, split_state
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
 
@@ -187,15 +187,17 @@ class LinOSSCell(nn.Module):
     def sequence(
         self,
         input: Tensor,
-        state: Tensor,
+        state: Tensor | None,
         *,
         timespans: Tensor | None,
         lengths: Tensor | None,
         every: bool,
         backend: str,
         precision: str = "exact",
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         check_plain("LinOSS", backend, precision)
+        if state is None:
+            state = input.new_zeros(len(self.states), input.shape[1], self.hidden_size)
         with engine.no_autocast(input.device.type):
             features = input if self.weight_ih is None else functional.linear(input, self.weight_ih, self.bias_ih)
             normed = functional.layer_norm(features, (self.hidden_size,))
@@ -205,7 +207,7 @@ class LinOSSCell(nn.Module):
                 z, x, end = z[-1], x[-1], output[-1]
             else:
                 z, x, end = (_at(lengths, part) for part in (z, x, torch.cat((state[:1], output))))
-            return output, torch.cat((end.unsqueeze(0), z.transpose(0, 1), x.transpose(0, 1)))
+            return output, split_state(torch.cat((end.unsqueeze(0), z.transpose(0, 1), x.transpose(0, 1))))
 
     def _states(self, normed: Tensor, state: Tensor, timespans: Tensor | None) -> tuple[Tensor, Tensor]:
         """z and x before the first and after every step: (time + 1, batch, 2, hidden), real and imaginary parts.

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn._stacking import check_sizes
+from cornn._stacking import check_sizes, split_state
 
 __all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running", "walked"]
 
@@ -90,6 +90,16 @@ class StepwiseCell(nn.Module):
         self.input_size = input_size
         self.hidden_size = hidden_size
 
+    def initial_state(self) -> Tensor:
+        """The state that a sequence starts from if none is given, (states, hidden)."""
+        return self.weight_ih.new_zeros(len(self.states), self.hidden_size)
+
+    def state_before(self, input: Tensor, state: Tensor | None) -> Tensor:
+        """The given state, or the initial one for every sequence of the input: (states, batch, hidden)."""
+        if state is not None:
+            return state
+        return self.initial_state().unsqueeze(1).expand(-1, input.shape[1], -1).contiguous()
+
     def stepper(self) -> Step:
         raise NotImplementedError
 
@@ -100,21 +110,23 @@ class StepwiseCell(nn.Module):
     def sequence(
         self,
         input: Float[Tensor, "time batch input"],
-        state: Float[Tensor, "states batch hidden"],
+        state: Float[Tensor, "states batch hidden"] | None,
         *,
         timespans: Float[Tensor, "time batch"] | None,
         lengths: Tensor | None,
         every: bool,
         backend: str,
         precision: str = "exact",
-    ) -> tuple[Tensor, Float[Tensor, "states batch hidden"]]:
-        """The output of every step (empty if not `every`) and the last state."""
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The output of every step (empty if not `every`) and the parts of the last state."""
         model = type(self).__name__.removesuffix("Cell")
         check_plain(model, backend, precision)
         if not self.timed:
             no_timespans(model, timespans)
         with engine.no_autocast(input.device.type):
-            return walked(self.stepper(), self.drive(input), state, timespans, lengths, every)
+            start = self.state_before(input, state)
+            output, last = walked(self.stepper(), self.drive(input), start, timespans, lengths, every)
+            return output, split_state(last)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"

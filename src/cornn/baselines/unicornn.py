@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn._random import uniform_
+from cornn._stacking import split_state
 from cornn._torch_private import is_eager
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, running
@@ -203,14 +204,14 @@ class UnICORNNCell(StepwiseCell):
     def sequence(
         self,
         input: Tensor,
-        state: Tensor,
+        state: Tensor | None,
         *,
         timespans: Tensor | None,
         lengths: Tensor | None,
         every: bool,
         backend: str,
         precision: str = "exact",
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run a sequence like `StepwiseCell.sequence`, without storing states.
 
         With the backend "reference", and under a compiler or function transform, which cannot follow a hand-written
@@ -225,7 +226,9 @@ class UnICORNNCell(StepwiseCell):
             timespans = runs if timespans is None else runs * timespans
         with engine.no_autocast(input.device.type):
             w, s = self.constants()
-            return _Invertible.apply(input, state, self.weight_ih, self.bias, w, s, timespans, self.alpha, every)  # pyright: ignore[reportReturnType]
+            given = input, self.state_before(input, state), self.weight_ih, self.bias, w, s, timespans
+            output, last = _Invertible.apply(*given, self.alpha, every)  # pyright: ignore[reportGeneralTypeIssues]
+            return output, split_state(last)
 
 
 class UnICORNN(Layer):

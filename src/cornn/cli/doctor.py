@@ -29,7 +29,7 @@ class DoctorCommand:
         table = Table("device", "backend", "status", "why", box=None, header_style="bold")
         for device in devices:
             problem = engine.Problem(
-                "cornn/explicit/tanh", torch.device(device), torch.float32, 1, 784, 120, 128, False
+                engine.OSCILLATORS["explicit", "tanh"], torch.device(device), torch.float32, 1, 784, 120, 128, False
             )
             chosen, _ = engine.choose(problem)
             for name, backend in engine.BACKENDS.items():

@@ -6,19 +6,25 @@ requested by name is never replaced by another.
 
 import functools
 
-import torch
 from torch import Tensor
 
-from cornn._torch_private import is_eager, is_transformed
-from cornn.engine.contract import PRECISIONS, Given, Problem
-from cornn.engine.op import BACKENDS, by_autograd, no_autocast, recur, reference
-from cornn.engine.updates import UPDATES
+from cornn._autocast import autocast_to_bfloat16, no_autocast
+from cornn._torch_private import is_eager, is_tracing, is_transformed
+from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
+from cornn.engine.contract import PRECISIONS, Given, Problem, Request, check, wants_gradient
+from cornn.engine.eager import Scales, scaled
+from cornn.engine.op import BACKENDS, options, recurrence
+from cornn.engine.second_order import by_autograd, reference
+from cornn.engine.updates import OSCILLATORS, UPDATES, Update
 
 __all__ = [
     "BACKENDS",
+    "OSCILLATORS",
     "PRECISIONS",
     "UPDATES",
     "Problem",
+    "Scales",
+    "Update",
     "by_autograd",
     "check_backend",
     "check_precision",
@@ -58,7 +64,8 @@ def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
             the "cuda" backend, the only one that has others, cannot run.
 
     Example:
-        >>> problem = Problem("cornn/explicit/relu", torch.device("cpu"), torch.float32, 1, 100, 8, 64, False)
+        >>> relu = OSCILLATORS["explicit", "relu"]
+        >>> problem = Problem(relu, torch.device("cpu"), torch.float32, 1, 100, 8, 64, False)
         >>> choose(problem)[0]
         'portable'
     """
@@ -92,34 +99,37 @@ _choose_once = functools.lru_cache(maxsize=4096)(choose)
 
 def run(
     input: Tensor,
-    state: Tensor,
+    state: Tensor | None,
     input_weight: Tensor | None,
     bias: Tensor | None,
     weight: Tensor,
     parameters: Tensor,
     *,
-    update: str,
+    update: Update,
     timespans: Tensor | None = None,
     lengths: Tensor | None = None,
+    scales: Scales | None = None,
     exact_spans: bool = False,
     every: bool = True,
     backend: str = "auto",
     precision: str = "exact",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Run a recurrence over a sequence.
 
     Args:
         input: Shape `(time, batch, features)`; if `input_weight` is None the drive V u + b itself, shape
             `(time, batch, hidden)`.
-        state: State before the first step, shape `(states, batch, hidden)`. For coRNN y, then z.
+        state: State before the first step, shape `(states, batch, hidden)`. For coRNN y, then z. Zeros if None.
         input_weight: V, shape `(hidden, features)`, or None.
         bias: b, shape `(hidden)`, or None.
         weight: R, shape `(hidden, states * hidden)`. For coRNN W and W_z side by side.
         parameters: Constants of the update, shape `(parameters, hidden)`. For coRNN dt, gamma, epsilon.
-        update: One of `UPDATES`. Updates with several pre-activations per neuron have more rows in `input_weight` and
-            `bias`, and possibly in `weight`.
+        update: One of `UPDATES.values()`. Updates with several pre-activations per neuron have more rows in
+            `input_weight` and `bias`, and possibly in `weight`.
         timespans: Factors on dt, shape `(time, batch)`; only coRNN has a time step.
         lengths: Number of steps of each sequence, shape `(batch)`.
+        scales: Factors on `input_weight`, `bias` and `weight`, which are then there; gradients are those before the
+            factors.
         exact_spans: Whether timespans are numbers of steps (`functional.transition`) instead of factors on dt. Only the
             reference computes them.
         every: Whether to return the output of every step; otherwise `output` may be empty.
@@ -130,21 +140,15 @@ def run(
             batches of 512 or more use "bf16" instead of "exact".
 
     Returns:
-        The output of every step, shape `(time, batch, hidden)`, and the state after each sequence's last step, shape
-        `(states, batch, hidden)`.
+        The output of every step, shape `(time, batch, hidden)`, and the parts of the state after each sequence's last
+        step, each of shape `(1, batch, hidden)`. They share no memory that anybody else sees, as the state of
+        `nn.LSTM` does not.
     """
-    if timespans is not None and not UPDATES[update].timed:
-        raise ValueError(f"timespans scale a time step, and the update {update} has none: omit timespans")
-    if timespans is not None and exact_spans:
-        if backend not in ("auto", "reference") or precision != "exact":
-            raise RuntimeError(
-                "timespans of a layer with default constants are computed by the plain equations only: use "
-                'backend="auto" and precision="exact", or give dt, gamma and epsilon'
-            )
-        given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
-        with no_autocast(input.device.type):
-            return reference(given, update, exact_spans=True)
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    if timespans is not None:
+        _check_timespans(update, exact_spans, backend, precision)
+        if exact_spans:
+            return _run_reference(given, scales, update, exact_spans=True)
     shape, rows = input.shape, weight.shape
     problem = Problem(
         update,
@@ -153,34 +157,57 @@ def run(
         rows[0] if len(rows) == 3 else 1,
         shape[0],
         shape[-2],
-        state.shape[-1],
+        rows[-2] // update.products,
         timespans is not None,
         precision,
     )
     direct = is_eager(given)
     name, _ = (_choose_once if direct else choose)(problem, backend)
     if not direct and is_transformed(given):
-        if precision != "exact":
-            raise RuntimeError(
-                f"precision={precision!r} does not support forward-mode derivatives and torch.func.grad: use 'exact'"
-            )
-        if backend not in ("auto", "reference"):
-            raise RuntimeError(
-                f"backend {backend!r} does not support forward-mode derivatives and torch.func.grad: "
-                "use auto or reference"
-            )
+        _check_transformed(backend, precision)
         name = "reference"
-    if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and _autocast_to_bfloat16():
+    if name == "reference":
+        return _run_reference(given, scales, update)
+    if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and autocast_to_bfloat16():
         precision = "bf16"
-    if precision != "exact":
-        name = f"{name}/{precision}"
+    # A traced program may be differentiated later, and the tracer checks itself without gradients.
+    request = Request(update, every, wants_gradient(given) or is_tracing(), precision)
     # Otherwise the recurrence runs in the type of its weights: autocast should not round the state a thousand times.
     # Even with "bf16" only the inputs of products are rounded, not the state.
-    with no_autocast(problem.device.type):
-        if name == "reference":
-            return reference(given, update)
-        return recur(given, update, name, every, direct)
+    with no_autocast(input.device.type):
+        if direct:
+            check(update, given)
+            return eager.recur(given, scales, name, request)
+        output, last, _ = recurrence(*scaled(given, scales), *options(name, request))
+        return output, _parts(last)
 
 
-def _autocast_to_bfloat16() -> bool:
-    return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
+def _parts(last: Tensor) -> tuple[Tensor, ...]:
+    return tuple(part.clone() for part in last.split(1))  # views could not be changed in place
+
+
+def _run_reference(given: Given, scales: Scales | None, update: Update, exact_spans: bool = False):
+    with no_autocast(given.input.device.type):
+        output, last = reference(scaled(given, scales), update, exact_spans=exact_spans)
+        return output, _parts(last)
+
+
+def _check_timespans(update: Update, exact: bool, backend: str, precision: str) -> None:
+    if not update.timed:
+        raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
+    if exact and (backend not in ("auto", "reference") or precision != "exact"):
+        raise RuntimeError(
+            "timespans of a layer with default constants are computed by the plain equations only: use "
+            'backend="auto" and precision="exact", or give dt, gamma and epsilon'
+        )
+
+
+def _check_transformed(backend: str, precision: str) -> None:
+    if precision != "exact":
+        raise RuntimeError(
+            f"precision={precision!r} does not support forward-mode derivatives and torch.func.grad: use 'exact'"
+        )
+    if backend not in ("auto", "reference"):
+        raise RuntimeError(
+            f"backend {backend!r} does not support forward-mode derivatives and torch.func.grad: use auto or reference"
+        )

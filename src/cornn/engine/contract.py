@@ -1,49 +1,35 @@
-"""The interface of a backend.
-
-A backend is a module with three functions
-
-    usable(problem) -> (bool, reason)
-    forward(given, trail, *, update, every, keep) -> (output, last)
-    backward(given, after, *, update, need_parameters, need_timespans) -> Gradients
-
-and `gemms.py` computes the input map and the gradients of input and weights around them: the input is then the drive,
-which `forward` finds in the last block of the trail and overwrites. A backend whose `forward` can make the drive
-as it goes says for which sizes, by one function more; for these it has the input map still, and a trail without values
-
-    makes_drive(update, hidden, features) -> bool
-
-A backend that makes all of it itself has in place of `forward` and `backward`
-
-    whole_forward(given, *, update, every, keep) -> (output, last, trail), the trail None without `keep`
-    whole_backward(given, after, *, update, needs) -> gradients for all of `Given` but the lengths, or None, as `needs`
-                                                      says of each
-
-Whether it can serve a problem does not change while a program runs: the answer is asked for once.
+"""The interface of a backend: what it is given, and what it returns.
 
 Everything is time-major. One model has the shapes below; a group of models, each with its own weights and its own
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).
 `drives` is the hidden size times the update's number of drives, `products` times that of its products: both are the
-hidden size itself for all but two updates. What is one block of the trail with several drives is so for one state only.
+hidden size itself for all but two updates.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from cornn.engine.updates import OneState, Oscillator
+from cornn.engine.updates import Update
 
 __all__ = [
     "PRECISIONS",
     "After",
+    "Backend",
     "Given",
     "Gradients",
+    "Needs",
+    "Passed",
     "Problem",
+    "Request",
     "about_this_machine",
     "active",
     "check",
+    "initial_state",
     "live_spans",
+    "wants_gradient",
 ]
 
 PRECISIONS = ("exact", "tf32", "bf16")
@@ -57,7 +43,7 @@ class Problem(NamedTuple):
     """The properties of a call that decide which backends can run it.
 
     Attributes:
-        update: One of `UPDATES`.
+        update: One of `UPDATES.values()`.
         device: Device of the tensors.
         dtype: Type of the tensors.
         groups: Number of models that run side by side; 1 outside of vmap.
@@ -68,7 +54,7 @@ class Problem(NamedTuple):
         precision: One of `PRECISIONS`.
     """
 
-    update: str
+    update: Update
     device: torch.device
     dtype: torch.dtype
     groups: int
@@ -79,11 +65,27 @@ class Problem(NamedTuple):
     precision: str = "exact"
 
 
+class Request(NamedTuple):
+    """What is asked of a backend, besides the tensors.
+
+    Attributes:
+        update: One of `UPDATES.values()`.
+        every: Whether the output of every step is wanted.
+        keep: Whether a backward pass may follow.
+        precision: One of `PRECISIONS`.
+    """
+
+    update: Update
+    every: bool = True
+    keep: bool = False
+    precision: str = "exact"
+
+
 class Given(NamedTuple):
     """The tensors of a recurrence."""
 
     input: Tensor  # (time, batch, features); without input_weight it is the drive, (time, batch, drives)
-    state: Tensor  # (states, batch, hidden), before the first step. coRNN: y and z
+    state: Tensor | None  # (states, batch, hidden), before the first step; zeros if None. coRNN: y and z
     input_weight: Tensor | None  # V (drives, features)
     bias: Tensor | None  # b (drives)
     weight: Tensor  # R (products, states * hidden). coRNN: W and W_z side by side
@@ -92,25 +94,64 @@ class Given(NamedTuple):
     lengths: Tensor | None  # (batch) integers, steps of each sequence; past its end a state stays as it is
 
 
-class After(NamedTuple):
-    """What there is after a forward pass: gradients of its results, either may be None, and what it left with `keep`.
+class Passed(NamedTuple):
+    """The result of a forward pass."""
 
-    The other result is last, (states, batch, hidden): the state after each sequence's last step.
-    """
+    output: Tensor  # (time, batch, hidden), y of every step; empty without `keep` and `every`
+    last: Tensor  # (states, batch, hidden), the state after each sequence's last step
+    trail: Tensor | None  # (update.trail, time, batch, drives), what else the backward pass needs; None without `keep`
+
+
+class After(NamedTuple):
+    """What there is after a forward pass: gradients of its results, either may be None, and what it kept."""
 
     grad_output: Tensor | None
     grad_last: Tensor | None
-    output: Tensor  # (time, batch, hidden), y of every step; empty if neither `keep` nor `every`
-    trail: Tensor  # (blocks, time, batch, drives), what else backward needs; without `keep` the drive's block or none
+    output: Tensor
+    trail: Tensor
 
 
 class Gradients(NamedTuple):
-    """Each of the shape of what it is the gradient of. The last two are None unless they were asked for."""
+    """Gradients of what there may be one for: all of `Given` but the lengths. None where none was asked for."""
 
-    drive: Tensor
-    state: Tensor
+    input: Tensor | None
+    state: Tensor | None
+    input_weight: Tensor | None
+    bias: Tensor | None
+    weight: Tensor | None
     parameters: Tensor | None
     timespans: Tensor | None
+
+
+class Needs(NamedTuple):
+    """Whether each of `Gradients` is wanted."""
+
+    input: bool
+    state: bool
+    input_weight: bool
+    bias: bool
+    weight: bool
+    parameters: bool
+    timespans: bool
+
+
+class Backend(Protocol):
+    """An implementation of the recurrence: a module with these functions.
+
+    `gemms` has the products over all steps, before and after the recurrence, for backends that do not make them.
+    """
+
+    def usable(self, problem: Problem) -> tuple[bool, str]:
+        """Return whether it can run a problem, and why. The answer may not change while a program runs."""
+        ...
+
+    def forward(self, given: Given, request: Request) -> Passed:
+        """Run all steps."""
+        ...
+
+    def backward(self, given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+        """Compute the gradients that are needed, from what `forward` kept."""
+        ...
 
 
 def active(lengths: Tensor, like: Tensor) -> Tensor:
@@ -126,20 +167,34 @@ def live_spans(given: Given) -> Tensor | None:
     return active(given.lengths, given.input) * (1 if given.timespans is None else given.timespans)
 
 
-def check(rule: Oscillator | OneState, given: Given) -> None:
+def initial_state(update: Update, given: Given) -> Tensor:
+    """The state before the first step, with the zeros that None stands for."""
+    if given.state is not None:
+        return given.state
+    batch, hidden = given.input.shape[1:-1], given.weight.shape[-2] // update.products
+    return given.input.new_zeros(update.states, *batch, hidden)
+
+
+def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
+    """Return whether autograd records an operation on these tensors."""
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def check(update: Update, given: Given) -> None:
     """Raise ValueError for wrong shapes and devices. Kernels get addresses only, and would read beyond the end."""
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
-    group, hidden = weight.shape[:-2], weight.shape[-2] // rule.products
+    group, hidden = weight.shape[:-2], weight.shape[-2] // update.products
     steps, *batch, features = input.shape
-    drives = rule.drives * hidden
+    drives = update.drives * hidden
     if input_weight is None and features != drives:
         raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
+    device = input.device
     for name, tensor, shape in (
-        ("state", state, (rule.states, *batch, hidden)),
+        ("state", state, (update.states, *batch, hidden)),
         ("input_weight", input_weight, (*group, drives, features)),
         ("bias", bias, (*group, drives)),
-        ("weight", weight, (*group, rule.products * hidden, rule.states * hidden)),
-        ("parameters", parameters, (len(rule.parameters), *group, hidden)),
+        ("weight", weight, (*group, update.products * hidden, update.states * hidden)),
+        ("parameters", parameters, (len(update.parameters), *group, hidden)),
         ("timespans", timespans, (steps, *batch)),
         ("lengths", lengths, tuple(batch)),
     ):
@@ -147,8 +202,8 @@ def check(rule: Oscillator | OneState, given: Given) -> None:
             continue
         if tensor.shape != shape:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
-        if tensor.device != input.device and name != "lengths":
-            raise ValueError(f"{name} is on {tensor.device}, the input on {input.device}: move one with .to(...)")
+        if tensor.device != device and name != "lengths":
+            raise ValueError(f"{name} is on {tensor.device}, the input on {device}: move one with .to(...)")
 
 
 def about_this_machine(function: Callable[..., Answer]) -> Callable[..., Answer]:

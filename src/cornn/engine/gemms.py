@@ -1,59 +1,65 @@
-"""What surrounds a backend that runs the recurrence alone: the input map V u + b before it, unless the backend makes it
-as it goes, and from its gradient the gradients of the input and of the weights, each one product over all steps."""
+"""The products over all steps at once: the drive V u + b before the recurrence, and after it, from the drive's
+gradient, the gradients of the input and of the weights."""
 
-from collections.abc import Sequence
-from types import ModuleType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from cornn.engine.contract import After, Given, Gradients
-from cornn.engine.updates import UPDATES
+from cornn.engine.contract import After, Given, Gradients, Needs, Request
 
-__all__ = ["backward", "for_input_map", "forward"]
-
-
-# With so few features a GPU is faster at one more of them, always 1, than at a bias by itself.
-FEW_FEATURES = 32
+__all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "start_trail"]
 
 
-def _with_one(input: Tensor) -> Tensor:
-    """(..., features) -> (..., features + 1), the last always 1."""
-    return torch.nn.functional.pad(input, (0, 1), value=1.0)
+class StepGradients(NamedTuple):
+    """What the steps give, each of the shape of what it is the gradient of; the last two if they were asked for."""
+
+    drive: Tensor
+    state: Tensor | None
+    parameters: Tensor | None
+    timespans: Tensor | None
 
 
-def _bias_is_a_feature(input: Tensor, input_weight: Tensor | None) -> bool:
-    return input.is_cuda and input_weight is not None and input_weight.dim() == 2 and input.shape[-1] <= FEW_FEATURES
+def start_trail(given: Given, request: Request) -> Tensor:
+    """The trail, of which the last block has the drive and the others no values yet; only that block without `keep`."""
+    update = request.update
+    drives = update.drives * (given.weight.shape[-2] // update.products)
+    trail = given.input.new_empty(update.trail if request.keep else 1, *given.input.shape[:-1], drives)
+    drive_(given, trail[-1])
+    return trail
 
 
-def _drive_(out: Tensor, given: Given) -> None:
-    """out = V u + b for every step, as one product."""
+def drive_(given: Given, out: Tensor) -> None:
+    """out = V u + b for every step, (time, batch, drives), as one product."""
     input, input_weight, bias = given.input, given.input_weight, given.bias
     if input_weight is None:
-        out.copy_(input)
-    elif input_weight.dim() == 2:
-        flat, source = out.view(-1, out.shape[-1]), input.reshape(-1, input.shape[-1])
-        if bias is not None and input.is_cuda and input.shape[-1] == 1:
-            torch.addcmul(bias, source, input_weight.T, out=flat)
-            return
-        if bias is not None and _bias_is_a_feature(input, input_weight):
-            torch.mm(_with_one(source), torch.cat((input_weight, bias.unsqueeze(-1)), -1).T, out=flat)
-            return
-        if bias is not None and not input.is_cuda:
-            torch.addmm(bias, source, input_weight.T, out=flat)
-            return
-        torch.mm(source, input_weight.T, out=flat)
-    else:
+        if bias is None:
+            out.copy_(input)
+        else:
+            torch.add(input, bias.unsqueeze(-2), out=out)
+        return
+    if input_weight.dim() == 3:
         torch.matmul(input, input_weight.mT, out=out)
-    if bias is not None:
-        out += bias.unsqueeze(-2)
+        if bias is not None:
+            out += bias.unsqueeze(-2)
+    elif bias is None:
+        torch.mm(_rows(input), input_weight.T, out=_rows(out))
+    elif input.is_cuda and input.shape[-1] == 1:
+        torch.addcmul(bias, input, input_weight.T, out=out)  # no product, one multiply-add each
+    else:
+        torch.addmm(bias, _rows(input), input_weight.T, out=_rows(out))
+
+
+def _rows(sequence: Tensor) -> Tensor:
+    """(time, batch, features) -> (time * batch, features)"""
+    return sequence.reshape(-1, sequence.shape[-1])
 
 
 def _flat(sequence: Tensor) -> Tensor:
     """(time, batch, features) -> (time * batch, features); of a group (group, time * batch, features)."""
     if sequence.dim() == 4:
         return sequence.transpose(0, 1).flatten(1, 2)
-    return sequence.flatten(0, 1)
+    return _rows(sequence)
 
 
 # Sequences of a group of models that fill a GPU when each makes a product of its own.
@@ -80,43 +86,33 @@ def _by_sequence(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, sequences).sum(1)
 
 
-def forward(
-    module: ModuleType, given: Given, *, update: str, every: bool, keep: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(output, last, trail); without `keep` there is no trail."""
-    rule, (*shape, features), hidden = UPDATES[update], given.input.shape, given.state.shape[-1]
-    makes_drive = getattr(module, "makes_drive", None)
-    made = given.input_weight is None or makes_drive is None or not makes_drive(update, hidden, features)
-    trail = given.input.new_empty(rule.trail if keep else int(made), *shape, rule.drives * hidden)
-    if made:
-        drive = trail[-1]
-        _drive_(drive, given)
-        given = given._replace(input=drive, input_weight=None, bias=None)
-    output, last = module.forward(given, trail, update=update, every=every, keep=keep)
-    return output, last, trail if keep else None
-
-
 def _for_weight(drive: Tensor, given: Given, after: After) -> Tensor:
+    """The gradient of R: of each step's drive, times the state before it."""
     state, rows = given.state, given.weight.shape[-2]
     if drive.shape[-1] != rows:
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
     # y and z of the step before: the initial state, then all but the last of what was kept.
-    later, (count, *_, hidden) = drive[1:], state.shape
-    if drive.dim() == 4:
-        gradient = drive[0].mT @ torch.cat(state.unbind(0), -1)
-    else:
-        gradient = drive.new_empty(rows, count * hidden)
-        # Both blocks by one call, which writes them side by side.
-        blocks = gradient.unflatten(-1, (count, hidden)).transpose(0, 1)
-        torch.bmm(drive[0].mT.expand(count, -1, -1), state, out=blocks)
+    gradient = torch.empty(given.weight.shape, dtype=drive.dtype, device=drive.device)
+    hidden = after.output.shape[-1]
+    group = drive.dim() == 4
+    later = drive[1:] if group else _rows(drive)[drive.shape[1] :].T
     for i, columns in enumerate(gradient.split(hidden, -1)):
-        before = (after.trail[i - 1] if i else after.output)[:-1]
-        if drive.dim() == 3:
-            columns.addmm_(_flat(later).mT, _flat(before))
-        else:
-            columns += _over_steps(later, before)
+        sequence = after.trail[i - 1] if i else after.output
+        if group:
+            torch.add(
+                _over_steps(later, sequence[:-1]), drive[0].mT @ state[i] if state is not None else 0, out=columns
+            )
+            continue
+        torch.mm(later, _rows(sequence)[: later.shape[1]], out=columns)
+        if state is not None:
+            columns.addmm_(drive[0].T, state[i])
     return gradient
+
+
+def _with_one(input: Tensor) -> Tensor:
+    """(..., features) -> (..., features + 1), the last always 1."""
+    return torch.nn.functional.pad(input, (0, 1), value=1.0)
 
 
 def for_input_map(
@@ -127,15 +123,13 @@ def for_input_map(
     if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
         gradient = _over_steps(drive, _with_one(input))
         return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
-    flat, source = _flat(drive), _flat(input)
-    if need_weight and need_bias and _bias_is_a_feature(input, given.input_weight):
-        gradient = _with_one(source).mT @ flat
-        return gradient[:-1].mT.contiguous(), gradient[-1]
-    if need_bias and flat.is_cuda:
-        # A product with ones sums over many rows faster than a sum does.
-        ones = flat.new_ones(*flat.shape[:-2], 1, flat.shape[-2])
-        return _for_input_weight(flat, source) if need_weight else None, (ones @ flat).squeeze(-2)
-    return _for_input_weight(flat, source) if need_weight else None, flat.sum(-2) if need_bias else None
+    flat = _flat(drive)
+    for_bias = None
+    if need_bias:
+        # On a GPU a product with ones sums over many rows faster than a sum does.
+        ones = flat.new_ones(1, 1).expand(*flat.shape[:-2], 1, flat.shape[-2]) if flat.is_cuda else None
+        for_bias = flat.sum(-2) if ones is None else (ones @ flat).squeeze(-2)
+    return _for_input_weight(flat, _flat(input)) if need_weight else None, for_bias
 
 
 def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
@@ -145,22 +139,19 @@ def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
     return (input.mT @ drive).mT.contiguous()
 
 
-def backward(
-    module: ModuleType, given: Given, after: After, *, update: str, needs: Sequence[bool]
-) -> tuple[Tensor | None, ...]:
-    """Gradients for all of `Given` but the lengths; None where none is needed."""
-    need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
-    gradients: Gradients = module.backward(
-        given, after, update=update, need_parameters=need_parameters, need_timespans=need_timespans
-    )
-    drive = gradients.drive
-    for_input_weight, for_bias = for_input_map(drive, given, need_input_weight, need_bias)
-    return (
-        (drive if given.input_weight is None else drive @ given.input_weight) if need_input else None,
-        gradients.state if need_state else None,
+def gradients(given: Given, after: After, steps: StepGradients, needs: Needs) -> Gradients:
+    """All gradients, from what the steps give."""
+    drive = steps.drive
+    for_input_weight, for_bias = for_input_map(drive, given, needs.input_weight, needs.bias)
+    for_input = None
+    if needs.input:
+        for_input = drive if given.input_weight is None else drive @ given.input_weight
+    return Gradients(
+        for_input,
+        steps.state if needs.state else None,
         for_input_weight,
         for_bias,
-        _for_weight(drive, given, after) if need_weight else None,
-        gradients.parameters,
-        gradients.timespans,
+        _for_weight(drive, given, after) if needs.weight else None,
+        steps.parameters if needs.parameters else None,
+        steps.timespans if needs.timespans else None,
     )

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cornn._autocast import no_autocast
 from cornn._torch_private import is_eager
 from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
-from cornn.engine.op import by_autograd, no_autocast
+from cornn.engine.second_order import by_autograd
 
 __all__ = ["SIZES", "Given", "run", "unusable"]
 

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from cornn.engine.contract import After, Given, Gradients, live_spans
+from cornn.engine.contract import After, Given, live_spans
+from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import OneState
 
 __all__ = ["backward", "forward"]
@@ -26,6 +27,7 @@ def _masks(given: Given) -> list[Tensor | None]:
 
 
 def forward(rule: OneState, given: Given, trail: Tensor, *, every: bool, keep: bool) -> tuple[Tensor, Tensor]:
+    assert given.state is not None
     drive, h = trail[-1], given.state[0]
     constants = given.parameters.unsqueeze(-2).unbind(0)
     right = given.weight.mT
@@ -43,7 +45,8 @@ def forward(rule: OneState, given: Given, trail: Tensor, *, every: bool, keep: b
     return output, h.clone().unsqueeze(0)
 
 
-def backward(rule: OneState, given: Given, after: After, *, need_parameters: bool) -> Gradients:
+def backward(rule: OneState, given: Given, after: After, *, need_parameters: bool) -> StepGradients:
+    assert given.state is not None
     grad_output, grad_last, output, trail = after
     state, constants = given.state, given.parameters.unsqueeze(-2).unbind(0)
     steps, hidden = output.shape[0], output.shape[-1]
@@ -69,7 +72,7 @@ def backward(rule: OneState, given: Given, after: After, *, need_parameters: boo
         _add_product_(gradient, shared, given.weight)
         if beyond is not None:
             gradient += beyond
-    return Gradients(
+    return StepGradients(
         drive=grad_drive,
         state=gradient.unsqueeze(0),
         parameters=torch.stack([total.sum(-2) for total in totals]) if need_parameters else None,

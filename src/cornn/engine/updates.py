@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cornn.functional import ACTIVATIONS, DAMPINGS, Activation, Coefficients, coefficients
 
-__all__ = ["UPDATES", "OneState", "Oscillator", "Saved", "saved_activation"]
+__all__ = ["OSCILLATORS", "UPDATES", "OneState", "Oscillator", "Saved", "Update", "saved_activation"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class Oscillator:
     timed = True  # a step has a time, which a span multiplies
     kernel = "Oscillator"  # its name in kernels/update.cuh
     parameters = ("dt", "gamma", "epsilon")
+
+    @functools.cached_property
+    def name(self) -> str:
+        """Its key in `UPDATES`, which the operator and the C library are given."""
+        return f"cornn/{self.damping}/{self.activation}"
 
     @functools.cached_property
     def saved(self) -> Saved:
@@ -109,6 +114,15 @@ class OneState:
     states = 1
     trail = 1  # besides the output h, what is kept of the pre-activations
     timed = False
+
+    @property
+    def name(self) -> str:
+        """Its key in `UPDATES`, which the operator and the C library are given."""
+        return self.pointwise
+
+
+Update = Oscillator | OneState
+"""The pointwise part of a recurrence, forward and backward. Adding one is described in CONTRIBUTING.md."""
 
 
 def _leaky_step_(pre, h, parameters, out):
@@ -186,32 +200,32 @@ def _lipschitz_adjoint_(gradient, kept, h, parameters, delta):
     return (gradient * (linear + inner),)
 
 
-UPDATES: dict[str, Oscillator | OneState] = {
-    f"cornn/{damping}/{activation}": Oscillator(damping, activation)
-    for damping in DAMPINGS
-    for activation in ACTIVATIONS
-} | {
-    rule.pointwise: rule
-    for rule in (
-        OneState("leaky", ("leak", "gain"), _leaky_step_, _leaky_adjoint_, kernel="Leaky"),
-        OneState(
-            "fastgrnn",
-            ("bias_z", "bias_h", "zeta", "nu"),
-            _fast_grnn_step_,
-            _fast_grnn_adjoint_,
-            kernel="FastGRNN",
-        ),
-        OneState("gated", ("epsilon",), _gated_step_, _gated_adjoint_, kernel="Gated", drives=2),
-        OneState("modrelu", ("bias",), _modrelu_step_, _modrelu_adjoint_, kernel="ModReLU"),
-        OneState(
-            "lipschitz",
-            ("epsilon",),
-            _lipschitz_step_,
-            _lipschitz_adjoint_,
-            kernel="Lipschitz",
-            drives=2,
-            products=2,
-        ),
-    )
+OSCILLATORS = {
+    (damping, activation): Oscillator(damping, activation) for damping in DAMPINGS for activation in ACTIVATIONS
 }
-"""Name -> the pointwise part of a recurrence, forward and backward."""
+"""(damping, activation) -> coRNN's update."""
+
+_ONE_STATE = (
+    OneState("leaky", ("leak", "gain"), _leaky_step_, _leaky_adjoint_, kernel="Leaky"),
+    OneState(
+        "fastgrnn",
+        ("bias_z", "bias_h", "zeta", "nu"),
+        _fast_grnn_step_,
+        _fast_grnn_adjoint_,
+        kernel="FastGRNN",
+    ),
+    OneState("gated", ("epsilon",), _gated_step_, _gated_adjoint_, kernel="Gated", drives=2),
+    OneState("modrelu", ("bias",), _modrelu_step_, _modrelu_adjoint_, kernel="ModReLU"),
+    OneState(
+        "lipschitz",
+        ("epsilon",),
+        _lipschitz_step_,
+        _lipschitz_adjoint_,
+        kernel="Lipschitz",
+        drives=2,
+        products=2,
+    ),
+)
+
+UPDATES: dict[str, Update] = {update.name: update for update in (*OSCILLATORS.values(), *_ONE_STATE)}
+"""Name -> update."""

@@ -13,16 +13,27 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from cornn.engine import gemms
 from cornn.engine._buffer_pool import reusable
-from cornn.engine.contract import After, Given, Problem, about_this_machine
-from cornn.engine.updates import UPDATES, OneState, Oscillator
+from cornn.engine.contract import (
+    After,
+    Given,
+    Gradients,
+    Needs,
+    Passed,
+    Problem,
+    Request,
+    about_this_machine,
+    initial_state,
+)
+from cornn.engine.updates import Update
 
-__all__ = ["instruction_set", "usable", "whole_backward", "whole_forward"]
+__all__ = ["backward", "forward", "instruction_set", "usable"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 """Most preferred first."""
@@ -59,6 +70,17 @@ class Kernel(ctypes.Structure):
         ("backward", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
         ("weight_gradients", ctypes.CFUNCTYPE(None, ctypes.POINTER(Call))),
     )
+
+
+class Passes(NamedTuple):
+    """A `Kernel`, with its functions looked up once."""
+
+    parameters: int
+    coefficients: int
+    workspace: Callable[[Call], int]
+    forward: Callable[[Call], None]
+    backward: Callable[[Call], None]
+    weight_gradients: Callable[[Call], None]
 
 
 class Unusable(Exception):
@@ -112,14 +134,14 @@ def instruction_set() -> str:
 
 
 @functools.cache
-def _find(dtype: torch.dtype, update: str) -> Kernel:
+def _find(dtype: torch.dtype, update: Update) -> Passes:
     if dtype not in (torch.float32, torch.float64):
         raise Unusable(f"{dtype} is not supported: use float32 or float64")
     isa = instruction_set().encode()
-    found = _library().cornn_kernel(isa, int(dtype == torch.float64), update.encode())
+    found = _library().cornn_kernel(isa, int(dtype == torch.float64), update.name.encode())
     if not found:
-        raise Unusable(f"there is no C kernel for the update {update!r}")
-    return found.contents
+        raise Unusable(f"there is no C kernel for the update {update.name!r}")
+    return Passes(*(getattr(found.contents, field) for field in Passes._fields))
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -129,7 +151,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
 
 
 @about_this_machine
-def _usable_here(dtype: torch.dtype, update: str) -> tuple[bool, str]:
+def _usable_here(dtype: torch.dtype, update: Update) -> tuple[bool, str]:
     try:
         _find(dtype, update)
     except Unusable as reason:
@@ -145,110 +167,119 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     return fresh
 
 
-def _contiguous(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    if tensor.dtype is dtype and tensor.is_contiguous():
+def _contiguous(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    if tensor is None or (tensor.dtype is dtype and tensor.is_contiguous()):
         return tensor
     return _empty(tensor.shape, dtype).copy_(tensor)
 
 
-def _call(kept: list[Tensor], given: Given, **others: Tensor | None) -> Call:
-    """A call with its sizes, and pointers to its tensors. What it points to is added to `kept`, to outlive it."""
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _call(
+    passes: Passes,
+    given: Given,
+    output: Tensor | None = None,
+    trail: Tensor | None = None,
+    last: Tensor | None = None,
+    after: tuple[Tensor | None, ...] = (None,) * 10,
+) -> tuple[Call, Any]:
+    """A call with its sizes, its tensors and its workspace, and what must live as long as it.
+
+    Args:
+        passes: The functions that will be called.
+        given: The tensors; the state is there.
+        output: Output of every step.
+        trail: What the backward pass needs.
+        last: The last state.
+        after: The tensors from `grad_output` to `sums`, for the backward pass.
+    """
     shape, rows, dtype = given.input.shape, given.weight.shape, given.input.dtype
-    groups = rows[0] if len(rows) == 3 else 1
-    call = Call(groups, shape[0], shape[-2], given.state.shape[-1], shape[-1], torch.get_num_threads())
-    tensors = given._asdict() | others
-    lengths = tensors.pop("lengths")
-    for name, tensor in tensors.items():
-        if tensor is not None:
-            tensor = _contiguous(tensor, dtype)
-            kept.append(tensor)
-            setattr(call, name, tensor.data_ptr())
-    if lengths is not None:
-        lengths = lengths.to("cpu", torch.int64).contiguous()
+    lengths = order = None
+    if given.lengths is not None:
+        lengths = given.lengths.to("cpu", torch.int64).contiguous()
         order = lengths.argsort(dim=-1, descending=True, stable=True)
-        kept += (lengths, order)
-        call.lengths, call.order = lengths.data_ptr(), order.data_ptr()
-    return call
+    read = [_contiguous(x, dtype) for x in given[:-1]]
+    input, state, input_weight, bias, weight, parameters, timespans = map(_address, read)
+    groups = rows[0] if len(rows) == 3 else 1
+    assert given.state is not None
+    call = Call(
+        *(groups, shape[0], shape[-2], given.state.shape[-1], shape[-1], torch.get_num_threads()),
+        *(input, input_weight, bias, _address(trail), _address(output)),
+        *(state, weight, parameters, timespans, _address(lengths), _address(order), _address(last)),
+        *map(_address, after),
+    )
+    workspace = torch.empty(passes.workspace(call), dtype=torch.uint8)
+    call.workspace = workspace.data_ptr()
+    return call, (read, lengths, order, workspace)
 
 
-def _with_workspace(call: Call, kernel: Kernel, kept: list[Tensor]) -> Call:
-    """For a call that has all its pointers: what it needs in addition depends on them."""
-    kept.append(torch.empty(kernel.workspace(call), dtype=torch.uint8))
-    call.workspace = kept[-1].data_ptr()
-    return call
-
-
-def _is_given_drives(rule: Oscillator | OneState, given: Given) -> bool:
+def _is_given_drives(update: Update, given: Given) -> bool:
     """An update whose drives share a product is given its drives, since the kernels' product has no room."""
-    return rule.products < rule.drives and (given.input_weight is not None or given.bias is not None)
+    return update.products < update.drives and (given.input_weight is not None or given.bias is not None)
 
 
-def _drives(input: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """V u + b."""
-    if input_weight is None:
-        return input if bias is None else input + bias.unsqueeze(-2)
-    drive = input @ input_weight.mT
-    return drive if bias is None else drive.add_(bias.unsqueeze(-2))
-
-
-def whole_forward(given: Given, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-    rule, dtype, kept = UPDATES[update], given.input.dtype, []
-    kernel, shape, hidden = _find(dtype, update), given.input.shape[:-1], given.state.shape[-1]
-    if _is_given_drives(rule, given):
-        drives = _drives(given.input, given.input_weight, given.bias)
+def forward(given: Given, request: Request) -> Passed:
+    update, every, keep, _ = request
+    dtype, shape = given.input.dtype, given.input.shape[:-1]
+    state = initial_state(update, given)
+    hidden = state.shape[-1]
+    given = given._replace(state=state)
+    if _is_given_drives(update, given):
+        drives = _empty((*shape, update.drives * hidden), dtype)
+        gemms.drive_(given, drives)
         given = given._replace(input=drives, input_weight=None, bias=None)
     output = _empty((*shape, hidden) if keep or every else (0,), dtype)
-    trail = reusable((rule.trail, *shape, rule.drives * hidden), dtype) if keep else None
-    last = torch.empty(given.state.shape, dtype=dtype)
-    call = _call(kept, given, trail=trail, last=last)
-    if keep or every:
-        call.output = output.data_ptr()
-    kernel.forward(_with_workspace(call, kernel, kept))
-    return output, last, trail
+    trail = reusable((update.trail, *shape, update.drives * hidden), dtype) if keep else None
+    last = torch.empty(state.shape, dtype=dtype)
+    passes = _find(dtype, update)
+    call, alive = _call(passes, given, output if keep or every else None, trail, last)
+    passes.forward(call)
+    del alive
+    return Passed(output, last, trail)
 
 
-def whole_backward(given: Given, after: After, *, update: str, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
-    need_input, need_state, need_input_weight, need_bias, need_weight, need_parameters, need_timespans = needs
-    rule, dtype, kept = UPDATES[update], given.input.dtype, []
-    if _is_given_drives(rule, given):
+def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+    update, dtype = request.update, given.input.dtype
+    if _is_given_drives(update, given):
         # The drives as they were are not needed, only their shape.
         driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
-        asked = (True, need_state, False, False, need_weight, need_parameters, need_timespans)
-        drive, *others = whole_backward(driven, after, update=update, needs=asked)
-        assert drive is not None
-        for_map = gemms.for_input_map(drive, given, need_input_weight, need_bias)
-        for_input = None
-        if need_input:
-            for_input = drive if given.input_weight is None else drive @ given.input_weight
-        return for_input, others[0], *for_map, *others[3:]
-    kernel = _find(dtype, update)
+        asked = needs._replace(input=True, input_weight=False, bias=False)
+        found = backward(driven, after, request, asked)
+        assert found.input is not None
+        steps = gemms.StepGradients(found.input, found.state, found.parameters, found.timespans)
+        return gemms.gradients(given, after, steps, needs._replace(weight=False))._replace(weight=found.weight)
+    passes, state = _find(dtype, update), initial_state(update, given)
+    given = given._replace(state=state)
 
     def fresh(like: Tensor | None, needed: bool) -> Tensor | None:
         return _empty(like.shape, dtype) if needed and like is not None else None
 
-    handed_out = need_input and given.input_weight is None
-    found = {
-        "grad_drive": (_empty if handed_out else reusable)(after.trail.shape[1:], dtype),
-        "grad_state": torch.empty(given.state.shape, dtype=dtype),
-        "grad_input": fresh(given.input, need_input and not handed_out),
-        "grad_input_weight": fresh(given.input_weight, need_input_weight),
-        "grad_bias": fresh(given.bias, need_bias),
-        "grad_weight": fresh(given.weight, need_weight),
-        "grad_timespans": fresh(given.timespans, need_timespans),
-    }
+    handed_out = needs.input and given.input_weight is None
+    grad_output, grad_last, output, trail = (_contiguous(x, dtype) for x in after)
+    assert trail is not None
+    grad_drive = (_empty if handed_out else reusable)(trail.shape[1:], dtype)
+    grad_state = torch.empty(state.shape, dtype=dtype)
+    grad_timespans = fresh(given.timespans, needs.timespans)
+    grad_input = fresh(given.input, needs.input and not handed_out)
+    grad_weight = fresh(given.weight, needs.weight)
+    grad_input_weight = fresh(given.input_weight, needs.input_weight)
+    grad_bias = fresh(given.bias, needs.bias)
     sums = None
-    if need_parameters or need_timespans:
-        sums = torch.zeros(kernel.coefficients, *given.state.shape[1:], dtype=dtype)
-    call = _call(kept, given, **after._asdict(), **found, sums=sums)
-    _with_workspace(call, kernel, kept)
-    kernel.backward(call)
-    kernel.weight_gradients(call)
-    return (
-        found["grad_drive" if handed_out else "grad_input"],
-        found["grad_state"] if need_state else None,
-        found["grad_input_weight"],
-        found["grad_bias"],
-        found["grad_weight"],
-        sums[: kernel.parameters].sum(-2) if sums is not None and need_parameters else None,
-        found["grad_timespans"],
+    if needs.parameters or needs.timespans:
+        sums = torch.zeros(passes.coefficients, *state.shape[1:], dtype=dtype)
+    results = grad_drive, grad_state, grad_timespans, grad_input, grad_weight, grad_input_weight, grad_bias, sums
+    call, alive = _call(passes, given, output, trail, None, (grad_output, grad_last, *results))
+    passes.backward(call)
+    passes.weight_gradients(call)
+    del alive
+    return Gradients(
+        grad_drive if handed_out else grad_input,
+        grad_state if needs.state else None,
+        grad_input_weight,
+        grad_bias,
+        grad_weight,
+        sums[: passes.parameters].sum(-2) if sums is not None and needs.parameters else None,
+        grad_timespans,
     )

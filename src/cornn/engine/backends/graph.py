@@ -13,8 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cornn.engine import gemms
 from cornn.engine.backends import portable
-from cornn.engine.contract import After, Given, Gradients, Problem, active, live_spans
+from cornn.engine.contract import (
+    After,
+    Given,
+    Gradients,
+    Needs,
+    Passed,
+    Problem,
+    Request,
+    active,
+    initial_state,
+    live_spans,
+)
+from cornn.engine.gemms import StepGradients
+from cornn.engine.updates import Update
 
 __all__ = ["backward", "forward", "usable"]
 
@@ -79,15 +93,20 @@ def _present(**tensors: Tensor | None) -> dict[str, Tensor]:
     return {name: x for name, x in tensors.items() if x is not None}
 
 
-def _forward(update: str, every: bool, keep: bool, *, trail, state, weight, parameters, spans=None):
+def _forward(request: Request, *, trail, state, weight, parameters, spans=None):
     given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
-    return portable.forward(given, trail, update=update, every=every, keep=keep)
+    return portable.forward_steps(given, trail, request)
 
 
-def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool) -> tuple[Tensor, Tensor]:
-    drive, steps, options = trail[-1], trail.shape[1], (update, every, keep)
+def forward(given: Given, request: Request) -> Passed:
+    steps, options = given.input.shape[0], (request,)
     if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
-        return portable.forward(given, trail, update=update, every=every, keep=keep)
+        return portable.forward(given, request)
+    update, every, keep, _ = request
+    given = given._replace(state=initial_state(update, given))
+    trail = gemms.start_trail(given, request)
+    drive = trail[-1]
+    assert given.state is not None
     state, spans = given.state, live_spans(given)
     output = drive.new_empty((*drive.shape[:-1], state.shape[-1]) if keep or every else 0)
     fixed = {"weight": given.weight, "parameters": given.parameters}
@@ -111,22 +130,28 @@ def forward(given: Given, trail: Tensor, *, update: str, every: bool, keep: bool
                 found, state = _forward(*options, **chunk(start), **fixed)
             if keep or every:
                 output[part].copy_(found)
-        return output, state.clone()
+        return Passed(output, state.clone(), trail if keep else None)
 
 
 def _backward(
-    update: str, need_parameters: bool, need_timespans: bool, *, output, trail, state, weight, parameters, spans=None,
-    grad_output=None, grad_last=None
-) -> Gradients:  # fmt: skip
+    update: Update, need_parameters: bool, need_timespans: bool, *,
+    output, trail, state, weight, parameters, spans=None, grad_output=None, grad_last=None
+) -> StepGradients:  # fmt: skip
     given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
     after = After(grad_output, grad_last, output, trail)
-    needs = {"need_parameters": need_parameters, "need_timespans": need_timespans}
-    return portable.backward(given, after, update=update, **needs)
+    return portable.backward_steps(given, after, update, need_parameters, need_timespans)
 
 
-def backward(given: Given, after: After, *, update: str, need_parameters: bool, need_timespans: bool) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+    found = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
+    return gemms.gradients(given, after, found, needs)
+
+
+def _backward_steps(
+    given: Given, after: After, update: Update, need_parameters: bool, need_timespans: bool
+) -> StepGradients:
     grad_output, grad_last, output, trail = after
-    steps, state, spans = output.shape[0], given.state, live_spans(given)
+    steps, state, spans = output.shape[0], initial_state(update, given), live_spans(given)
     options = update, need_parameters, need_timespans
     grad_state = torch.zeros_like(state) if grad_last is None else grad_last
     fixed = {"weight": given.weight, "parameters": given.parameters}
@@ -154,11 +179,12 @@ def backward(given: Given, after: After, *, update: str, need_parameters: bool, 
         for_spans = output.new_empty(output.shape[:-1]) if need_timespans else None
         for start in reversed(range(0, steps, CHUNK)):
             if run is not None and start + CHUNK <= steps:
-                found: Gradients = run(**chunk(start))
+                found: StepGradients = run(**chunk(start))
             else:
                 found = _backward(*options, **chunk(start), **fixed)
             part = slice(start, start + CHUNK)
             drive[part].copy_(found.drive)
+            assert found.state is not None
             grad_state = found.state
             if for_parameters is not None and found.parameters is not None:
                 for_parameters += found.parameters
@@ -166,4 +192,4 @@ def backward(given: Given, after: After, *, update: str, need_parameters: bool, 
                 for_spans[part].copy_(found.timespans)
         if for_spans is not None and given.lengths is not None:
             for_spans *= active(given.lengths, output)
-        return Gradients(drive=drive, state=grad_state.clone(), parameters=for_parameters, timespans=for_spans)
+        return StepGradients(drive=drive, state=grad_state.clone(), parameters=for_parameters, timespans=for_spans)

@@ -21,7 +21,8 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
 }
 
 // grad_output: (steps, groups, batch, size), grad_last: (STATES, groups, batch, size), either may be null.
-// kept, trail_z, output: what the forward pass kept; state: as there. grad_drive (as the drive), grad_state: results.
+// kept, trail_z, output: what the forward pass kept; state: as there. grad_drive (as the drive), grad_state: results,
+// the second may be null.
 // grad_parameters: (PARAMETERS of the update, groups, batch, size), to be summed over the batch. for_spans:
 // (steps, groups, batch, size), to be summed over the last dimension, or null.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -83,9 +84,10 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             if (SPANS) inputs.ask(slot, SPAN, i, next_span + i, wanted);
             if (LOOKS_BACK) {
                 const float* origin = state + first_own + i * hidden;
-                if (STATES == 2) inputs.ask(slot, BEFORE_Y, i, n > 0 ? next_y + i * hidden : origin, wanted);
+                const bool known = wanted && (n > 0 || state);
+                if (STATES == 2) inputs.ask(slot, BEFORE_Y, i, n > 0 ? next_y + i * hidden : origin, known);
                 const float* from = n > 0 ? next_z + i * hidden : origin + (STATES - 1) * stride;
-                inputs.ask(slot, BEFORE_Z, i, from, wanted);
+                inputs.ask(slot, BEFORE_Z, i, from, known);
             }
         }
         inputs.asked();
@@ -277,9 +279,10 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     for (int i = 0; i < OWN; ++i) {
         if (!valid[i] || !writes) continue;
         const long long own = first_own + i * hidden;
-        if (STATES == 2) grad_state[own] = grad_y[i] + for_y[i];
-        grad_state[(STATES - 1) * stride + own] =
-            grad_z[i] + (EARLY ? update.earlier(for_z[i], for_y[i]) : for_z[i]);
+        if (STATES == 2 && grad_state) grad_state[own] = grad_y[i] + for_y[i];
+        if (grad_state)
+            grad_state[(STATES - 1) * stride + own] =
+                grad_z[i] + (EARLY ? update.earlier(for_z[i], for_y[i]) : for_z[i]);
         if (FOR_PARAMETERS) {
             float none;
             if (!SPANS) update.gradients(sum[i], 1.f, totals[i], none);

@@ -69,7 +69,7 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
 // drive: (steps, groups, batch, DRIVES * size), overwritten by what is kept of the activation if `keep_trail`. With
 // FEATURES it is not read.
 // trail_z, output: (steps, groups, batch, size), or null (trail_z with one state, too). last, state: (STATES, groups,
-// batch, size). weight: (groups, PRODUCTS * size, STATES * size).
+// batch, size); the state may be null, for zeros. weight: (groups, PRODUCTS * size, STATES * size).
 // timespans: (steps, groups, batch) if SPANS. lengths: (groups, batch) or null.
 // input: (steps, groups, batch, FEATURES). input_weight: (groups, DRIVES * size, FEATURES). bias: (groups, DRIVES * size),
 // or null.
@@ -125,8 +125,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         const long long own = first_own + i * hidden;
         valid[i] = inside && place.neuron < size;
         length[i] = min(steps, lengths && inside ? lengths[first_row + i] : steps);
-        y[i] = valid[i] && STATES == 2 ? state[own] : 0.f;
-        z[i] = valid[i] ? state[(STATES - 1) * stride + own] : 0.f;
+        y[i] = valid[i] && state && STATES == 2 ? state[own] : 0.f;
+        z[i] = valid[i] && state ? state[(STATES - 1) * stride + own] : 0.f;
         const int r = place.sequence(i);
         if (writes_y && STATES == 2) {
             published[0].y[r][place.neuron] = y[i];

@@ -112,9 +112,10 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             if (SPANS) shared.inputs.ask(slot, SPAN, i, timespans + n * rows + first_row + i * ROWS, wanted);
             if (LOOKS_BACK) {
                 const float* origin = state + first_own + i * between;
-                shared.inputs.ask(slot, BEFORE_Y, i, n > 0 ? at(output, n - 1) + i * between : origin, wanted);
+                const bool known = wanted && (n > 0 || state);
+                shared.inputs.ask(slot, BEFORE_Y, i, n > 0 ? at(output, n - 1) + i * between : origin, known);
                 shared.inputs.ask(slot, BEFORE_Z, i, n > 0 ? at(trail_z, n - 1) + i * between : origin + stride,
-                                  wanted);
+                                  known);
             }
         }
         shared.inputs.asked();
@@ -221,8 +222,10 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         for_y[0] *= unscaled;
         if (!valid[i]) continue;
         const long long own = first_own + i * between;
-        grad_state[own] = grad_y[i] + for_y[0];
-        grad_state[stride + own] = grad_z[i] + (EARLY ? fmaf(-fixed.dt, for_y[0], for_z[0]) : for_z[0]);
+        if (grad_state) {
+            grad_state[own] = grad_y[i] + for_y[0];
+            grad_state[stride + own] = grad_z[i] + (EARLY ? fmaf(-fixed.dt, for_y[0], for_z[0]) : for_z[0]);
+        }
         if (FOR_PARAMETERS) {
             float none;
             if (!SPANS) update.gradients(sum[i], 1.f, totals[i], none);

@@ -47,8 +47,10 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             if (SPANS) memory.inputs.ask_one(slot, SPAN, i, timespans + next_row + Place::step(i), one);
             if (LOOKS_BACK) {
                 const float* origin = state + first_own + Place::step(i) * hidden;
-                memory.inputs.ask(slot, BEFORE_Y, i, n > 0 ? output + at - stride : origin, one, other);
-                memory.inputs.ask(slot, BEFORE_Z, i, n > 0 ? trail_z + at - stride : origin + stride, one, other);
+                const bool known = n > 0 || state;
+                memory.inputs.ask(slot, BEFORE_Y, i, n > 0 ? output + at - stride : origin, one && known, other && known);
+                memory.inputs.ask(slot, BEFORE_Z, i, n > 0 ? trail_z + at - stride : origin + stride, one && known,
+                                  other && known);
             }
         }
         commit();
@@ -178,8 +180,10 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
             if (!(p ? share.other[i] : share.one[i])) continue;
             const long long own = first_own + Place::step(i) * hidden + p;
             const float for_y = total(sums_y, i, p), for_z = total(sums_z, i, p);
-            grad_state[own] = grad_y[i][p] + for_y;
-            grad_state[stride + own] = grad_z[i][p] + (EARLY ? fmaf(-fixed[p].dt, for_y, for_z) : for_z);
+            if (grad_state) {
+                grad_state[own] = grad_y[i][p] + for_y;
+                grad_state[stride + own] = grad_z[i][p] + (EARLY ? fmaf(-fixed[p].dt, for_y, for_z) : for_z);
+            }
             if (FOR_PARAMETERS) {
                 float none;
                 // Read again: registers are scarce in the loop.

@@ -38,8 +38,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         for (int p = 0; p < 2; ++p) {
             const long long own = first_own + Place::step(i) * hidden + p;
             const bool valid = p ? share.other[i] : share.one[i];
-            y[i][p] = valid ? state[own] : 0.f;
-            z[i][p] = valid ? state[stride + own] : 0.f;
+            y[i][p] = valid && state ? state[own] : 0.f;
+            z[i][p] = valid && state ? state[stride + own] : 0.f;
             earlier[p] = update[p].earlier(y[i][p], z[i][p]);
         }
         publish(memory.y[0], place, i, y[i]);

@@ -66,9 +66,8 @@ def contenders(case: Case, device: str) -> tuple[dict[str, nn.Module], dict[str,
             left_out[name] = "not installed: pip install torchrecurrent"
         else:
             layers[name] = make(case.inputs, case.hidden, device)
-    problem = engine.Problem(
-        "cornn/explicit/tanh", torch.device(device), torch.float32, 1, case.steps, case.batch, case.hidden, False
-    )
+    update = engine.OSCILLATORS["explicit", "tanh"]
+    problem = engine.Problem(update, torch.device(device), torch.float32, 1, case.steps, case.batch, case.hidden, False)
     for name, backend in engine.BACKENDS.items():
         usable, reason = backend.usable(problem)
         if usable:

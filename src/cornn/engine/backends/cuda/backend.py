@@ -4,21 +4,21 @@ Up to 128 neurons a block holds the weights in its registers for the whole seque
 does. With few features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the
 input. The kernels say how; here they are chosen, compiled and launched. The interface is in `contract.py`.
 
-`reduced` is the same with the products of the steps on tensor cores, for large batches: weights, states and deltas are
-rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is no such kernel,
-and the exact one serves.
+With a precision other than "exact" the products of the steps run on tensor cores, for large batches: weights, states
+and deltas are rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is
+no such kernel, and the exact one serves.
 
 The same input gives the same result to the bit, on the same kind of device and with the same versions: nothing is
 summed in an order that may change.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from cornn.engine import gemms
 from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
 from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
@@ -32,10 +32,11 @@ from cornn.engine.backends.cuda.layout import (
     plan,
     tensor_plan,
 )
-from cornn.engine.contract import After, Given, Gradients, Problem, about_this_machine
-from cornn.engine.updates import UPDATES, Oscillator
+from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, about_this_machine
+from cornn.engine.gemms import StepGradients
+from cornn.engine.updates import Oscillator, Update
 
-__all__ = ["backward", "forward", "makes_drive", "reduced", "usable"]
+__all__ = ["backward", "backward_steps", "forward", "makes_drive", "usable"]
 
 ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
 """Activations that kernels/activation.cuh defines, in capitals."""
@@ -48,7 +49,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
         return False, "it needs an NVIDIA GPU, this PyTorch is built for AMD GPUs"
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
-    rule = UPDATES[problem.update]
+    rule = problem.update
     if isinstance(rule, Oscillator) and rule.activation not in ACTIVATIONS:
         return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
     if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
@@ -80,21 +81,21 @@ def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool,
     return True, f"{kernels}, products in {precision}"
 
 
-def makes_drive(update: str, hidden: int, features: int) -> bool:
-    return hidden <= BLOCK_SIZES[-1] and 1 <= features * UPDATES[update].drives <= INPUT_WEIGHTS
+def makes_drive(update: Update, hidden: int, features: int) -> bool:
+    """Return whether the forward kernel makes the drive of the input as it goes."""
+    return hidden <= BLOCK_SIZES[-1] and 1 <= features * update.drives <= INPUT_WEIGHTS
 
 
 def _macros(layout: Plan | TensorPlan, macros: dict[str, object]) -> dict[str, object]:
     return {**layout.macros, **macros}
 
 
-def _update_macros(update: str, timespans: bool) -> dict[str, object]:
-    rule = UPDATES[update]
-    coupled = isinstance(rule, Oscillator)
+def _update_macros(update: Update, timespans: bool) -> dict[str, object]:
+    coupled = isinstance(update, Oscillator)
     return {
-        "UPDATE": rule.kernel,
-        "IMPLICIT": int(coupled and rule.damping == "implicit"),
-        "ACTIVATION": rule.activation.upper() if coupled else "TANH",
+        "UPDATE": update.kernel,
+        "IMPLICIT": int(coupled and update.damping == "implicit"),
+        "ACTIVATION": update.activation.upper() if coupled else "TANH",
         "SPANS": int(timespans),
     }
 
@@ -102,7 +103,7 @@ def _update_macros(update: str, timespans: bool) -> dict[str, object]:
 @functools.cache
 def _prepared(
     direction: str,
-    update: str,
+    update: Update,
     spans: bool,
     for_parameters: bool,
     precision: str,
@@ -138,89 +139,87 @@ def _run(
     given: Given,
     first: Sequence[Tensor | None],
     then: Sequence[Tensor | int | None],
+    request: Request,
     *,
-    update: str,
-    precision: str,
+    makes_drive: bool = False,
     for_parameters: bool = False,
 ) -> None:
     """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has."""
-    state, spans = given.state, given.timespans is not None
-    size = state.shape[1] if state.dim() == 4 else 1, state.shape[-2], state.shape[-1]
-    fixed = (_read(x) for x in (state, given.weight, given.parameters, given.timespans))
-    lengths = None if given.lengths is None else given.lengths.to(state.device, torch.int64).contiguous()
+    update, _, _, precision = request
+    input, state, input_weight, bias, weight, parameters, timespans, lengths = given
+    shape, spans = input.shape, timespans is not None
+    hidden = weight.shape[-2] // update.products
+    size = shape[1] if len(shape) == 4 else 1, shape[-2], hidden
+    device = input.device.index
+    fixed = (_read(state), _read(weight), _read(parameters), _read(timespans))
+    if lengths is not None:
+        lengths = lengths.to(input.device, torch.int64).contiguous()
     arguments = [*first, *fixed, lengths, *then]
-    if size[-1] > TENSOR_SIZES[-1]:
-        precision = "exact"
-    # Tensor core kernels move two neurons at a time where they may.
-    wide = precision != "exact" and size[-1] % 2 == 0
-    wide = wide and all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
-    made = direction == "forward" and given.input_weight is not None
-    input_map = (given.input, given.input_weight, given.bias) if made else ()
-    features = given.input.shape[-1] if made else 0
-    kind = direction, update, spans, for_parameters, precision, wide, state.device.index
-    prepared = _prepared(*kind, *size, features)
-    if prepared is not None:
-        launch(prepared, [*arguments, given.input.shape[0], *size, *map(_read, input_map)])
+    wide = False
+    if precision != "exact":
+        if hidden > TENSOR_SIZES[-1]:
+            precision = "exact"
+        # Tensor core kernels move two neurons at a time where they may.
+        elif hidden % 2 == 0:
+            wide = all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
+    features = shape[-1] if makes_drive else 0
+    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features)
+    if prepared is None:
+        return
+    arguments += (shape[0], *size)
+    if makes_drive:
+        arguments += (_read(input), _read(input_weight), _read(bias))
+    launch(prepared, arguments)
 
 
 def _read(tensor: Tensor | None) -> Tensor | None:
     """As the kernels read it."""
-    return None if tensor is None else tensor.float().contiguous()
+    if tensor is None or (tensor.dtype is torch.float32 and tensor.is_contiguous()):
+        return tensor
+    return tensor.float().contiguous()
 
 
-def forward(
-    given: Given, trail: Tensor, *, update: str, every: bool, keep: bool, precision: str = "exact"
-) -> tuple[Tensor, Tensor]:
-    if not trail.is_contiguous():
-        raise ValueError("the trail must be contiguous, because saved values are written into it")
-    state = given.state
-    output = trail.new_empty((*trail.shape[1:-1], state.shape[-1]) if keep or every else 0)
-    last = torch.empty_like(state, memory_format=torch.contiguous_format)
-    results = [
-        trail[-1] if len(trail) else None,
-        trail[0] if keep and len(state) == 2 else None,
+def forward(given: Given, request: Request) -> Passed:
+    update, every, keep, _ = request
+    (*shape, features), hidden = given.input.shape, given.weight.shape[-2] // update.products
+    made = given.input_weight is not None and makes_drive(update, hidden, features)
+    if not made:
+        trail = gemms.start_trail(given, request)
+    else:
+        trail = given.input.new_empty(update.trail, *shape, update.drives * hidden) if keep else None
+    output = given.input.new_empty((*shape, hidden) if keep or every else 0)
+    last = given.input.new_empty(update.states, *shape[1:], hidden)
+    results = (
+        None if trail is None else trail[-1],
+        trail[0] if trail is not None and keep and update.states == 2 else None,
         output if keep or every else None,
         last,
-    ]
-    _run("forward", given, results, [keep], update=update, precision=precision)
-    return output, last
+    )
+    _run("forward", given, results, (keep,), request, makes_drive=made)
+    return Passed(output, last, trail if keep else None)
 
 
-def backward(
-    given: Given,
-    after: After,
-    *,
-    update: str,
-    need_parameters: bool,
-    need_timespans: bool,
-    precision: str = "exact",
-) -> Gradients:
-    trail, output, state = after.trail.contiguous(), after.output.contiguous(), given.state
-    need = need_parameters or need_timespans
-    grad_drive = torch.empty_like(trail[-1])
-    grad_state = torch.empty_like(state, memory_format=torch.contiguous_format)
+def backward_steps(given: Given, after: After, request: Request, needs: Needs) -> StepGradients:
+    """What the steps give: gradients of the drive, the initial state, the parameters and the timespans."""
+    grad_output, grad_last, output, trail = map(_read, after)
+    assert output is not None
+    assert trail is not None
+    need = needs.parameters or needs.timespans
+    places = output.shape[1:]
+    grad_drive = output.new_empty(trail.shape[1:])
+    grad_state = output.new_empty(request.update.states, *places) if needs.state else None
     # For each neuron of each sequence, summed below in a fixed order.
-    terms = state.new_empty(len(given.parameters), *state.shape[1:]) if need else None
-    for_spans = torch.empty_like(output) if need_timespans else None
-    read = [_read(after.grad_output), _read(after.grad_last), trail[-1], trail[0], output]
-    results = [grad_drive, grad_state, terms, for_spans]
-    _run("backward", given, read, results, update=update, precision=precision, for_parameters=need)
-    return Gradients(
-        drive=grad_drive,
-        state=grad_state,
-        parameters=terms.sum(-2) if need_parameters and terms is not None else None,
-        timespans=for_spans.sum(-1) if for_spans is not None else None,
+    terms = output.new_empty(len(given.parameters), *places) if need else None
+    for_spans = torch.empty_like(output) if needs.timespans else None
+    read = (grad_output, grad_last, trail[-1], trail[0], output)
+    _run("backward", given, read, (grad_drive, grad_state, terms, for_spans), request, for_parameters=need)
+    return StepGradients(
+        grad_drive,
+        grad_state,
+        terms.sum(-2) if needs.parameters and terms is not None else None,
+        for_spans.sum(-1) if for_spans is not None else None,
     )
 
 
-class Passes(NamedTuple):
-    """`forward` and `backward` of this module in one precision."""
-
-    forward: Callable[..., tuple[Tensor, Tensor]]
-    backward: Callable[..., Gradients]
-
-
-@functools.cache
-def reduced(precision: str) -> Passes:
-    """The passes with products in "tf32" or "bf16"."""
-    return Passes(functools.partial(forward, precision=precision), functools.partial(backward, precision=precision))
+def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+    return gemms.gradients(given, after, backward_steps(given, after, request, needs), needs)

@@ -1,5 +1,11 @@
-"""Kernels on PyTorch's devices, streams and threads, through cuda-core."""
+"""Kernels on PyTorch's devices, streams and threads.
 
+cuda-core compiles and loads them. They are launched through the driver's own function, with addresses that PyTorch
+gives: for short sequences a launch by cuda-core's objects would take longer than all else.
+"""
+
+import ctypes
+import functools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from cornn._torch_private import current_raw_stream
 from cornn.engine.backends.cuda import nvrtc
 
 __all__ = ["Launch", "launch", "prepare", "unable"]
@@ -15,9 +22,12 @@ __all__ = ["Launch", "launch", "prepare", "unable"]
 class Launch(NamedTuple):
     """A kernel that is ready to run: on one device, with one number of blocks."""
 
-    kernel: Any
-    config: Any
+    function: Any
+    blocks: int
+    threads: int
+    shared: int
     device: int
+    alive: Any  # what the function belongs to
 
 
 def unable(device: int | None) -> str | None:
@@ -36,7 +46,7 @@ def prepare(
     shared: bytes of dynamic shared memory.
     """
     from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-    from cuda.core import LaunchConfig, ObjectCode  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+    from cuda.core import ObjectCode  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     with torch.cuda.device(device):
         _bind(device)
@@ -47,21 +57,48 @@ def prepare(
             (error,) = driver.cuKernelSetAttribute(setting, shared, kernel.handle, driver.CUdevice(device))
             if error != driver.CUresult.CUDA_SUCCESS:
                 raise RuntimeError(f"the driver refused {shared} bytes of shared memory for {file}: {error.name}")
-    return Launch(kernel, LaunchConfig(grid=blocks, block=threads, shmem_size=shared), device)
+    return Launch(driver.CUfunction(int(kernel.handle)), blocks, threads, shared, device, kernel)
 
 
 def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
     """Run it on the current stream of its device. A tensor is handed over as its address, None as 0."""
-    from cuda.core import launch  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-
     values = [x.data_ptr() if isinstance(x, Tensor) else int(x or 0) for x in arguments]
-    with torch.cuda.device(what.device):
-        _bind(what.device)
-        launch(_stream(what.device), what.config, what.kernel, *values)
+    if torch.cuda.current_device() == what.device:
+        _launch(what, values)
+    else:
+        with torch.cuda.device(what.device):
+            _launch(what, values)
+
+
+def _launch(what: Launch, values: list[int]) -> None:
+    function, blocks, threads, shared, device, _ = what
+    _bind(device)
+    stored, pointers = _arrays(len(values))
+    numbers = stored(*values)
+    first = ctypes.addressof(numbers)
+    addresses = pointers(*range(first, first + 8 * len(values), 8))
+    place = ctypes.addressof(addresses)
+    (error,) = _driver().cuLaunchKernel(
+        function, blocks, 1, 1, threads, 1, 1, shared, current_raw_stream(device), place, 0
+    )
+    if error:
+        raise RuntimeError(f"the driver refused to launch a kernel: {error.name}")
+
+
+@functools.cache
+def _driver() -> Any:
+    from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+
+    return driver
+
+
+@functools.cache
+def _arrays(count: int) -> tuple[type[ctypes.Array], type[ctypes.Array]]:
+    """Types of `count` arguments of a kernel, all of 8 bytes, and of their addresses."""
+    return ctypes.c_int64 * count, ctypes.c_void_p * count
 
 
 _threads = threading.local()
-_streams: dict[tuple[int, int], Any] = {}
 
 
 def _bind(device: int) -> None:
@@ -69,21 +106,10 @@ def _bind(device: int) -> None:
     bound = _threads.__dict__.setdefault("bound", set())
     if device in bound:
         return
-    from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-
+    driver = _driver()
     error, context = driver.cuDevicePrimaryCtxRetain(driver.CUdevice(device))
     if error == driver.CUresult.CUDA_SUCCESS:
         (error,) = driver.cuCtxSetCurrent(context)
     if error != driver.CUresult.CUDA_SUCCESS:
         raise RuntimeError(f"could not get a CUDA context on device {device}: {error.name}")
     bound.add(device)
-
-
-def _stream(device: int) -> Any:
-    """PyTorch's current stream of a device, in cuda-core's words."""
-    key = device, torch.cuda.current_stream(device).cuda_stream
-    if key not in _streams:
-        from cuda.core import Stream  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-
-        _streams[key] = Stream.from_handle(key[1])
-    return _streams[key]

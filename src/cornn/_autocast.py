@@ -1,0 +1,22 @@
+"""Autocast, which the recurrence does not follow: it would round the state a thousand times."""
+
+import contextlib
+
+import torch
+
+__all__ = ["autocast_to_bfloat16", "no_autocast"]
+
+_AS_IT_IS = contextlib.nullcontext()
+
+
+def no_autocast(device: str) -> contextlib.AbstractContextManager:
+    """Return a context manager in which operations run in the types of their arguments."""
+    # The compiler of PyTorch 2.11 cannot trace the first question.
+    if not torch.compiler.is_compiling() and not torch.amp.is_autocast_available(device):
+        return _AS_IT_IS
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else _AS_IT_IS
+
+
+def autocast_to_bfloat16() -> bool:
+    """Return whether autocast to bfloat16 is enabled on GPUs."""
+    return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16

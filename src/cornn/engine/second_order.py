@@ -1,0 +1,116 @@
+"""Derivatives by autograd through the reference equations: any number of times, in any mode."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from cornn._autocast import no_autocast
+from cornn.engine.contract import After, Given, active, initial_state, live_spans
+from cornn.engine.op import LIBRARY
+from cornn.engine.updates import UPDATES, OneState, Update
+from cornn.functional import unroll, unroll_one
+
+__all__ = ["by_autograd", "reference"]
+
+
+def reference(given: Given, update: Update, *, exact_spans: bool = False) -> tuple[Tensor, Tensor]:
+    """Return (output, last) of the reference equations, differentiable any number of times."""
+    input, _, input_weight, bias, weight, parameters, _, lengths = given
+    state = initial_state(update, given)
+    drive = input if input_weight is None else input @ input_weight.mT
+    if bias is not None:
+        drive = drive + bias.unsqueeze(-2)
+    if isinstance(update, OneState):
+        lives = None if lengths is None else active(lengths, drive).bool()
+        parts = parameters.unsqueeze(-2).unbind(0)
+        output, h = unroll_one(drive, state[0], weight, parts, pointwise=update.pointwise, active=lives)
+        return output, h.unsqueeze(0)
+    hidden, (y, z), (dt, gamma, epsilon) = weight.shape[-2], state, parameters.unsqueeze(-2)
+    output, last = unroll(
+        drive,
+        y,
+        z,
+        weight[..., :hidden],
+        weight[..., hidden:],
+        dt,
+        gamma,
+        epsilon,
+        timespans=live_spans(given),
+        exact=exact_spans,
+        damping=update.damping,
+        activation=update.activation,
+    )
+    return output, torch.stack(last)
+
+
+def by_autograd(
+    equations: Callable[..., tuple[Tensor, ...]],
+    tensors: Sequence[Tensor | None],
+    grads: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> list[Tensor | None]:
+    """Compute gradients by autograd through `equations`, a function of `tensors`.
+
+    The result can be differentiated again if gradients are enabled, and `grads` may be batched by vmap.
+
+    Args:
+        equations: Differentiable function of the tensors.
+        tensors: Its arguments.
+        grads: Gradients of its results; at least one is not None.
+        needs: Whether to compute the gradient of each tensor.
+
+    Returns:
+        The gradients of the tensors; None for those that are not needed.
+    """
+    again, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
+    with torch.enable_grad(), no_autocast(device):
+        # Views: what a state owes to weights that are here too belongs to the state's own graph.
+        views = [None if x is None else x.view_as(x) for x in tensors]
+        pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
+        wanted = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
+        results, weights = zip(*pairs, strict=True)
+        found = iter(torch.autograd.grad(results, wanted, weights, create_graph=again, allow_unused=True))
+    return [next(found) if need else None for need in needs]
+
+
+def _setup(ctx, inputs, output) -> None:
+    after, rest = After(*inputs[: len(After._fields)]), inputs[len(After._fields) :]
+    tensors, (_, ctx.update, *_, ctx.needs) = rest[: len(Given._fields)], rest[len(Given._fields) :]
+    ctx.count = len(inputs)
+    ctx.save_for_backward(after.grad_output, after.grad_last, *tensors)
+    ctx.set_materialize_grads(False)
+
+
+def _variable(x: Tensor | None) -> Tensor | None:
+    """To differentiate for: a view, where it has a graph of its own that may be gone through after this one."""
+    if x is None:
+        return None
+    return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
+
+
+def _gradients(ctx, *grads):
+    """The gradient of the gradient, by differentiating the reference twice, and once more where that is asked for."""
+    grad_output, grad_last, *arguments, lengths = ctx.saved_tensors
+    if all(grad is None for grad in grads):
+        return (None,) * ctx.count
+    again = torch.is_grad_enabled()
+    with torch.enable_grad(), no_autocast(arguments[0].device.type):
+        variables = [_variable(x) for x in (grad_output, grad_last, *arguments)]
+        grads_given, arguments = variables[:2], variables[2:]
+        results = reference(Given._make([*arguments, lengths]), UPDATES[ctx.update])
+        pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
+        asked = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
+        outputs, weights = zip(*pairs, strict=True)
+        inputs, seconds = zip(*asked, strict=True)
+        first = torch.autograd.grad(outputs, inputs, weights, create_graph=True)
+        present = [x for x in variables if x is not None]
+        second = torch.autograd.grad(first, present, seconds, create_graph=again, allow_unused=True)
+    found = iter(second)
+    for_output, for_last, *for_arguments = [None if x is None else next(found) for x in variables]
+    # Nothing for the output and the trail, whose values the gradient depends on through the arguments alone.
+    for_tensors = (*After(for_output, for_last, None, None), *for_arguments)  # pyright: ignore[reportArgumentType]
+    return *for_tensors, *(None,) * (ctx.count - len(for_tensors))
+
+
+torch.library.register_autograd("cornn::recurrence_backward", _gradients, setup_context=_setup, lib=LIBRARY)

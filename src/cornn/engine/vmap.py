@@ -1,0 +1,56 @@
+"""The operators under `torch.vmap`: models side by side become a group, which a backend runs in one call."""
+
+import torch
+from torch import Tensor
+
+from cornn.engine.contract import After, Given, Gradients, wants_gradient
+from cornn.engine.op import LIBRARY, recurrence, recurrence_backward
+
+__all__: list[str] = []
+
+# Where a group of models puts its dimension.
+_GIVEN = Given(input=1, state=1, input_weight=0, bias=0, weight=0, parameters=1, timespans=1, lengths=0)  # pyright: ignore
+_AFTER = After(grad_output=1, grad_last=1, output=1, trail=2)  # pyright: ignore
+_PASSED = (1, 1, 2)
+_GRADIENTS = _GIVEN[: len(Gradients._fields)]
+
+
+def _group(info, in_dims, tensors, places) -> list[Tensor | None]:
+    """Each tensor with its group dimension where the backends expect it; what is shared is expanded."""
+    grouped = []
+    for tensor, dim, place in zip(tensors, in_dims, places, strict=True):
+        if tensor is not None and dim is None:
+            shape = tensor.shape
+            tensor = tensor.unsqueeze(place).expand(*shape[:place], info.batch_size, *shape[place:])
+        elif tensor is not None:
+            tensor = tensor.movedim(dim, place)
+        grouped.append(tensor)
+    weight = Given(*grouped[-len(Given._fields) :]).weight
+    if weight.dim() > 3:
+        raise NotImplementedError("nested vmap over the recurrence is not supported: stack all models in one dimension")
+    return grouped
+
+
+def _dims(results: tuple[Tensor, ...], places) -> tuple[int | None, ...]:
+    # What is not wanted comes as an empty tensor of one dimension.
+    return tuple(place if result.dim() > 1 else None for result, place in zip(results, places, strict=True))
+
+
+def _forward(info, in_dims, *arguments):
+    count = len(Given._fields)
+    grouped = _group(info, in_dims[:count], arguments[:count], _GIVEN)
+    backend, update, every, keep, precision = arguments[count:]
+    # Whether a gradient is wanted shows only once the wrapping of vmap is off.
+    results = recurrence(*grouped, backend, update, every, keep or wants_gradient(grouped), precision)
+    return results, _dims(results, _PASSED)
+
+
+def _backward(info, in_dims, *arguments):
+    count = len(After._fields) + len(Given._fields)
+    grouped = _group(info, in_dims[:count], arguments[:count], _AFTER + _GIVEN)
+    results = recurrence_backward(*grouped, *arguments[count:])
+    return results, _dims(results, _GRADIENTS)
+
+
+torch.library.register_vmap("cornn::recurrence", _forward, lib=LIBRARY)
+torch.library.register_vmap("cornn::recurrence_backward", _backward, lib=LIBRARY)

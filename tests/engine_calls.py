@@ -1,0 +1,25 @@
+"""The engine by the names of updates, with the last state as one tensor: what most of its tests want."""
+
+import torch
+from torch import Tensor
+
+from cornn import engine
+from cornn.engine.contract import Request
+from cornn.engine.op import options
+
+__all__ = ["operator_options", "problem", "run"]
+
+
+def run(*arguments, update: str, **others) -> tuple[Tensor, Tensor]:
+    """Return the output, and the last state (states, batch, hidden), of `engine.run`."""
+    output, parts = engine.run(*arguments, update=engine.UPDATES[update], **others)
+    return output, torch.cat(parts)
+
+
+def problem(update: str, *others, **named) -> engine.Problem:
+    return engine.Problem(engine.UPDATES[update], *others, **named)
+
+
+def operator_options(update: str, backend: str, every: bool, keep: bool, precision: str = "exact") -> tuple:
+    """Return the options of the registered operators."""
+    return options(backend, Request(engine.UPDATES[update], every, keep, precision))
