@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from cornn import engine
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Given
+from cornn.engine.contract import After, Given, Needs, Request
 
 UPDATE = "cornn/explicit/tanh"
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -77,7 +77,8 @@ def arguments(steps, batch, hidden, features, *, spans=False, ragged=False, grou
 
 def results(given, lengths, dtype, backend, update):
     given = {name: None if x is None else x.to(dtype).detach().requires_grad_() for name, x in given.items()}
-    output, last = engine.run(**given, lengths=lengths, update=update, backend=backend)
+    output, parts = engine.run(**given, lengths=lengths, update=engine.UPDATES[update], backend=backend)
+    last = torch.cat(parts)
     random = torch.Generator().manual_seed(1)
     value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
     wanted = {name: x for name, x in given.items() if x is not None}
@@ -156,21 +157,20 @@ def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callab
     """One forward and one backward pass of the kernels alone; few features are the forward kernel's own to map."""
     given, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
-    trail = torch.randn(2, steps, *place, batch, hidden, device="cuda")
     moved = ("input", "state", "parameters") if groups else ()
     of = Given(**given | {name: given[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
-    if not cuda.makes_drive(UPDATE, hidden, features):
-        of = of._replace(input=trail[-1], input_weight=None, bias=None)
+    request = Request(engine.UPDATES[UPDATE], keep=True)
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
+    output, last, trail = cuda.forward(of, request)
+    after, needs = After(gradient, last, output, trail), Needs(False, True, False, False, False, False, False)
+    made = cuda.makes_drive(request.update, hidden, features)
+    results = trail[-1], trail[0], output, last
 
     def forward():
-        return cuda.forward(of, trail, update=UPDATE, every=True, keep=True)
-
-    output, last = forward()
-    after = After(gradient, last, output, trail)
+        cuda.run_kernel("forward", of, results, (True,), request, makes_drive=made)
 
     def backward():
-        return cuda.backward(of, after, update=UPDATE, need_parameters=False, need_timespans=False)
+        return cuda.backward_steps(of, after, request, needs)
 
     return forward, backward
 
@@ -184,7 +184,7 @@ def whole(steps, batch, hidden, features, parameters: bool) -> Callable:
     gradient = torch.randn(steps, batch, hidden, device="cuda")
 
     def call():
-        output, _ = engine.run(**given, update=UPDATE, backend="cuda")
+        output, _ = engine.run(**given, update=engine.UPDATES[UPDATE], backend="cuda")
         return torch.autograd.grad(output, [given[name] for name in leaves], gradient)
 
     return call

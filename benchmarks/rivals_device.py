@@ -25,7 +25,7 @@ from cornn._source import source
 from cornn.baselines.layer import Cell
 from cornn.engine import lem
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Given, Problem
+from cornn.engine.contract import After, Given, Needs, Problem, Request
 
 STEPS, BATCH, HIDDEN = 784, 120, 128
 GOAL = 1.3  # of coRNN's time
@@ -72,7 +72,7 @@ def given(name: str, features: int, hidden: int) -> Model:
 
 def served(update: str, hidden: int) -> tuple[bool, str]:
     where = torch.device("cuda", torch.cuda.current_device())
-    return cuda.usable(Problem(update, where, torch.float32, 1, STEPS, BATCH, hidden, False))
+    return cuda.usable(Problem(engine.UPDATES[update], where, torch.float32, 1, STEPS, BATCH, hidden, False))
 
 
 def results(
@@ -84,7 +84,9 @@ def results(
     for key, x in leaves.items():
         if x is not None and (every or key in ("input", "state", *what.trained)):
             x.requires_grad_()
-    output, last = engine.run(**leaves, lengths=lengths, update=what.update, backend=backend)  # pyright: ignore
+    update = engine.UPDATES[what.update]
+    output, parts = engine.run(**leaves, lengths=lengths, update=update, backend=backend)  # pyright: ignore
+    last = torch.cat(parts)
     random = torch.Generator().manual_seed(1)
     value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
     wanted = {key: x for key, x in leaves.items() if x is not None and x.requires_grad}
@@ -142,20 +144,21 @@ def check() -> list[dict]:
 def kernels(what: Model) -> tuple[Callable, Callable]:
     """One forward and one backward pass of the kernels alone, with the gradients that a layer asks for."""
     rule = engine.UPDATES[what.update]
-    drive = torch.randn(rule.trail, STEPS, BATCH, rule.drives * HIDDEN, device="cuda")
-    trail, state = drive.clone(), torch.zeros(rule.states, BATCH, HIDDEN, device="cuda")
-    of = Given(drive[-1], state, None, None, what.weight, what.parameters, None, None)
+    drive = torch.randn(STEPS, BATCH, rule.drives * HIDDEN, device="cuda")
+    of = Given(drive, None, None, None, what.weight, what.parameters, None, None)
     gradient = torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
+    request = Request(rule, keep=True)
+    output, last, trail = cuda.forward(of, request)
+    assert trail is not None
+    after = After(gradient, last, output, trail)
+    needs = Needs(False, False, False, False, False, parameters="parameters" in what.trained, timespans=False)
+    results = trail[-1], trail[0] if rule.states == 2 else None, output, last
 
     def forward():
-        return cuda.forward(of, trail, update=what.update, every=True, keep=True)
-
-    output, last = forward()
-    after = After(gradient, last, output, trail)
-    needs = {"need_parameters": "parameters" in what.trained, "need_timespans": False}
+        cuda.run_kernel("forward", of, results, (True,), request)
 
     def backward():
-        return cuda.backward(of, after, update=what.update, **needs)
+        return cuda.backward_steps(of, after, request, needs)
 
     return forward, backward
 
@@ -165,12 +168,11 @@ def whole(what: Model) -> Callable:
     leaves = {key: x if x is None else x.clone() for key, x in zip(NAMES, what[1:5], strict=True)}
     for key in what.trained:
         leaves[key].requires_grad_()  # pyright: ignore[reportOptionalMemberAccess]
-    states = engine.UPDATES[what.update].states
-    input, state = torch.randn(STEPS, BATCH, 1, device="cuda"), torch.zeros(states, BATCH, HIDDEN, device="cuda")
+    update, input = engine.UPDATES[what.update], torch.randn(STEPS, BATCH, 1, device="cuda")
     gradient = torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
 
     def call():
-        output, _ = engine.run(input, state, **leaves, update=what.update, backend="cuda")  # pyright: ignore
+        output, _ = engine.run(input, None, **leaves, update=update, backend="cuda")  # pyright: ignore
         return torch.autograd.grad(output, [leaves[key] for key in what.trained], gradient)  # pyright: ignore
 
     return call
@@ -270,13 +272,25 @@ def kinds() -> Iterator[tuple]:
     """Every kernel that will be needed, in the words of `cuda._prepared`."""
     for name in LAYERS:
         what = given(name, 1, HIDDEN)
+        update = engine.UPDATES[what.update]
         for batch, hidden in dict.fromkeys((batch, hidden) for _, batch, hidden in CHECKS):
             if served(what.update, hidden)[0]:
-                yield "forward", what.update, False, False, "exact", False, 0, 1, batch, hidden
+                yield "forward", update, False, False, "exact", False, 0, 1, batch, hidden
                 for parameters in {True, "parameters" in what.trained}:
-                    yield "backward", what.update, False, parameters, "exact", False, 0, 1, batch, hidden
+                    yield (
+                        "backward",
+                        engine.UPDATES[what.update],
+                        False,
+                        parameters,
+                        "exact",
+                        False,
+                        0,
+                        1,
+                        batch,
+                        hidden,
+                    )
     for direction in ("forward", "backward"):
-        yield direction, "cornn/explicit/tanh", False, False, "exact", False, 0, 1, BATCH, HIDDEN
+        yield direction, engine.UPDATES["cornn/explicit/tanh"], False, False, "exact", False, 0, 1, BATCH, HIDDEN
 
 
 def compile_all() -> None:

@@ -113,7 +113,9 @@ def test_in_pieces_is_as_in_one(spans, portable):
     memory = Memory.empty(bank, 2)
 
     def run(own):
-        return banks._pool_portable(bank, own, memory, torch.device("cpu")) if portable else banks.pool(bank, own, memory)
+        return (
+            banks._pool_portable(bank, own, memory, torch.device("cpu")) if portable else banks.pool(bank, own, memory)
+        )
 
     for start, stop in ((0, 1), (1, 12), (12, 30)):
         rows = np.r_[start:stop, 30 + start : 30 + stop]

@@ -36,7 +36,7 @@ from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Proble
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Update
 
-__all__ = ["backward", "backward_steps", "forward", "makes_drive", "usable"]
+__all__ = ["backward", "backward_steps", "forward", "makes_drive", "run_kernel", "usable"]
 
 ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
 """Activations that kernels/activation.cuh defines, in capitals."""
@@ -134,7 +134,7 @@ def _prepared(
     return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
 
 
-def _run(
+def run_kernel(
     direction: str,
     given: Given,
     first: Sequence[Tensor | None],
@@ -195,7 +195,7 @@ def forward(given: Given, request: Request) -> Passed:
         output if keep or every else None,
         last,
     )
-    _run("forward", given, results, (keep,), request, makes_drive=made)
+    run_kernel("forward", given, results, (keep,), request, makes_drive=made)
     return Passed(output, last, trail if keep else None)
 
 
@@ -212,7 +212,7 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
     terms = output.new_empty(len(given.parameters), *places) if need else None
     for_spans = torch.empty_like(output) if needs.timespans else None
     read = (grad_output, grad_last, trail[-1], trail[0], output)
-    _run("backward", given, read, (grad_drive, grad_state, terms, for_spans), request, for_parameters=need)
+    run_kernel("backward", given, read, (grad_drive, grad_state, terms, for_spans), request, for_parameters=need)
     return StepGradients(
         grad_drive,
         grad_state,
