@@ -6,8 +6,8 @@
     python benchmarks/default_layer.py --plan variants --side 12 --seconds 200
 
 The plan "comparison" (results/default-layer.json) has the rivals, at equal units. The plan "variants"
-(results/default-layer-variants.json) has `CoRNN(d, m)` with `length=`, other optimisers, other numbers of neurons and
-other numbers of features.
+(results/default-layer-variants.json) has `CoRNN(d, m)` with time scales that fit the length of the task, other
+optimisers, other numbers of neurons and other numbers of features.
 
 Training and validation data only; MNIST, CIFAR-10, HAR and IMDB are read from CORNN_DATA (`cornn data get`), or MNIST,
 HAR and text from a file (`--pack FILE` writes it, `--data FILE` reads it). default_layer_tasks.py makes the batches. On
@@ -61,7 +61,7 @@ MODELS = ("default", "default .2", "gru", "lstm", "today")
 SEEDS = (3, 4, 5)
 LSTM_FAILS = ("adding500", "noise", "cifar")  # at any rate: one seed is enough
 EQUAL_PARAMETERS = ("pixels", "noise", "rows", "char", "cifar", "adding500", "har")
-HINTED = ("adding200", "adding500", "pixels", "noise", "rows", "char", "har", "latch")  # with length=
+HINTED = ("adding200", "adding500", "pixels", "noise", "rows", "char", "har", "latch")  # time scales by length
 WIDTHS = (16, 32, 64, 128, 256, 512)
 FEATURES = {"groups1": 1, "groups4": 4, "rows": 28, "lifted100": 100, "lifted300": 300}
 OPTIMISER_RATES = {
@@ -117,7 +117,7 @@ def plan_comparison() -> list[Job]:
 
 
 def plan_variants() -> list[Job]:
-    """List the trainings of ours with `length=`, other optimisers, other numbers of neurons and of features."""
+    """List the trainings of ours with other time scales, optimisers, numbers of neurons and of features."""
 
     def job(task: str, seed: int, rate: float = 0.016, hidden: int | None = None, **others) -> Job:
         return Job(task, "default", hidden or SIZES[task].hidden, rate, seed, SIZES[task].steps, **others)
@@ -194,12 +194,19 @@ def make_layer(model: str, features: int, hidden: int, length: int | None = None
         return {"gru": nn.GRU, "lstm": nn.LSTM}[model](features, hidden)
     if model == "today":
         return CoRNN(features, hidden, init="paper")
-    before = _scaling.COUPLING
-    _scaling.COUPLING = 0.2 if model == "default .2" else before
+    changes: dict[str, object] = {"COUPLING": 0.2} if model == "default .2" else {}
+    if length is not None:  # the slowest half-life is four times, the longest period once this length
+        changes["SLOW_HALF_LIVES"] = (_scaling.SLOW_HALF_LIVES[0], max(4.0 * length, 32.0))
+        changes["PERIODS"] = (_scaling.PERIODS[0], max(float(length), 16.0))
+        changes["RINGING_HALF_LIFE"] = max(float(length), 16.0)
+    before = {name: getattr(_scaling, name) for name in changes}
     try:
-        return CoRNN(features, hidden, length=length)
+        for name, value in changes.items():
+            setattr(_scaling, name, value)
+        return CoRNN(features, hidden)
     finally:
-        _scaling.COUPLING = before
+        for name, value in before.items():
+            setattr(_scaling, name, value)
 
 
 class Training:
@@ -399,7 +406,8 @@ def train_all(jobs: list[Job], device: str, side: int, seconds: float) -> Iterat
 
 TEXTS = {
     "variants": {
-        "what": "CoRNN(d, m) with its defaults and the variants of one thing: length, the hint of the constructor; "
+        "what": "CoRNN(d, m) with its defaults and the variants of one thing: length (the longest half-life is four "
+        "times, the longest period once this length; at commit 9fc1610 an argument of the layer); "
         "optimiser (adam unless given; adamw with a weight decay of .01 or .1; sgd with momentum 0.9); hidden_size; "
         "rate; and features, by the tasks groups1, groups4 (MNIST, 1 or 4 pixels per step), rows (28), lifted100 and "
         "lifted300 (rows times a random matrix). Validation data only, batch 64, cosine schedule, clipping at 1. "

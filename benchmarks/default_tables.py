@@ -183,16 +183,87 @@ def rates() -> str:
     )
 
 
+def _variants(task: str, **fields) -> list[float]:
+    """Return the scores of a variant, one per seed; fields that are not given have their defaults."""
+    wanted = {"rate": 0.016, "hidden_size": _size(task), "optimiser": None, "length": None} | fields
+    rows = [row for row in _load("default-layer-variants.json") if row["task"] == task]
+    return [_value(row) for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def _cells(task: str, values: list[float]) -> str:
+    """Write all seeds of adding, where a training that fails counts as "-", and the mean elsewhere."""
+    if task.startswith("adding"):
+        return ", ".join("-" if value == STEPS[task] else f"{value:.0f}" for value in values)
+    return f"{mean(values):.{DIGITS.get(task, 1)}f}" if values else "-"
+
+
+STEPS = {"adding200": 2000, "adding500": 2500, "adding5000": 1500}
+"""Training steps; a training that never solved adding has this score."""
+
+
 def optimisers() -> str:
     variants = {
-        "AdamW, 0.016": {"optimiser": "adamw"},
-        "RMSprop, 0.004": {"optimiser": "rmsprop", "rate": 0.004},
-        "SGD with momentum, 0.1": {"optimiser": "sgd", "rate": 0.1},
-        "SGD with momentum, 0.5": {"optimiser": "sgd", "rate": 0.5},
+        "AdamW, weight decay 0.01, rate 0.016": ("adamw .01", 0.016),
+        "AdamW, weight decay 0.1, rate 0.016": ("adamw .1", 0.016),
+        "RMSprop, rate 0.001": ("rmsprop", 0.001),
+        "RMSprop, rate 0.004": ("rmsprop", 0.004),
+        "SGD with momentum 0.9, rate 0.1": ("sgd", 0.1),
+        "SGD with momentum 0.9, rate 0.5": ("sgd", 0.5),
+        "SGD with momentum 0.9, rate 2": ("sgd", 2.0),
     }
-    return _searched(
-        {name: {"variant": "Drb"} | fields for name, fields in variants.items()}, ("adding200", "pixels", "rows")
-    )
+    tasks = ("adding200", "pixels", "rows")
+    lines = ["| optimiser | " + " | ".join(tasks) + " |", "| --- |" + " ---: |" * len(tasks)]
+    adam = {task: _select(_load("default-layer.json"), task, model="default", hidden_size=128) for task in tasks}
+    cells = [_cells(task, [scores[seed] for seed in (3, 4)]) for task, scores in adam.items()]
+    lines.append("| Adam, rate 0.016 | " + " | ".join(cells) + " |")
+    for name, (optimiser, rate) in variants.items():
+        cells = [_cells(task, _variants(task, optimiser=optimiser, rate=rate)) for task in tasks]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+RATES = (0.004, 0.016, 0.064)
+
+
+def rates_by_width() -> str:
+    tasks = ("rows", "har", "adding200")
+    lines = [
+        "| neurons | " + " | ".join(f"{task}, {rate}" for task in tasks for rate in RATES) + " |",
+        "| ---: |" + " ---: |" * len(tasks) * len(RATES),
+    ]
+    for width in (16, 32, 64, 128, 256, 512):
+        cells = [_cells(task, _variants(task, rate=rate, hidden_size=width)) for task in tasks for rate in RATES]
+        lines.append(f"| {width} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def rates_by_features() -> str:
+    tasks = {
+        "groups1": (1, "pixels in reading order"),
+        "groups4": (4, "four pixels per step"),
+        "rows": (28, "rows"),
+        "lifted100": (100, "rows times a random matrix"),
+        "lifted300": (300, "rows times a random matrix"),
+    }
+    lines = [
+        "| features | MNIST as | " + " | ".join(f"rate {rate}" for rate in RATES) + " |",
+        "| ---: | --- |" + " ---: |" * len(RATES),
+    ]
+    for task, (features, what) in tasks.items():
+        cells = [_cells(task, _variants(task, rate=rate)) for rate in RATES]
+        lines.append(f"| {features} | {what} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def lengths() -> str:
+    """Compare with time scales that fit the length of the task."""
+    rows = _load("default-layer.json")
+    lines = ["| task | default | time scales by length |", "| --- | ---: | ---: |"]
+    tasks = {"pixels": 784, "rows": 28, "noise": 500, "har": 128, "char": 200, "latch": 200}
+    for task, length in (tasks | {"adding200": 200, "adding500": 500}).items():
+        plain = list(_select(rows, task, model="default", hidden_size=_size(task)).values())
+        lines.append(f"| {NAMES[task]} | {_cells(task, plain)} | {_cells(task, _variants(task, length=length))} |")
+    return "\n".join(lines)
 
 
 def widths() -> str:
@@ -214,8 +285,11 @@ def sizes() -> str:
 def long_adding() -> str:
     """Report which models of the search solve adding with 5,000 steps."""
     rows = [row for row in _load("default-layer-search.json") if row["task"] == "adding5000"]
+    final = [row for row in _load("default-layer-variants.json") if row["task"] == "adding5000"]
     groups = {
         "nn.GRU, rate 0.016": [row for row in rows if row["variant"] == "gru"],
+        "`CoRNN(d, m)`, rate 0.016": [row for row in final if "length" not in row],
+        "the same, time scales by length": [row for row in final if "length" in row],
         "prototypes of the layer, rate 0.016": [row for row in rows if row["variant"] != "gru"],
     }
     lines = ["| model | trainings | training steps of each | solved after |", "| --- | ---: | ---: | ---: |"]
@@ -264,6 +338,9 @@ TABLES = {
     "default-rates": rates,
     "default-optimisers": optimisers,
     "default-widths": widths,
+    "default-rates-by-width": rates_by_width,
+    "default-rates-by-features": rates_by_features,
+    "default-lengths": lengths,
     "default-sizes": sizes,
     "default-cost": cost,
     "default-long-adding": long_adding,

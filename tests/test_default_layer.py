@@ -17,7 +17,7 @@ def program(monkeypatch):
     return importlib.import_module("default_layer")
 
 
-@pytest.mark.parametrize("plan", ["comparison"])
+@pytest.mark.parametrize("plan", ["comparison", "variants"])
 def test_the_record_and_its_missing_rows_are_the_plan(program, plan):
     text = (ROOT / "results" / program.RECORDS[plan]).read_text(encoding="utf8")
     record, jobs = json.loads(text), program.PLANS[plan]()

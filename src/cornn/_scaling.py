@@ -119,7 +119,7 @@ def _underdamped(periods: Tensor, half_life: float) -> tuple[Tensor, Tensor]:
     return torch.full_like(angle, modulus**2), (1 - modulus) ** 2 + 4 * modulus * torch.sin(angle / 2) ** 2
 
 
-def spread_time_scales(hidden_size: int, damping: str, length: int | None = None) -> Oscillators:
+def spread_time_scales(hidden_size: int, damping: str) -> Oscillators:
     """Choose dt, gamma and epsilon of every neuron such that together they cover all time scales.
 
     Half of the neurons are fast and overdamped, a quarter slow and overdamped, a quarter underdamped. dt is chosen per
@@ -128,18 +128,10 @@ def spread_time_scales(hidden_size: int, damping: str, length: int | None = None
     Args:
         hidden_size: Number of neurons.
         damping: "explicit" or "implicit".
-        length: Typical number of steps of a sequence; sets the longest half-life and period.
 
     Returns:
         The constants, each of shape `(hidden_size)`, in float64.
     """
-    slow_half_lives, periods, half_life = SLOW_HALF_LIVES, PERIODS, RINGING_HALF_LIFE
-    if length is not None:
-        if not 0 < length < float("inf"):
-            raise ValueError(f"length must be a positive number of steps, got {length!r}")
-        slow_half_lives = (SLOW_HALF_LIVES[0], max(4.0 * length, 4 * SLOW_HALF_LIVES[0]))
-        periods = (PERIODS[0], max(float(length), 4 * PERIODS[0]))
-        half_life = max(float(length), 4 * PERIODS[0])
     slow = math.ceil(hidden_size / 4)
     fast = min(hidden_size - slow, math.ceil(hidden_size / 2))
     # Implicit damping keeps K of the velocity and moves y by dt^2 K: with K = 0 a neuron would not move.
@@ -147,8 +139,10 @@ def spread_time_scales(hidden_size: int, damping: str, length: int | None = None
     fast_half_lives = FAST_HALF_LIVES if explicit else (0.6, FAST_HALF_LIVES[1])
     filters = [
         _overdamped(_spread(*fast_half_lives, fast), 0.0 if explicit else 0.25) if fast else None,
-        _overdamped(_spread(*slow_half_lives, slow), SLOW_K),
-        _underdamped(_spread(*periods, hidden_size - slow - fast), half_life) if hidden_size > slow + fast else None,
+        _overdamped(_spread(*SLOW_HALF_LIVES, slow), SLOW_K),
+        _underdamped(_spread(*PERIODS, hidden_size - slow - fast), RINGING_HALF_LIFE)
+        if hidden_size > slow + fast
+        else None,
     ]
     K = torch.cat([pair[0] for pair in filters if pair is not None])
     G = torch.cat([pair[1] for pair in filters if pair is not None])

@@ -401,7 +401,6 @@ def _describe_cornn(layer: CoRNN) -> dict[str, Any]:
     return {
         **constants,
         "init": "scaled" if cell.init == "scaled" else "paper",
-        "length": cell.length,
         "damping": cell.damping,
         "activation": cell.activation,
         "trainable": list(cell.trainable),

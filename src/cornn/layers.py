@@ -100,7 +100,6 @@ class CoRNNCell(nn.Module):
         trainable: Names of the constants to train: any of "dt", "gamma", "epsilon".
         per_neuron: Whether each neuron has its own trainable constants.
         init: Initialisation of the weights, as in `CoRNN`.
-        length: Typical number of steps of a sequence, as in `CoRNN`.
         device: Device of the parameters.
         dtype: Type of the parameters.
 
@@ -131,7 +130,6 @@ class CoRNNCell(nn.Module):
         trainable: Sequence[str] = (),
         per_neuron: bool = False,
         init: str | None = None,
-        length: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -154,16 +152,10 @@ class CoRNNCell(nn.Module):
                 raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")
 
         spread = init == SCALED and not chosen
-        if length is not None and not spread:
-            raise ValueError(
-                "length chooses dt, gamma and epsilon of the default layer: omit it, or omit those and init"
-            )
-
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.spread = spread
         """Whether the constants are the default ones; timespans are then numbers of steps, not factors on dt."""
-        self.length = length
         self.bias_used = bool(bias)
         self.damping = damping
         self.activation = activation
@@ -174,7 +166,7 @@ class CoRNNCell(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
         if spread:
-            given = _scaling.spread_time_scales(hidden_size, damping, length)._asdict()
+            given = _scaling.spread_time_scales(hidden_size, damping)._asdict()
         self.start = {
             name: constant(name, USUAL[name] if value is None else value, hidden_size, per_neuron)
             for name, value in given.items()
@@ -237,7 +229,7 @@ class CoRNNCell(nn.Module):
             and all(prefix + name in state_dict for name in names)  # not a selection, such as the parameters alone
         )
         if old:
-            self.init, self.spread, self.length = "paper", False, None
+            self.init, self.spread = "paper", False
             for name in _scaling.WeightScales._fields:
                 setattr(self, name, None)
             for name in names[1:]:
@@ -458,8 +450,6 @@ class CoRNN(Stack):
             and state); "separate" and "separate-pair" (the authors' separate maps); "memory" (ours, for long memory:
             large input weights, and a coupling that subtracts the accumulated input from the next one); or "uncoupled"
             (ours, for underdamped neurons: large input weights and no coupling).
-        length: Typical number of steps of a sequence, if known. The slowest of the default neurons then have a
-            half-life of four times, and a period of once, this length.
         checkpoint_every: Keep the state of every so many steps only, and compute the others again in the backward
             pass. Training then needs little memory beyond the output, for the time of a second forward pass.
         backend: "auto", "reference", or one of `cornn.engine.BACKENDS`.
@@ -497,7 +487,6 @@ class CoRNN(Stack):
         trainable: Sequence[str] = (),
         per_neuron: bool = False,
         init: str | None = None,
-        length: int | None = None,
         checkpoint_every: int | None = None,
         backend: str = "auto",
         precision: str = "exact",
@@ -517,7 +506,6 @@ class CoRNN(Stack):
                 trainable=trainable,
                 per_neuron=per_neuron,
                 init=init,
-                length=length,
                 device=device,
                 dtype=dtype,
             )

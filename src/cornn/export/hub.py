@@ -65,7 +65,6 @@ class HubModel(
         gamma: Values | None = None,
         epsilon: Values | None = None,
         init: str = "paper",
-        length: int | None = None,
         num_layers: int = 1,
         bias: bool = True,
         bidirectional: bool = False,
@@ -89,7 +88,6 @@ class HubModel(
             activation=activation,
             trainable=trainable,
             init=init,
-            length=length,
         )
         encoder = None if words is None else nn.Embedding(words, input_size)
         self.model = SequenceModel(layer, outputs, read=read, encoder=encoder)
@@ -126,7 +124,6 @@ class HubModel(
             model.head.out_features,
             **constants,
             init="scaled" if cell.init == "scaled" else "paper",
-            length=cell.length,
             num_layers=layer.num_layers,
             bias=layer.bias,
             bidirectional=layer.bidirectional,
