@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import median
 
 from cornn.lab import records
+from cornn.lab.recipes import resolve
+from cornn.lab.report import tables
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}
@@ -43,10 +45,10 @@ def _runs() -> dict[tuple, list[dict]]:
     """Group the runs of all seeds by recipe and model, length, neurons and machine."""
     found: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
-        config, result = record["config"], record["result"]
+        config, result = records.read_config(record), record["result"]
         on_gpu = result["device"].startswith("cuda")
         where = result["machine"]["gpu"] if on_gpu else f"CPU, {result['machine']['threads']} threads"
-        key = (config["recipe"], config["model"]), config["task"]["length"], config["settings"]["hidden_size"], where
+        key = (config.recipe, config.model.name), config.task.length, config.model.hidden_size, where
         found.setdefault(key, []).append(record)
     # By recipe, then by length.
     return dict(sorted(found.items()))
@@ -211,10 +213,10 @@ def memory_elsewhere() -> str:
     ]
     for task, paper, size in (("har2", "paper", 64), ("smnist", "paper-128", 128), ("psmnist", "paper-128", 128)):
         cells = []
-        for wanted in (f"{recipe}-cornn{size}" for recipe in (paper, "memory", "ringing")):
-            tests = [
-                record["result"]["test"] for record in records.read(RESULTS, task, wanted) if "test" in record["result"]
-            ]
+        found = tables.group_runs(RESULTS, task)
+        for recipe in (paper, "memory", "ringing"):
+            same = records.group_identity(resolve(task, recipe, hidden_size=size))
+            tests = [test for one in found if one.records and one.identity == same for test in one.tests]
             seeds = f"{len(tests)} seed" + "s" * (len(tests) > 1)
             cells.append(f"{sum(tests) / len(tests):.2f} ({seeds})" if tests else "not run")
         rows.append(f"| {task} | " + " | ".join(cells) + " |")

@@ -3,13 +3,16 @@
 import json
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from cornn._checked import encode
 from cornn.lab import records
-from cornn.lab.recipes import RECIPES
+from cornn.lab.config import Train, flat_settings
+from cornn.lab.recipes import resolve
 from cornn.lab.report import tables, targets
 from cornn.lab.report.tables import RunGroup
 from cornn.lab.report.targets import WINDOWS
@@ -43,7 +46,7 @@ def longer(results: Path = RESULTS) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for status in targets.read(results):
-        runs = {one.records[0]["config"]["settings"]["epochs"]: one for one in status.ours}
+        runs = {records.read_config(one.records[0]).budget.epochs: one for one in status.ours}
         for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
             figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"
             lines.append(f"| {status.target.title} | {status.target.units} | {figures} |")
@@ -64,14 +67,16 @@ UNNAMED = ("epochs", "steps", "keep")
 """Settings that have their own column, or do not affect validation."""
 
 
-def _changes(config: dict[str, Any], asked: Search) -> str:
-    changed = records.changed_settings(config | {"recipe": asked.base}) | records.changed_options(config)
+def _changes(config: Train, asked: Search) -> str:
+    changed = records.changed_settings(replace(config, recipe=asked.base)) | records.changed_options(config)
     changed = {name: value for name, value in changed.items() if name not in UNNAMED}
     own = {name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]}
     # What most runs have and this one does not.
-    own |= {name: (config["settings"] | config["task"])[name] for name in asked.shared if name not in changed}
-    if RECIPES[asked.task][asked.base].periods and not config["settings"]["periods"]:
-        named = {"learning_rate", "clip", *config["task"]}
+    options = encode(config.task)
+    settings = flat_settings(config) | options
+    own |= {name: settings[name] for name in asked.shared if name not in changed}
+    if resolve(asked.task, asked.base).model.periods and not config.model.periods:
+        named = {"learning_rate", "clip", *options}
         own = {name: value for name, value in own.items() if name in named}
         return f"the paper's constants and initialisation, {tables.describe(own)}".removesuffix(", ")
     return tables.describe(own) or "-"
@@ -81,12 +86,12 @@ def search(asked: Search) -> str:
     """Variants of a recipe, sorted by validation."""
     variants: dict[tuple[int, int, str], list[float]] = {}
     for record in records.read(RESULTS / "search", asked.task):
-        config, settings = record["config"], record["config"]["settings"]
-        if asked.holding not in (None, settings["half_lives"] is not None):
+        config = records.read_config(record)
+        if asked.holding not in (None, config.model.half_lives is not None):
             continue
-        if asked.by_film != config["task"].get("by_film", False):
+        if asked.by_film != records.changed_options(config).get("by_film", False):
             continue
-        key = settings["hidden_size"], settings["epochs"], _changes(config, asked)
+        key = config.model.hidden_size, config.budget.epochs, _changes(config, asked)
         variants.setdefault(key, []).append(record["result"]["validation"])
     lines = ["| neurons | epochs | changes | validation, mean | per seed |", "| ---: | ---: | --- | ---: | ---: |"]
     order = sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1])))

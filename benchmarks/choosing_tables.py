@@ -29,7 +29,7 @@ def suggested() -> str:
 
 def held() -> str:
     """Effective rank of 128 uncoupled neurons by kind."""
-    paper = RECIPES["psmnist"]["paper-128"]
+    paper = RECIPES["psmnist"]["paper-128"].train.model
     lines = [
         "| length | the paper's constants for psMNIST-128 | `suggest` (overdamped) | `suggest` (underdamped) |",
         "| ---: | ---: | ---: | ---: |",

@@ -1,12 +1,15 @@
 """The headline results of the README, each with its most important limitation."""
 
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 from default_tables import gru_at_5000, means, prototypes_at_5000
 
+from cornn._checked import encode
 from cornn.lab import records
-from cornn.lab.recipes import PUBLISHED
+from cornn.lab.config import Train
+from cornn.lab.recipes import PUBLISHED, resolve
 from cornn.lab.report import comparison
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -62,7 +65,8 @@ def _count(solved: str | None) -> str:
 
 
 def _permuted_images() -> str:
-    runs = [record for record in records.read(RESULTS, "psmnist") if _is_headline(record["config"])]
+    configs = [(record, records.read_config(record)) for record in records.read(RESULTS, "psmnist")]
+    runs = [record for record, config in configs if _is_headline(config)]
     tests = [record["result"]["test"] for record in runs]
     small, large = (
         next(row.figure for row in PUBLISHED["psmnist"] if (row.model, row.units) == ("coRNN", units))
@@ -70,8 +74,8 @@ def _permuted_images() -> str:
     )
     theirs = [
         record["result"]["test"]
-        for record in records.read(RESULTS, "psmnist")
-        if record["config"]["recipe"] == "paper-128" and not records.changed_settings(record["config"])
+        for record, config in configs
+        if config.recipe == "paper-128" and not records.changed_settings(config)
     ]
     shifted, fixed = (_validation(shift) for shift in (1, 0))
     return (
@@ -88,10 +92,9 @@ def _summary(values: list[float], digits: int) -> str:
     return f"{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f} %"
 
 
-def _is_headline(config: dict) -> bool:
+def _is_headline(config: Train) -> bool:
     """Return whether a run uses the unchanged recipe better-128 and a permutation per seed."""
-    own = config["task"].get("permutation") == "own"
-    return config["recipe"] == "better-128" and own and not records.changed_settings(config)
+    return replace(config, seed=0) == resolve("psmnist", "better-128", permutation="own", **encode(config.place))
 
 
 def _validation(shift: int) -> float:
@@ -99,11 +102,11 @@ def _validation(shift: int) -> float:
     (found,) = (
         record["result"]["validation"]
         for record in records.read(RESULTS / "search", "psmnist")
-        if record["config"]["recipe"] == "better-128"
-        and record["config"]["settings"]["hidden_size"] == 128
-        and records.changed_settings(record["config"]).keys() <= {"epochs"}
-        and record["config"]["task"].get("shift", 0) == shift
-        and not record["config"]["task"].get("warp", 0)
+        if (config := records.read_config(record)).recipe == "better-128"
+        and config.model.hidden_size == 128
+        and records.changed_settings(config).keys() <= {"epochs"}
+        and config.task.shift == shift
+        and not config.task.warp
     )
     return found
 

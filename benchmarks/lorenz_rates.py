@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cornn._machine import machine
 from cornn._source import source
-from cornn.lab.tasks import Lorenz96
-from cornn.lab.training import fit, usual
+from cornn.lab.recipes import resolve
+from cornn.lab.training import fit
 
 RATES = (3e-3, 6e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 EPOCHS = 100
@@ -30,7 +30,7 @@ def main() -> None:
     for model in options.models:
         for rate in RATES:
             changes = {"model": model, "hidden_size": MODELS[model], "learning_rate": rate, "epochs": EPOCHS}
-            config = usual(Lorenz96(force=options.force), device=options.device, **changes)
+            config = resolve("lorenz96", force=options.force, device=options.device, **changes)
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     validation = fit(config, Path(folder) / "run").result["validation"]

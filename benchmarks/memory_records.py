@@ -25,8 +25,9 @@ from cornn._machine import machine
 from cornn._random import generator
 from cornn._source import source
 from cornn.lab import training
+from cornn.lab.config import as_dictionary
+from cornn.lab.recipes import resolve
 from cornn.lab.runs import open_run
-from cornn.lab.tasks import Adding
 from cornn.lab.tasks.adding import draw
 from cornn.models import SequenceModel
 from cornn.theory import measure
@@ -40,7 +41,7 @@ TRAINED_LENGTH, TRAINED_STEPS, EVERY = 2000, 600, 50
 
 
 def fresh(length: int, recipe: str = "ours") -> SequenceModel:
-    config = training.usual(Adding(length), recipe, seed=0, device="cpu")
+    config = resolve("adding", recipe, length=length, seed=0, device="cpu")
     return training.build(config, training.load(config))
 
 
@@ -120,8 +121,15 @@ def gradients(length: int) -> list[dict]:
 
 def trained(recipe: str) -> dict:
     """One run, watched from before its first step on."""
-    config = training.usual(
-        Adding(TRAINED_LENGTH), recipe, seed=0, device="cpu", steps=TRAINED_STEPS, evaluate_every=EVERY, until=0.0
+    config = resolve(
+        "adding",
+        recipe,
+        length=TRAINED_LENGTH,
+        seed=0,
+        device="cpu",
+        steps=TRAINED_STEPS,
+        evaluate_every=EVERY,
+        until=0.0,
     )
     config = replace(config, theory=True)
     input = draw(2, TRAINED_LENGTH, generator(0, "memory", "watched")).input
@@ -132,7 +140,7 @@ def trained(recipe: str) -> dict:
         rows += open_run(Path(folder) / "run").metrics()
     kept = ("gradient_quarter", "gradient_half", "gradient_first", "W_norm", "energy")
     return {
-        "config": training.as_dictionary(config),
+        "config": as_dictionary(config),
         "rows": [
             {"step": row["step"], "metric": row["metric"]} | {name: row["theory"][name] for name in kept}
             for row in rows

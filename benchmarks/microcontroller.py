@@ -152,7 +152,7 @@ def main() -> None:
         trained = load_trained(path)
         vectors = make_vectors(trained, 10**9)
         run = open_run(path)
-        about = {name: run.config[name] for name in ("model", "task", "recipe", "settings", "seed")}
+        about = {name: run.config[name] for name in ("model", "task", "recipe", "optimiser", "budget", "seed")}
         sources.append(about | {"test": (run.result or {})["test"], "compared_on": vectors.words})
         if type(trained.model.layer).__name__ == "FastGRNN":
             rows += fastgrnn_rows(trained, vectors, options.edgeml)

@@ -19,7 +19,7 @@ from cornn._machine import machine
 from cornn._source import source
 from cornn._tf32 import no_tf32
 from cornn.lab import training
-from cornn.lab.tasks import PermutedMNIST
+from cornn.lab.recipes import resolve
 from cornn.lab.training.batches import Feed
 from cornn.lab.training.graph import CapturedStep
 from cornn.lab.training.optimiser import build_optimiser
@@ -33,7 +33,7 @@ EPOCHS = 4
 
 def step_times(data: str | None) -> dict:
     """Microseconds of a step in all, and of each of its kernels."""
-    config = training.usual(PermutedMNIST(), RECIPE, device="cuda", data=data)
+    config = resolve("psmnist", RECIPE, device="cuda", data=data)
     fabric = training.connect(config)
     one = prepare(config, fabric)
     models, feed = SideBySide([one], fabric.device), Feed([one], fabric)
@@ -75,7 +75,7 @@ def epoch_seconds(data: str | None) -> list[float]:
             marks.append(time.perf_counter())
 
     changes = {"epochs": EPOCHS, "schedule": "constant", "drop_after": 0}
-    config = training.usual(PermutedMNIST(), RECIPE, device="cuda", data=data, **changes)
+    config = resolve("psmnist", RECIPE, device="cuda", data=data, **changes)
     with tempfile.TemporaryDirectory() as folder:
         training.fit(config, Path(folder) / "run", watch)
     return [later - before for before, later in pairwise(marks)]

@@ -36,7 +36,7 @@ STARTS = {  # name: (task, recipe, features, steps)
 
 
 def start(task: str, recipe: str, features: int, steps: int) -> dict:
-    own = RECIPES[task][recipe]
+    own = RECIPES[task][recipe].train.model
     layer = CoRNN(features, own.hidden_size, dt=own.dt, gamma=own.gamma, epsilon=own.epsilon, init=own.init)
     layer.reset_parameters(generator(0, "theory", task, recipe))
     network = theory.network_from_layer(layer)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
+from cornn.lab.config import from_dictionary
+from cornn.lab.tasks import Adding
 from cornn.theory.register import REGISTER
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
@@ -58,9 +60,9 @@ def watched() -> str:
     groups: dict[str, list[dict]] = {}
     for path in sorted(RESULTS.glob("watch-*.json")):
         record = json.loads(path.read_text(encoding="utf8"))
-        config = record["config"]
-        length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
-        groups.setdefault(f"{config['task_name']}{length}, {config['recipe']}", []).append(record)
+        config = from_dictionary(record["config"])
+        length = f", T = {config.task.length}" if isinstance(config.task, Adding) else ""
+        groups.setdefault(f"{config.task.name}{length}, {config.recipe}", []).append(record)
     lines = [
         "| task, recipe | runs | training steps | eq:assm, left / right side: start | end "
         "| larger norm of W, W_z at the end | Lyapunov exponent per step | time spent on watching |",

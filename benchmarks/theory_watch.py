@@ -19,20 +19,22 @@ from cornn._machine import machine
 from cornn._random import generator
 from cornn._source import source
 from cornn.lab import training
+from cornn.lab.config import as_dictionary
+from cornn.lab.recipes import resolve
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
 
 
 def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int, data: str | None) -> dict:
-    config = training.usual(TASKS[name](**options), recipe, seed=seed, data=data)
+    config = resolve(name, recipe, seed=seed, data=data, **options)
     task = training.load(config)
     model = training.build(config, task)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.settings.learning_rate)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.optimiser.learning_rate)
     random = generator(seed, "theory", "batches")
     rows, watching, whole = [], 0.0, time.perf_counter()
     for step in range(steps + 1):
-        index = torch.randint(task.training.size or 2**31, (config.settings.batch_size,), generator=random)
+        index = torch.randint(task.training.size or 2**31, (config.budget.batch_size,), generator=random)
         batch = task.training.batch(index, random)
         loss = task.loss(model(batch.input, batch.lengths), batch.target)
         if step % every == 0:
@@ -48,7 +50,7 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
     trajectory = theory.measure.simulate(theory.network_from_layer(model.layer), batch.input[:, :1])
     exponents = theory.measure.lyapunov_exponents(theory.network_from_layer(model.layer), trajectory, 3)[0].tolist()
     return {
-        "config": training.as_dictionary(config) | {"data": None},
+        "config": as_dictionary(config.override(data=None)),
         "rows": rows,
         "exponents": exponents,  # the largest, per step, at the final weights on one training sequence
         "seconds": round(whole, 2),

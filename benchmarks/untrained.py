@@ -17,11 +17,10 @@ from cornn import theory
 from cornn._machine import machine
 from cornn._source import source
 from cornn.lab import training
-from cornn.lab.recipes import RECIPES
+from cornn.lab.recipes import resolve
 from cornn.lab.runs import write_json
 from cornn.lab.tasks import PermutedMNIST, Task
 from cornn.lab.tasks.task import Part
-from cornn.lab.training import usual
 from cornn.layers import CoRNN
 
 NAMES = ("paper-128", "memory", "ringing")
@@ -75,12 +74,12 @@ def main() -> None:
     for seed in range(given.seeds):
         task = PermutedMNIST().load(seed)
         for name in NAMES:
-            layer = training.build(usual(PermutedMNIST(), name, seed=seed), task).layer
+            layer = training.build(resolve("psmnist", name, seed=seed), task).layer
             assert isinstance(layer, CoRNN)
             held = theory.effective_rank(*layer.oscillators(), task.length)
             rows.append({"recipe": name, "seed": seed, "held": held, "accuracy": readout(layer, task)})
             print(rows[-1], flush=True)
-    sizes = {"hidden_size": RECIPES["psmnist"][NAMES[0]].hidden_size, "fitted": FITTED, "chosen": CHOSEN}
+    sizes = {"hidden_size": resolve("psmnist", NAMES[0]).model.hidden_size, "fitted": FITTED, "chosen": CHOSEN}
     about = {"measured": "accuracy of a linear readout of the last y on the validation part, network not trained"}
     write_json(given.json, {**about, **sizes, "machine": machine(), **source(), "rows": rows}, indent=1)
 

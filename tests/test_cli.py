@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import types
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import torch
@@ -13,11 +13,10 @@ import torch
 from cornn import __version__, engine
 from cornn._extras import install_command
 from cornn.cli import COMMANDS, console, report
-from cornn.cli.options import GROUPS, MAIN, resolve_alternatives
-from cornn.lab import training
-from cornn.lab.recipes import ALTERNATIVES, RECIPES, TASK_OPTIONS, Recipe
+from cornn.cli.options import GROUPS, MAIN
+from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
+from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.tasks import TASKS
-from cornn.lab.training import Train
 
 SHORT = ["--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
 
@@ -138,7 +137,7 @@ def test_a_configuration_from_a_file_with_changes(cornn):
     code, out, _ = cornn("train", "adding", "--config", "here/config.json", "--seed", "3", "--dry-run")
     assert code == 0
     content = json.loads(out[: out.rindex("}") + 1])
-    assert (content["settings"]["clip"], content["settings"]["steps"], content["seed"]) == (0.7, 20, 3)
+    assert (content["optimiser"]["clip"], content["budget"]["steps"], content["seed"]) == (0.7, 20, 3)
     code, out, _ = cornn("train", "psmnist", "--data", "nowhere", "--steps", "7", "--dry-run")
     assert '"steps": 7' in out
     assert '"epochs": null' in out
@@ -270,9 +269,10 @@ def test_help_of_a_task_shows_the_values_of_its_recipe(cornn, monkeypatch):
 
 
 def test_every_setting_is_an_option_of_one_group():
-    settings = [field.name for kind in (Recipe, Train) for field in fields(kind)]
+    parts = {"task", "model", "optimiser", "budget", "place"}
+    settings = {field.name for kind in (Train, CoRNNSpec, Optimiser, Budget, Place) for field in fields(kind)}
     grouped = [*MAIN, *(name for _, names in GROUPS.values() for name in names)]
-    assert sorted(grouped) == sorted(set(settings) - {"task", "settings"})
+    assert sorted(grouped) == sorted(settings - parts - {"name", "recipe"} | {"layer", "optimiser"})
 
 
 def test_options_may_come_before_the_task(cornn):
@@ -290,10 +290,8 @@ def test_a_recipe_on_the_command_line_is_the_complete_recipe(cornn, task, recipe
     """With the options of the task and the model that belong to it, so that it gives the results of the docs."""
     code, out, err = cornn("train", task, "--recipe", recipe, "--data", "nowhere", "--dry-run")
     assert code == 0, err
-    complete = training.as_dictionary(training.from_recipe(task, recipe, data="nowhere"))
+    complete = as_dictionary(resolve(task, recipe, data="nowhere"))
     assert printed_configuration(out) == complete
-    for name, value in TASK_OPTIONS.get(task, {}).get(recipe, {}).items():
-        assert complete["task"][name] == value
 
 
 def test_an_option_overrides_the_one_of_the_recipe(cornn, tmp_path):
@@ -307,7 +305,7 @@ def test_an_option_overrides_the_one_of_the_recipe(cornn, tmp_path):
     assert printed_configuration(cornn(*file)[1]) == config
     assert printed_configuration(cornn(*file, "--shift", "0")[1]) == changed
     lstm = ("train", "lorenz96", "--recipe", "ours-cycle-lstm", "--dry-run")
-    assert printed_configuration(cornn(*lstm)[1])["model"] == "lstm"
+    assert printed_configuration(cornn(*lstm)[1])["model"]["name"] == "lstm"
     assert printed_configuration(cornn(*lstm, "--model", "gru", "--force", "8")[1])["task"]["force"] == 8
 
 
@@ -323,8 +321,8 @@ def test_doctor_names_every_backend_and_says_why(cornn):
     ("arguments", "sentence"),
     [
         (("evaluate", "nowhere"), "cornn: nowhere does not exist: pass a folder"),
-        (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie between 0 and 1, got 2.0"),
-        (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must be finite and not negative, got -1.0"),
+        (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie in (0, 1), got 2.0"),
+        (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must not be below 0, got -1.0"),
         (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),
         (
             ("train", "adding", *SHORT, "--length", "1"),
@@ -359,8 +357,8 @@ def test_a_run_folder_is_not_overwritten(cornn):
 
 @pytest.mark.parametrize("given", [{"gamma": 1.0}, {"half_lives": (0.1, 1.0)}, {"periods": (0.1, 1.0)}])
 def test_what_sets_the_stiffness_replaces_what_the_recipe_set_it_with(given):
-    for base in RECIPES["psmnist"].values():
-        found = resolve_alternatives(replace(base, **given), base)
+    for recipe in RECIPES["psmnist"]:
+        found = resolve("psmnist", recipe, **given).model
         names = ALTERNATIVES["the stiffness"]
         assert {name: getattr(found, name) for name in names} == dict.fromkeys(names) | given
 
@@ -383,13 +381,22 @@ def test_the_installed_program_answers():
 @pytest.mark.parametrize(
     ("part", "name", "value", "words"),
     [
-        ("settings", "learning_rate", "0.1", "learning_rate must be a number, got '0.1'"),
-        ("settings", "dt", None, "dt must be a number, got None"),
-        ("settings", "clip", True, "clip must be a number, got True"),
-        ("settings", "half_lives", [1, 2, 3], "half_lives must be a list of 2 numbers or null"),
+        ("optimiser", "learning_rate", "0.1", "learning_rate must be a number, got '0.1'"),
+        ("optimiser", "schedule", [], "unknown schedule []: choose one of constant, cosine, drop"),
+        ("optimiser", "clip", True, "clip must be a number, got True"),
+        ("optimiser", "clip", 10**400, "clip must be finite"),
+        ("model", "dt", None, "dt must be a number, got None"),
+        ("model", "half_lives", [1, 2, 3], "half_lives must be a list of 2 numbers, got [1, 2, 3]"),
+        ("model", "name", [], "unknown model []: choose one of cornn, lstm"),
+        ("budget", "steps", 1e29, "steps must be a whole number, got 1e+29"),
+        ("budget", "steps", 10**29, "steps must be at most 1e+12"),
+        ("budget", "keep", [], "unknown keep []: choose one of best, last"),
         ("task", "length", "100", "length must be a whole number, got '100'"),
-        (None, "devices", "x", "devices must be a whole number, got 'x'"),
-        (None, "settings", [], "a recipe must be an object with settings, got []"),
+        ("task", "name", ["adding"], "unknown task ['adding']: choose one of adding"),
+        ("place", "devices", "x", "devices must be a whole number, got 'x'"),
+        ("place", "devices", 1000000, "devices must be at most 1,024, got 1,000,000"),
+        (None, "seed", "0/../../elsewhere", "seed must be a whole number"),
+        (None, "optimiser", [], "not a configuration: it has no 'optimiser'"),
     ],
 )
 def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name, value, words):
@@ -399,7 +406,7 @@ def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name
     (tmp_path / "changed.json").write_text(json.dumps(config))
     code, _, err = cornn("train", "adding", "--config", "changed.json", "--dry-run")
     assert code == 2
-    assert err.startswith(f"cornn: {words}")
+    assert err.startswith(f"cornn: changed.json: {words}")
     assert err.count("\n") == 1
 
 

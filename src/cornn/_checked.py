@@ -96,6 +96,8 @@ def convert(hint: Any, value: Any, name: str) -> Any:
     origin = get_origin(hint)
     if hint is Any:
         return value
+    if isinstance(value, torch.device | os.PathLike):
+        value = str(value)
     if origin is Annotated:
         inner, *ranges = get_args(hint)
         value = convert(inner, value, name)
@@ -125,9 +127,7 @@ def convert(hint: Any, value: Any, name: str) -> Any:
         if not math.isfinite(number):
             raise ValueError(f"{name} must be finite, got {value}")
         return number
-    elif hint is str and isinstance(value, str | torch.device | os.PathLike):
-        return str(value)
-    elif hint in (bool, NoneType) and isinstance(value, hint):
+    elif (hint is str and isinstance(value, str)) or (hint in (bool, NoneType) and isinstance(value, hint)):
         return value
     elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return value if isinstance(value, hint) else decode(hint, value, name)

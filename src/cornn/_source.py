@@ -71,7 +71,8 @@ def check_source(result: Mapping[str, object]) -> str:
     """Compare the commit and the digest of a result with the history of this checkout.
 
     Returns:
-        "verified", or "commit only" for results from before digests were recorded, or what is wrong.
+        "verified"; "commit only" for results from before digests were recorded; "not checked" without a history; or
+        what is wrong.
     """
     named, files = result.get("commit"), result.get("digest")
     if not isinstance(named, str):
@@ -79,6 +80,8 @@ def check_source(result: Mapping[str, object]) -> str:
     if named.endswith("+"):
         return "ran uncommitted changes"
     known = digest_of_commit(named)
+    if known is None and digest_of_commit("HEAD") is None:
+        return "not checked"
     if known is None:
         return "names a commit that is not in the history"
     if files is None:

@@ -9,11 +9,11 @@ import torch
 
 from cornn.baselines import LAYERS
 from cornn.lab import training
-from cornn.lab.tasks import Adding
-from cornn.lab.training import graph, loop, usual
+from cornn.lab.recipes import resolve
+from cornn.lab.training import graph, loop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "training"))
-from synthetic import Synthetic, register
+from synthetic import register
 from tolerances import FLOAT32
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -21,10 +21,11 @@ register()
 
 CUDNN = ("lstm", "gru", "rnn")
 CASES = {
-    "epochs with a smaller last batch": usual(Synthetic(), device="cuda"),
-    "noise": usual(Synthetic(noise=0.5), device="cuda"),
-    "everything on": usual(
-        Synthetic(noise=0.5),
+    "epochs with a smaller last batch": resolve("synthetic", device="cuda"),
+    "noise": resolve("synthetic", noise=0.5, device="cuda"),
+    "everything on": resolve(
+        "synthetic",
+        noise=0.5,
         device="cuda",
         clip=0.1,
         ema=0.9,
@@ -34,12 +35,14 @@ CASES = {
         recurrent_rate=0.1,
         trainable=("dt", "gamma"),
     ),
-    "rmsprop": usual(Synthetic(), device="cuda", optimiser="rmsprop", weight_decay=0.1, schedule="cosine"),
-    "read at every step": usual(Synthetic(every=True), device="cuda"),
-    "fresh sequences": usual(Adding(30), hidden_size=16, steps=25, evaluate_every=10, until=0, device="cuda"),
-    "mixed precision": usual(Synthetic(), device="cuda", precision="mixed"),
-    **{name: usual(Synthetic(), device="cuda", model=name) for name in (*CUDNN, *LAYERS)},
-    "a changing base": usual(Synthetic(), device="cuda", model="dtriv", rebase_every=3),
+    "rmsprop": resolve("synthetic", device="cuda", optimiser="rmsprop", weight_decay=0.1, schedule="cosine"),
+    "read at every step": resolve("synthetic", every=True, device="cuda"),
+    "fresh sequences": resolve(
+        "adding", length=30, hidden_size=16, steps=25, evaluate_every=10, until=0, device="cuda"
+    ),
+    "mixed precision": resolve("synthetic", device="cuda", precision="mixed"),
+    **{name: resolve("synthetic", device="cuda", model=name) for name in (*CUDNN, *LAYERS)},
+    "a changing base": resolve("synthetic", device="cuda", model="dtriv", rebase_every=3),
 }
 every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES)
 
@@ -72,7 +75,7 @@ def test_pytorchs_own_layers_are_trained_as_on_a_cpu(model, captured, tmp_path, 
     """Evaluations in between must not move what is trained."""
     if not captured:
         monkeypatch.setattr(loop, "can_capture", lambda feed, fabric: False)
-    there, here = (training.fit(replace(CASES[model], device=d), tmp_path / d) for d in ("cuda", "cpu"))
+    there, here = (training.fit(CASES[model].override(device=d), tmp_path / d) for d in ("cuda", "cpu"))
     for name, value in here.weights().items():
         torch.testing.assert_close(there.weights()[name].cpu(), value, rtol=1e-3, atol=1e-4)
     assert [row["metric"] for row in there.metrics()] == pytest.approx([r["metric"] for r in here.metrics()], rel=1e-3)
@@ -101,7 +104,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(config, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.fit(replace(config, checkpoint_every=0.0), tmp_path / "parts", stop)
+        training.fit(config.override(checkpoint_every=0.0), tmp_path / "parts", stop)
     parts = training.resume(tmp_path / "parts")
     assert_same_end(config, whole, parts)
     assert [row["step"] for row in parts.metrics()] == [row["step"] for row in whole.metrics()]
@@ -111,7 +114,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(config, tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"uneven": True}, {"noise": 0.5}, {"every": True}], ids=str)
 def test_seeds_side_by_side_end_as_they_would_alone(options, tmp_path):
-    config = usual(Synthetic(**options), device="cuda", clip=0.5, schedule="cosine", recurrent_rate=0.1)
+    config = resolve("synthetic", **options, device="cuda", clip=0.5, schedule="cosine", recurrent_rate=0.1)
     _, together = training.fit_seeds(config, range(3), tmp_path / "together")
     for seed, run in enumerate(together):
         assert run.result["side_by_side"] == 3
@@ -122,5 +125,5 @@ def test_seeds_side_by_side_end_as_they_would_alone(options, tmp_path):
 
 
 def test_ragged_batches_are_not_captured(tmp_path):
-    run = training.fit(usual(Synthetic(ragged=True), device="cuda"), tmp_path)
+    run = training.fit(resolve("synthetic", ragged=True, device="cuda"), tmp_path)
     assert run.result is not None

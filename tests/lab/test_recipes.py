@@ -2,7 +2,7 @@
 
 import pytest
 
-from cornn.lab.recipes import ALTERNATIVES, PUBLISHED, RECIPES, SOURCES
+from cornn.lab.recipes import PUBLISHED, RECIPES
 from cornn.lab.tasks import TASKS
 
 SIZES = {
@@ -17,12 +17,11 @@ SIZES = {
 
 
 def test_every_task_has_a_recipe_and_every_recipe_a_source():
-    assert RECIPES.keys() == SOURCES.keys() == TASKS.keys()
+    assert RECIPES.keys() == TASKS.keys()
     for task, recipes in RECIPES.items():
-        assert recipes.keys() == SOURCES[task].keys()
-        for recipe in recipes.values():
-            for names in ALTERNATIVES.values():
-                assert sum(getattr(recipe, name) is not None for name in names) == 1
+        for name, recipe in recipes.items():
+            assert (recipe.train.task.name, recipe.train.recipe) == (task, name)
+            assert recipe.source
 
 
 def test_the_papers_values_are_entered_once_and_right():
@@ -37,24 +36,24 @@ def test_the_papers_values_are_entered_once_and_right():
         ("imdb", "paper"): (128, 64, 6e-4, 0.054, 4.9, 4.8, 100, 0, "best"),
     }
     for (task, name), expected in values.items():
-        recipe = RECIPES[task][name]
+        train = RECIPES[task][name].train
+        model, optimiser, budget = train.model, train.optimiser, train.budget
         found = (
-            recipe.hidden_size,
-            recipe.batch_size,
-            recipe.learning_rate,
-            recipe.dt,
-            recipe.gamma,
-            recipe.epsilon,
-            recipe.epochs,
-            recipe.drop_after,
-            recipe.keep,
+            model.hidden_size,
+            budget.batch_size,
+            optimiser.learning_rate,
+            model.dt,
+            model.gamma,
+            model.epsilon,
+            budget.epochs,
+            optimiser.drop_after,
+            budget.keep,
         )
         assert found == expected
-        assert (recipe.schedule == "drop") == (recipe.drop_after > 0)
-        assert recipe.drop_to == 0.1
-        assert not recipe.clip
-    assert RECIPES["noisy-cifar10"]["paper"].init == "separate"
-    assert RECIPES["imdb"]["paper"].init == "separate-pair"
+        assert optimiser.drop_to == 0.1
+        assert not optimiser.clip
+    assert RECIPES["noisy-cifar10"]["paper"].train.model.init == "separate"
+    assert RECIPES["imdb"]["paper"].train.model.init == "separate-pair"
 
 
 @pytest.mark.parametrize("task", PUBLISHED)
@@ -70,5 +69,6 @@ def test_published_parameters_are_those_of_the_model(task):
 def test_every_recipe_of_the_paper_has_a_published_figure():
     for task, recipes in RECIPES.items():
         for name, recipe in recipes.items():
-            if name.startswith("paper") and task != "adding":
-                assert any(row.model == "coRNN" and row.units == recipe.hidden_size for row in PUBLISHED[task])
+            if recipe.origin == "paper" and task != "adding":
+                units = recipe.train.model.hidden_size
+                assert any((row.model, row.units) == ("coRNN", units) for row in PUBLISHED[task]), name

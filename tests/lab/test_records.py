@@ -4,15 +4,14 @@ from dataclasses import asdict, replace
 import pytest
 
 from cornn.lab import records, training
-from cornn.lab.recipes import RECIPES
+from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import create
-from cornn.lab.tasks import Adding
-from cornn.lab.training import usual
 
 
 def test_a_record_is_what_the_run_folder_says_without_weights(tmp_path):
     run = training.fit(
-        usual(Adding(10), hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu", seed=3), tmp_path / "run"
+        resolve("adding", length=10, hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu", seed=3),
+        tmp_path / "run",
     )
     content = records.record(run)
     assert records.name(content) == "ours-length-10-steps-20-until-0-cornn4-seed3.json"

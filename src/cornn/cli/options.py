@@ -1,21 +1,22 @@
 """The options of `cornn train` and `cornn search`: a task's, a recipe's and a run's, in groups."""
 
+import argparse
 import inspect
-from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from cornn._json import read_json
 from cornn.cli.parsing import make_option, parse
-from cornn.lab.recipes import ALTERNATIVES, BETAS, RECIPES, SOURCES, Recipe
-from cornn.lab.training import Train, task_name
+from cornn.lab.config import Train, from_dictionary
+from cornn.lab.recipes import RECIPES, resolve
 
-__all__ = ["GROUPS", "MAIN", "parse_train", "resolve_alternatives"]
+__all__ = ["GROUPS", "MAIN", "Start", "choose_start", "parse_train"]
 
-MAIN = (
-    *("recipe", "model", "hidden_size", "num_layers"),
-    *("learning_rate", "batch_size", "steps", "epochs", "seed", "device", "data"),
-)
-"""Options of the first panel, before those of the command itself."""
+MAIN = ("hidden_size", "num_layers", "learning_rate", "batch_size", "steps", "epochs", "seed", "device", "data")
+"""Settings of the first panel, before the options of the command itself."""
 
 GROUPS = {
     "oscillator": (
@@ -34,71 +35,164 @@ GROUPS = {
         ("evaluate_every", "checkpoint_every", "theory", "backend", "precision", "devices"),
     ),
 }
-"""Panel -> description and options."""
+"""Panel -> description and settings."""
+
+RENAMED = {"optimiser": ("optimiser", "name"), "layer": ("model", "constants")}
+"""Option -> part and field, where they differ."""
 
 
-def parse_train(command: type, prog: str, arguments: Sequence[str], base: Train, **own: Any) -> Any:
-    """Parse the arguments of a command that has a field `train`.
+class Start(NamedTuple):
+    """What the other options override, and the options that chose it."""
+
+    config: Train
+    recipe: str | None
+    model: str | None
+    file: Path | None
+
+
+def choose_start(prog: str, task: str, arguments: Sequence[str], recipe: str | None = None) -> tuple[Start, list[str]]:
+    """Parse the options that the defaults of all others depend on: --recipe, --model and --config.
 
     Args:
-        command: The dataclass of the command. Its other fields become options too.
-        prog: The program's name in the help.
+        prog: The program's name in error messages.
+        task: The task.
         arguments: The words after the task.
-        base: The defaults of the task, the recipe and the run.
-        own: Defaults of the command's other fields.
+        recipe: The recipe without --recipe; None for the task's first.
 
     Returns:
-        The command.
+        The start, and the other words.
     """
-    values = {name: getattr(base, name) for name in _names(Train)}
-    values |= {name: getattr(base.settings, name) for name in _names(Recipe)}
-    others = [one for one in fields(command) if one.name != "train"]
-    simple = [make_option(_owner(name), name, values[name], pairs=True) for name in MAIN]
-    panels = [("task", type(base.task), field(default_factory=lambda: base.task))]
-    for group, (about, names) in GROUPS.items():
-        options = [make_option(_owner(name), name, values[name], pairs=True) for name in names]
-        panel = make_dataclass(group, options, namespace={"__doc__": about})
-        panels.append((group, panel, field(default_factory=panel)))
-    for one in others:
+    parser = argparse.ArgumentParser(prog, add_help=False, allow_abbrev=False, exit_on_error=False)
+    for option in ("--recipe", "--model", "--config"):
+        parser.add_argument(option)
+    try:
+        chosen, rest = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ValueError(f"{error}; `{prog} --help` shows the options") from None
+    model = {} if chosen.model is None else {"model": chosen.model}
+    if chosen.config is None:
+        config = resolve(task, chosen.recipe or recipe, **model)
+        return Start(config, chosen.recipe, chosen.model, None), rest
+    if chosen.recipe is not None:
+        raise ValueError("--config takes the place of --recipe: give one of them")
+    file = Path(chosen.config)
+    if not file.exists():
+        raise FileNotFoundError(f"no configuration at {file}")
+    try:
+        config = from_dictionary(read_json(file))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    if config.task.name != task:
+        raise ValueError(f"{file} is for the task {config.task.name}, not for {task}")
+    return Start(config.override(**model), chosen.recipe, chosen.model, file), rest
+
+
+def parse_train(
+    command: type, prog: str, arguments: Sequence[str], start: Start, hidden: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parse the arguments of a command that trains.
+
+    Args:
+        command: The dataclass of the command. Its fields, but for the hidden ones, become options too.
+        prog: The program's name in the help.
+        arguments: The words after the task, without those that chose the start.
+        start: The configuration whose settings the help shows.
+        hidden: Fields of the command that are not options.
+
+    Returns:
+        The overrides of the configuration, and the values of the command's fields.
+    """
+    base = start.config
+    simple: list[tuple[str, Any, Any]] = _choices(start)
+    simple += [option for name in MAIN if (option := _setting(base, name)) is not None]
+    panels: list[tuple[str, Any, Any]] = []
+    task = [_setting(base, one.name) for one in fields(base.task)]
+    for group, about, options in [
+        ("task", inspect.getdoc(type(base.task)), task),
+        *((group, about, [_setting(base, name) for name in names]) for group, (about, names) in GROUPS.items()),
+    ]:
+        if known := [one for one in options if one is not None]:
+            panel = make_dataclass(group, known, namespace={"__doc__": about})
+            panels.append((group, panel, field(default_factory=panel)))
+    shown = [group for group, _, _ in panels]
+    own = [one for one in fields(command) if one.name not in hidden]
+    for one in own:
         default = one.default_factory() if one.default_factory is not MISSING else one.default
-        option = make_option(command, one.name, own.get(one.name, default))
+        option = make_option(command, one.name, default)
         (panels if is_dataclass(default) else simple).append(option)
     options = parse(
         make_dataclass("Options", simple + panels), prog, arguments, description=_description(command, base)
     )
-    given = {name: getattr(options, name) for name in MAIN} | {"task": options.task}
-    for group, (_, names) in GROUPS.items():
-        given |= {name: getattr(getattr(options, group), name) for name in names}
-    settings = Recipe(**{name: given[name] for name in _names(Recipe)})
-    train = Train(settings=settings, **{name: given[name] for name in _names(Train) if name != "settings"})
-    return command(train=train, **{one.name: getattr(options, one.name) for one in others})
+    given: dict[str, Any] = {}
+    for source in (options, *(getattr(options, group) for group in shown)):
+        for one in fields(source):
+            found, value = _find(base, one.name), getattr(source, one.name)
+            unchanged = found is None or value is None or (isinstance(value, bool) and value == getattr(*found))
+            given |= {} if unchanged else {one.name: value}
+    return given, {one.name: getattr(options, one.name) for one in own}
 
 
-def resolve_alternatives(given: Recipe, base: Recipe) -> Recipe:
-    """Drop settings of `base` that a changed setting of `given` replaces, such as `half_lives` by `gamma`."""
-    for names in ALTERNATIVES.values():
-        changed = [name for name in names if getattr(given, name) not in (None, getattr(base, name))]
-        if len(changed) == 1:
-            given = replace(given, **{name: None for name in names if name not in changed})
-    if given.optimiser != base.optimiser:
-        # Betas that were not given become the default ones of the new optimiser.
-        default = dict(zip(("beta1", "beta2"), BETAS[given.optimiser], strict=True))
-        same = {name: value for name, value in default.items() if getattr(given, name) == getattr(base, name)}
-        given = replace(given, **same)
-    return given
+def _choices(start: Start) -> list[tuple[str, Any, Any]]:
+    """Return the options that chose the start, for the help."""
+    return [
+        make_option(Choices, "recipe", None, shown=start.config.recipe),
+        make_option(Choices, "model", None, shown=start.config.model.name),
+        make_option(Choices, "config", None, shown=start.file),
+    ]
 
 
-def _names(kind: type) -> Iterable[str]:
-    return [one.name for one in fields(kind)]
+class Choices:
+    """The options that the defaults of the others depend on."""
+
+    recipe: str | None
+    """The recipe that sets the defaults of all other options."""
+    model: str | None
+    """Recurrent layer: cornn, lstm, gru, rnn, or another model of docs/rivals.md, such as fastgrnn."""
+    config: Path | None
+    """A configuration such as the config.json of a run folder, in place of a recipe. Other options override it."""
 
 
-def _owner(name: str) -> type:
-    return Recipe if name in _names(Recipe) else Train
+def _find(config: Train, name: str) -> tuple[Any, str] | None:
+    """Return the part of the configuration that has a setting, and the name of the field; None without one."""
+    part, attribute = RENAMED.get(name, (None, name))
+    parts = ("model", "optimiser", "budget", "place", "task") if part is None else (part,)
+    for owner in (config, *(getattr(config, one) for one in parts)):
+        if attribute in {one.name for one in fields(owner)} and not is_dataclass(getattr(owner, attribute)):
+            return owner, attribute
+    return None
+
+
+def _setting(config: Train, name: str) -> tuple[str, Any, Any] | None:
+    """Return an option for a setting, which is None unless it is given; None if the configuration has no such setting.
+
+    The help shows the present value. A flag is what it is without the option.
+    """
+    found = _find(config, name)
+    if found is None:
+        return None
+    owner, attribute = found
+    value = getattr(owner, attribute)
+    if isinstance(value, bool):
+        return make_option(type(owner), attribute, value, pairs=True)
+    hint = Union[_plain(get_type_hints(type(owner), include_extras=True)[attribute]), None]  # noqa: UP007
+    return name, *make_option(type(owner), attribute, None, hint=hint, shown=value)[1:]
+
+
+def _plain(hint: Any) -> Any:
+    """Return a type hint without its ranges."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _plain(parts[0])
+    if origin is tuple:
+        return tuple[tuple(one if one is Ellipsis else _plain(one) for one in parts)]  # pyright: ignore
+    whole = origin not in (Union, UnionType)
+    return hint if whole else Union[tuple(_plain(one) for one in parts)]  # noqa: UP007  # pyright: ignore
 
 
 def _description(command: type, base: Train) -> str:
-    task = task_name(base.task)
-    others = [name for name in RECIPES[task] if name != base.recipe]
+    recipes: Mapping[str, Any] = RECIPES[base.task.name]
     text = f"{inspect.getdoc(command)}\n\n{inspect.getdoc(base.task)}"
-    text += f"\n\nRecipe {base.recipe}: {SOURCES[task][base.recipe]}."
+    if base.recipe in recipes:
+        text += f"\n\nRecipe {base.recipe}: {recipes[base.recipe].source}."
+    others = [name for name in recipes if name != base.recipe]
     return text + (f" Other recipes: {', '.join(others)}." if others else "")

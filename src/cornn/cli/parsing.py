@@ -18,7 +18,7 @@ import tyro
 
 from cornn.cli.console import silence_libraries
 
-__all__ = ["choose_task", "find_option", "make_option", "parse", "parse_command"]
+__all__ = ["choose_task", "make_option", "parse", "parse_command"]
 
 
 def parse(kind: Any, prog: str, arguments: Sequence[str], **options: Any) -> Any:
@@ -66,7 +66,9 @@ def parse_command(kind: type, prog: str, arguments: Sequence[str]) -> Any:
     return kind(**{one.name: getattr(made, one.name) for one in fields(kind)})
 
 
-def make_option(kind: type, name: str, default: Any, pairs: bool = False) -> tuple[str, Any, Any]:
+def make_option(
+    kind: type, name: str, default: Any, pairs: bool = False, *, hint: Any = None, shown: Any = None
+) -> tuple[str, Any, Any]:
     """Return a field for `make_dataclass` with the help text that is the docstring of the original field.
 
     Args:
@@ -74,20 +76,29 @@ def make_option(kind: type, name: str, default: Any, pairs: bool = False) -> tup
         name: The name of the field.
         default: Its default, or MISSING.
         pairs: Whether a flag that is off by default has the option --no-X too.
+        hint: Its type, in place of the original one.
+        shown: The default that the help shows, in place of None.
     """
-    hint = get_type_hints(kind, include_extras=True)[name]
+    hint = get_type_hints(kind, include_extras=True)[name] if hint is None else hint
     given = field() if default is MISSING else field(default_factory=lambda: default)
     if is_dataclass(hint) or any(is_dataclass(part) for option in get_args(hint) for part in get_args(option)):
         return name, hint, given
     if default is False and not pairs:
         hint = tyro.conf.FlagCreatePairsOff[hint]
-    shown = None if default is MISSING else _default_hint
-    about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=shown)
+    described = None if default is MISSING else _default_hint if shown is None else _default_hint(_words(shown))
+    about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=described)
     return name, Annotated[hint, about], given
 
 
 def _default_hint(value: str) -> str:
     return "" if value in ("None", "") else f"(default: {value})"
+
+
+def _words(value: Any) -> str:
+    """Write a value as it is typed on the command line."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {_words(one)}" for name, one in value.items())
+    return " ".join(map(_words, value)) if isinstance(value, tuple) else str(value)
 
 
 @cache
@@ -139,9 +150,3 @@ def choose_task(command: str, tasks: Mapping[str, type], arguments: Sequence[str
     text = f"usage: cornn {command} TASK [OPTIONS]\n{rows}\n`cornn {command} TASK --help` shows the options of a task."
     print(text, file=sys.stdout if words else sys.stderr)
     raise SystemExit(0 if words else 2)
-
-
-def find_option(option: str, arguments: Sequence[str]) -> str | None:
-    """Return the value of an option that the defaults of other options depend on, or None."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    return next((value for name, value in pairwise(words) if name == option), None)

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from cornn._extras import missing_extra
 from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
+from cornn.lab.config import from_dictionary
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
@@ -165,8 +166,8 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
 
 def _stopped_early(finished: Run, result: dict) -> str | None:
     """Say that a run stopped because of `until`, or return None."""
-    settings, rows = finished.config["settings"], finished.metrics()
-    until, steps, epochs = settings["until"], settings["steps"], settings["epochs"]
+    budget, rows = from_dictionary(finished.config).budget, finished.metrics()
+    until, steps, epochs = budget.until, budget.steps, budget.epochs
     if not until or not rows:
         return None
     reached, lower = rows[-1]["metric"], result["better"] == "lower"
@@ -174,7 +175,7 @@ def _stopped_early(finished: Run, result: dict) -> str | None:
         return None
     if steps is not None and result["steps"] < steps:
         place = f"step {result['steps']:,} of {steps:,}"
-    elif steps is None and result["epochs"] is not None and result["epochs"] < epochs:
+    elif epochs is not None and result["epochs"] is not None and result["epochs"] < epochs:
         place = f"epoch {result['epochs']:g} of {epochs:,}"
     else:
         return None

@@ -15,7 +15,6 @@ from cornn.lab import records
 from cornn.lab.experiments import reproduce
 from cornn.lab.report.page import page
 from cornn.lab.runs import open_run
-from cornn.lab.training import task_name
 
 __all__ = ["ReportCommand"]
 
@@ -44,7 +43,7 @@ class ReportCommand:
 def _missing(results: Path) -> list[tuple[str, str, int]]:
     """Return the experiments without all their runs, and how many are missing."""
     missing = [(one, len(reproduce.missing(one, results))) for one in reproduce.plan(["all"])]
-    return [(task_name(one.config.task), one.name, seeds) for one, seeds in missing if seeds]
+    return [(one.config.task.name, one.name, seeds) for one, seeds in missing if seeds]
 
 
 def _runs(source: Path) -> list[Path]:

@@ -14,7 +14,6 @@ from cornn._json import read_json
 from cornn.cli.console import line, screen
 from cornn.cli.progress import OutputOptions, run_with_progress
 from cornn.lab.experiments import reproduce
-from cornn.lab.training import task_name
 
 __all__ = ["ReproduceCommand"]
 
@@ -65,9 +64,9 @@ class ReproduceCommand:
             needed = (reproduce.seconds_a_run(one, self.results) or 0.0) * len(seeds)
             spent = time.monotonic() - began
             if self.budget_minutes is not None and spent + needed > 60 * self.budget_minutes:
-                line(console, f"{task_name(one.config.task)} {one.name}: skipped, over the time limit", style="dim")
+                line(console, f"{one.config.task.name} {one.name}: skipped, over the time limit", style="dim")
                 continue
-            line(console, (task_name(one.config.task), "bold"), f" {one.name}, seeds {seeds}")
+            line(console, (one.config.task.name, "bold"), f" {one.name}, seeds {seeds}")
 
             def work(watch, one=one):
                 return reproduce.complete(one, self.results, self.folder, watch)
@@ -99,7 +98,7 @@ def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]
         total += minutes or 0.0
         unknown += len(seeds) if minutes is None else 0
         shown = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
-        table.add_row(task_name(one.config.task), one.name, str(one.seeds - len(seeds)), str(len(seeds)), shown)
+        table.add_row(one.config.task.name, one.name, str(one.seeds - len(seeds)), str(len(seeds)), shown)
     console.print(table)
     runs = sum(len(seeds) for _, seeds in left)
     note = f"; the time of {unknown} is unknown" if unknown else ""

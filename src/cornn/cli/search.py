@@ -7,27 +7,25 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cornn.cli.console import line, progress_lines
-from cornn.cli.options import parse_train, resolve_alternatives
-from cornn.cli.parsing import choose_task, find_option
+from cornn.cli.options import choose_start, parse_train
+from cornn.cli.parsing import choose_task
 from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
-from cornn.lab import training
+from cornn.lab.config import Train
 from cornn.lab.experiments import search
 from cornn.lab.experiments.search import Follow, Search, Standing
-from cornn.lab.recipes import PAPER, RANGES, RECIPES, Recipe, for_model
+from cornn.lab.recipes import PAPER, RANGES
 from cornn.lab.tasks import TASKS
-from cornn.lab.training import Progress, Train
+from cornn.lab.training import Progress
 
 __all__ = ["SearchCommand", "parse"]
 
@@ -59,7 +57,7 @@ class SearchCommand:
     """Print JSON on stdout, one line per trial and one for the best; everything else goes to stderr."""
     dry_run: bool = False
     """Print the ranges and the plan without searching."""
-    given: tyro.conf.Suppress[tuple[str, ...]] = ()
+    given: tuple[str, ...] = ()
 
     def run(self) -> None:
         console = training_console(OutputOptions(self.quiet, self.json))
@@ -90,12 +88,9 @@ class SearchCommand:
             _conclude(console, plan, standing, best, trials)
 
     def _plan(self) -> tuple[Search, Path]:
-        name, model = training.task_name(self.train.task), self.train.model
-        start = for_model(RECIPES[name][self.train.recipe], model)
-        base = replace(self.train, settings=resolve_alternatives(self.train.settings, start))
-        ranges = search.space(name, model, base.settings)
-        searched = {setting: ends for setting, ends in ranges.items() if setting not in self.given}
-        study = self.study or f"{name}-{model}-{base.settings.hidden_size}"
+        base = self.train
+        searched = {setting: ends for setting, ends in search.space(base).items() if setting not in self.given}
+        study = self.study or f"{base.task.name}-{base.model.name}-{base.model.hidden_size}"
         out = self.out or Path("runs") / f"search-{study}"
         storage = self.storage or f"sqlite:///{out / 'trials.db'}"
         return Search(base, searched, self.trials, study, storage, self.prune), out
@@ -104,22 +99,20 @@ class SearchCommand:
 def parse(arguments: Sequence[str]) -> SearchCommand:
     """Parse the arguments of `cornn search`. As for `cornn train`, but the default is the paper's recipe, if any."""
     task, rest = choose_task("search", TASKS, arguments)
-    model, words = find_option("--model", rest), {word.split("=", 1)[0] for word in rest}
-    recipe = find_option("--recipe", rest) or next(iter(PAPER.get(task, {})), None)
-    changes: dict[str, Any] = {} if model is None else {"model": model}
-    base = training.from_recipe(task, recipe, **changes)
-    given = tuple(one.name for one in fields(Recipe) if words & {f"--{one.name}", f"--{one.name.replace('_', '-')}"})
-    return replace(parse_train(SearchCommand, f"cornn search {task}", rest, base), given=given)
+    prog = f"cornn search {task}"
+    start, rest = choose_start(prog, task, rest, next(iter(PAPER.get(task, {})), None))
+    overrides, own = parse_train(SearchCommand, prog, rest, start, hidden=("train", "given"))
+    return SearchCommand(start.config.override(**overrides), given=tuple(overrides), **own)
 
 
 def _describe(console: Console, plan: Search, out: Path) -> None:
     """Print the ranges and the plan."""
-    task, recipe = training.task_name(plan.base.task), plan.base.settings
-    source = "the paper's" if plan.base.model == "cornn" and task in RANGES else "ours; the paper has none"
-    line(console, (task, "bold"), f", {plan.base.model}, recipe {plan.base.recipe}; ranges: {source}")
+    task, model, budget = plan.base.task.name, plan.base.model.name, plan.base.budget
+    source = "the paper's" if model == "cornn" and task in RANGES else "ours; the paper has none"
+    line(console, (task, "bold"), f", {model}, recipe {plan.base.recipe}; ranges: {source}")
     for name, (low, high) in plan.space.items():
         line(console, f"  {name}: {low:g} to {high:g}, log-uniform")
-    length = f"{recipe.epochs:,} epochs" if recipe.epochs is not None else f"{recipe.steps:,} steps"
+    length = f"{budget.epochs:,} epochs" if budget.epochs is not None else f"{budget.steps:,} steps"
     line(
         console,
         f"{plan.trials} trials of at most {length}, {'pruned by the median' if plan.prune else 'none pruned'}; "
@@ -202,5 +195,5 @@ def _conclude(console: Console, plan: Search, standing: Standing, best: Path, tr
         f"{standing.done} trials, {standing.pruned} pruned, {standing.failed} failed; list: {trials}\nbest validation ",
         (f"{ranked[0]['validation']:.4g}", "bold"),
         f", trial {ranked[0]['trial']}; train it with\n"
-        f"cornn train {training.task_name(plan.base.task)} --config {shlex.quote(str(best))}",
+        f"cornn train {plan.base.task.name} --config {shlex.quote(str(best))}",
     )

@@ -1,22 +1,20 @@
 """cornn train"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from cornn._json import read_json
 from cornn.baselines import MODELS
 from cornn.cli.console import line
-from cornn.cli.options import parse_train, resolve_alternatives
-from cornn.cli.parsing import choose_task, find_option
+from cornn.cli.options import choose_start, parse_train
+from cornn.cli.parsing import choose_task
 from cornn.cli.progress import OutputOptions, print_result, print_summary, run_with_progress, training_console
 from cornn.lab import training
-from cornn.lab.recipes import PUBLISHED, SOURCES
+from cornn.lab.config import Train, as_dictionary
+from cornn.lab.recipes import PUBLISHED, RECIPES
 from cornn.lab.tasks import TASKS, Task
-from cornn.lab.training import Train
 from cornn.models import SequenceModel, count_parameters
 
 __all__ = ["TrainCommand", "parse"]
@@ -31,22 +29,18 @@ class TrainCommand:
     """Number of seeds to train, in parallel where they fit, with one run folder each and a summary."""
     out: Path | None = None
     """The run folder. Default: a new folder under runs/."""
-    config: Path | None = None
-    """A configuration such as the config.json of a run folder, in place of a recipe. Other options override it."""
     dry_run: bool = False
     """Print the configuration and the number of steps without training."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:
-        console = training_console(self.output)
-        config = replace(self.train, settings=resolve_alternatives(self.train.settings, self._base().settings))
-        training.check(config)
+        console, config = training_console(self.output), self.train
         if self.seeds < 1:
             raise ValueError(f"seeds must be above 0, got {self.seeds}")
         if self.dry_run:
             _describe(console, config, self.seeds)
             return
-        out = self.out or _new_folder(Path("runs"), training.task_name(config.task))
+        out = self.out or _new_folder(Path("runs"), config.task.name)
 
         def introduce(task: Task, model: SequenceModel) -> None:
             if not self.output.quiet:
@@ -64,31 +58,14 @@ class TrainCommand:
             )
             print_summary(console, self.output, out, summary, runs)
 
-    def _base(self) -> Train:
-        """Return the configuration before the options of the command line."""
-        return _base(training.task_name(self.train.task), self.train.recipe, self.train.model, self.config)
-
 
 def parse(arguments: Sequence[str]) -> TrainCommand:
-    """Parse the arguments of `cornn train`. The defaults are those of the recipe or file, so that --help shows them."""
+    """Parse the arguments of `cornn train`. The help shows the values of the recipe or file."""
     task, rest = choose_task("train", TASKS, arguments)
-    file = find_option("--config", rest)
-    path = None if file is None else Path(file)
-    base = _base(task, find_option("--recipe", rest), find_option("--model", rest), path)
-    return parse_train(TrainCommand, f"cornn train {task}", rest, base, config=path)
-
-
-def _base(task: str, recipe: str | None, model: str | None, file: Path | None) -> Train:
-    """Return the configuration in a file, or else the complete recipe."""
-    if file is None:
-        changes: dict[str, Any] = {} if model is None else {"model": model}
-        return training.from_recipe(task, recipe, **changes)
-    if not file.exists():
-        raise FileNotFoundError(f"no configuration at {file}")
-    config = training.from_dictionary(read_json(file))
-    if training.task_name(config.task) != task:
-        raise ValueError(f"{file} is for the task {training.task_name(config.task)}, not for {task}")
-    return config
+    prog = f"cornn train {task}"
+    start, rest = choose_start(prog, task, rest)
+    overrides, own = parse_train(TrainCommand, prog, rest, start, hidden=("train",))
+    return TrainCommand(start.config.override(**overrides), **own)
 
 
 def _introduce(console: Console, config: Train, task: Task, model: SequenceModel) -> None:
@@ -97,14 +74,14 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
         (task.name, "bold"),
         f", {task.length} steps per sequence; {_network(config)}, {_parameters(model)}; seed {config.seed}",
     )
-    for note in (f"recipe: {config.recipe}, {SOURCES[task.name][config.recipe]}", *task.notes):
+    for note in (f"recipe: {config.recipe}, {RECIPES[task.name][config.recipe].source}", *task.notes):
         line(console, note, style="dim")
 
 
 def _network(config: Train) -> str:
-    name = MODELS[config.model].title
-    layers = config.settings.num_layers
-    return f"{name} with {f'{layers} layers of ' if layers > 1 else ''}{config.settings.hidden_size} neurons"
+    name = MODELS[config.model.name].title
+    layers = config.model.num_layers
+    return f"{name} with {f'{layers} layers of ' if layers > 1 else ''}{config.model.hidden_size} neurons"
 
 
 def _parameters(model: SequenceModel) -> str:
@@ -115,7 +92,7 @@ def _parameters(model: SequenceModel) -> str:
 
 def _describe(console: Console, config: Train, seeds: int) -> None:
     """Print the resolved configuration, the size of the model and the number of steps."""
-    console.print_json(data=training.as_dictionary(config))
+    console.print_json(data=as_dictionary(config))
     try:
         task = training.load(config)
     except OSError as error:
@@ -124,7 +101,7 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
     model, plan = training.build(config, task), training.plan(config, task)
     line(console, f"{_network(config)}, {_parameters(model)}")
     for row in PUBLISHED.get(task.name, ()):
-        if MODELS[config.model].title == row.model and row.units == config.settings.hidden_size:
+        if MODELS[config.model.name].title == row.model and row.units == config.model.hidden_size:
             case = f" ({row.case})" if row.case else ""
             line(
                 console,

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from cornn._random import generator
 from cornn.lab import training
+from cornn.lab.config import from_dictionary
+from cornn.lab.recipes import resolve
 from cornn.lab.runs import open_run
 from cornn.lab.tasks import Task
 from cornn.models import SequenceModel
@@ -26,7 +29,7 @@ def subject_from_run(path: Path, index: int = 0) -> Subject:
         The subject, to pass to `cornn.theory.diagnose.diagnose`.
     """
     run = open_run(path)
-    config = training.from_dictionary(run.config)
+    config = from_dictionary(run.config)
     task = training.load(config)
     model = training.build(config, task)
     model.load_state_dict(run.weights())
@@ -38,7 +41,7 @@ def subject_from_task(
     recipe: str | None = None,
     *,
     seed: int = 0,
-    options: Mapping[str, object] | None = None,
+    options: Mapping[str, Any] | None = None,
     index: int = 0,
 ) -> Subject:
     """Select an untrained layer of a task's recipe, with validation sequences as input.
@@ -53,7 +56,7 @@ def subject_from_task(
     Returns:
         The subject, to pass to `cornn.theory.diagnose.diagnose`.
     """
-    config = training.from_recipe(name, recipe, options=options, seed=seed)
+    config = resolve(name, recipe, seed=seed, **(options or {}))
     task = training.load(config)
     model = training.build(config, task)
     return _subject(f"{name}, recipe {config.recipe}, before training", model, task, seed, index)

@@ -1,27 +1,70 @@
 """Records of finished runs: one small JSON file each, without weights.
 
-config   as in the run folder
-result   as in the run folder: the metrics, the machine, the commit
-curve    the metrics of all evaluations, one list per column
+identity  a hash of what affects the result: the configuration without defaults, and the seed
+config    as in the run folder
+result    as in the run folder: the metrics, the machine, the commit and the digest of the source; and `source`, whether
+          that commit has that digest
+curve     the metrics of all evaluations, one list per column
+
+The identity decides which run a record is. The file name is for people.
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from cornn.lab.recipes import RECIPES, for_model
+from cornn._checked import encode, without_defaults
+from cornn._json import read_json
+from cornn._source import check_source
+from cornn.lab.config import RivalSpec, Train, canonical, flat_settings, from_dictionary
+from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run, write_json
-from cornn.lab.tasks import TASKS
 
-__all__ = ["changed_options", "changed_settings", "columns", "name", "read", "record", "write"]
+__all__ = [
+    "TRUSTED",
+    "changed_options",
+    "changed_settings",
+    "columns",
+    "find",
+    "group_identity",
+    "identity",
+    "import_record",
+    "is_trusted",
+    "missing",
+    "name",
+    "read",
+    "read_config",
+    "record",
+    "write",
+]
 
 DIGITS = 6  # of what a curve holds
-LONGEST = 220  # bytes of a file's name, without the seed
+LONGEST = 200  # bytes of a file's name, without the seed and the identity
+
+TRUSTED = ("verified", "commit only")
+"""Sources that are not marked in tables: the commit has the digest, or the record is from before digests."""
 
 
-def record(run: Run) -> dict:
+def identity(config: Train) -> str:
+    """Return a hash of what affects the result of a run.
+
+    Settings that have their default values do not count: a new setting leaves the identity of old records as it is.
+    """
+    text = json.dumps(canonical(config), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def group_identity(config: Train) -> str:
+    """Return the identity that runs share which differ only in the seed."""
+    return identity(replace(config, seed=0))
+
+
+def record(run: Run) -> dict[str, Any]:
+    """Return the record of a finished run."""
     if run.result is None:
         raise ValueError(f"{run.path} has no result.json: its training has not finished")
     return {"config": run.config, "result": run.result, "curve": columns(run.metrics())}
@@ -33,60 +76,113 @@ def columns(rows: Sequence[dict]) -> dict[str, list]:
     return {name: [_short(row.get(name)) for row in rows] for name in names}
 
 
-def _short(value):
+def _short(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _short(part) for name, part in value.items()}
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def name(content: dict) -> str:
-    """Return the file name of a record: recipe, changed options and settings, model, size and seed."""
-    config = content["config"]
+def name(config: Train) -> str:
+    """Return the file name of a record: recipe, changed options and settings, model, size, seed and identity."""
     changed = changed_options(config) | changed_settings(config)
-    words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.get("theory") else [])
-    size = f"{config.get('model', 'cornn')}{config['settings']['hidden_size']}"
-    return f"{_short_enough('-'.join([config['recipe'], *words, size]))}-seed{config['seed']}.json"
+    words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.theory else [])
+    text = "-".join([config.recipe, *words, f"{config.model.name}{config.model.hidden_size}"]).replace("/", "-")
+    short = text.encode()[:LONGEST].decode(errors="ignore")
+    return f"{short}-seed{config.seed}-{identity(config)[:8]}.json"
 
 
-def _short_enough(words: str) -> str:
-    """Shorten a name with a digest: file names have at most 255 bytes."""
-    if len(words.encode()) <= LONGEST:
-        return words
-    return f"{words.encode()[: LONGEST - 17].decode(errors='ignore')}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
-
-
-def changed_options(config: dict) -> dict:
+def changed_options(config: Train) -> dict[str, Any]:
     """Return the options of the task that differ from their defaults."""
-    usual = {field.name: field.default for field in fields(TASKS[config["task_name"]])}
-    return {key: value for key, value in config["task"].items() if usual.get(key) != value}
+    return without_defaults(config.task)
 
 
-def changed_settings(config: dict) -> dict:
-    """Return the settings (except the size) and layer options that differ from the recipe with the model's published
-    values."""
-    recipe = asdict(for_model(RECIPES[config["task_name"]][config["recipe"]], config.get("model", "cornn")))
-    known = {key: value for key, value in config["settings"].items() if key in recipe and key != "hidden_size"}
-    changed = {key: value for key, value in known.items() if _plain(recipe[key]) != value}
-    return changed | (config.get("layer") or {})
+def changed_settings(config: Train) -> dict[str, Any]:
+    """Return the settings, except the size, that differ from the recipe with the model's published values."""
+    if config.recipe in RECIPES[config.task.name]:
+        base = resolve(config.task.name, config.recipe)
+        base = base if base.model.name == config.model.name else base.override(model=config.model.name)
+        usual, published = flat_settings(base), base.model.constants if isinstance(base.model, RivalSpec) else {}
+    else:
+        usual, published = {}, {}
+    own = config.model.constants if isinstance(config.model, RivalSpec) else {}
+    skipped = ("hidden_size", "constants")
+    found = {key: value for key, value in flat_settings(config).items() if key not in skipped}
+    changed = {key: encode(value) for key, value in found.items() if key not in usual or usual[key] != value}
+    return changed | {key: value for key, value in own.items() if published.get(key) != value}
 
 
-def _plain(value):
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _word(value) -> str:
+def _word(value: Any) -> str:
     return "-".join(str(part) for part in value) if isinstance(value, list) else str(value)
 
 
-def write(content: dict, results: Path) -> Path:
-    """Write a record to the task's folder under `results`."""
-    path = results / content["config"]["task_name"] / name(content)
+def write(content: Mapping[str, Any], results: Path) -> Path:
+    """Write a record to the task's folder under `results`, in place of an earlier one of the same run."""
+    config = read_config(content)
+    path = results / config.task.name / name(config)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, content, indent=None)
+    before = find(results, config)
+    result = {**content["result"], "source": check_source(content["result"])}
+    write_json(path, {"identity": identity(config), **content, "result": result}, indent=None)
+    if before is not None and before["path"] != path:
+        before["path"].unlink()
     return path
 
 
-def read(results: Path, task: str, runs: str = "*") -> list[dict]:
-    """Return the records of a task under `results`: all, or those whose name without the seed is `runs`."""
-    paths = sorted((results / task).glob(f"{runs}-seed*.json"))
-    return [json.loads(path.read_text(encoding="utf8")) for path in paths]
+def import_record(file: Path, results: Path) -> tuple[Path, str]:
+    """Copy a record from elsewhere into `results` and check its source against the history.
+
+    Returns:
+        The new file, and what the check found: see `TRUSTED`.
+    """
+    content = read_json(file)
+    path = write(content, results)
+    return path, read_json(path)["result"]["source"]
+
+
+def is_trusted(result: Mapping[str, Any]) -> bool:
+    """Whether the commit that a result names contains the code that produced it, as far as is known."""
+    return result.get("source") in TRUSTED
+
+
+def read(results: Path, task: str) -> list[dict[str, Any]]:
+    """Return the records of a task under `results`, each with its `path`."""
+    return [
+        {**_content(path, path.stat().st_mtime_ns), "path": path} for path in sorted((results / task).glob("*.json"))
+    ]
+
+
+@lru_cache(4096)
+def _content(path: Path, changed: int) -> dict[str, Any]:
+    content = read_json(path)
+    for part in ("config", "result"):
+        if not isinstance(content.get(part), dict):
+            raise ValueError(f"{path} is not a record: it has no {part!r}")
+    return content
+
+
+def read_config(content: Mapping[str, Any]) -> Train:
+    """Return the configuration of a record."""
+    try:
+        return from_dictionary(content["config"])
+    except ValueError as error:
+        raise ValueError(f"{content['path']} is damaged: {error}" if "path" in content else str(error)) from error
+
+
+def find(results: Path, config: Train) -> dict[str, Any] | None:
+    """Return the record of a run under `results`, or None."""
+    wanted = identity(config)
+    found = (one for one in read(results, config.task.name) if identity(read_config(one)) == wanted)
+    return next(found, None)
+
+
+def missing(results: Path, configs: Iterable[Train]) -> list[Train]:
+    """Return the configurations that have no record under `results`."""
+    known: dict[str, set[str]] = {}
+    left = []
+    for config in configs:
+        task = config.task.name
+        if task not in known:
+            known[task] = {identity(read_config(one)) for one in read(results, task)}
+        if identity(config) not in known[task]:
+            left.append(config)
+    return left

@@ -37,19 +37,18 @@ def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
             for one in values:
                 assert 1e-4 <= one["learning_rate"] <= 3e-2
                 trial, final = (contest.configuration(entrant, one, seed) for seed in (0, 1))
-                training.check(trial)
                 # What a record holds, with lists for tuples, is the same training.
                 assert contest.configuration(entrant, json.loads(json.dumps(one))) == trial
-                assert getattr(final.settings, contest.unit) == contest.final
-                assert trial.settings.hidden_size == contest.hidden_size
-                assert contest.batch_size in (None, trial.settings.batch_size)
+                assert getattr(final.budget, contest.unit) == contest.final
+                assert trial.model.hidden_size == contest.hidden_size
+                assert contest.batch_size in (None, trial.budget.batch_size)
 
 
 def test_options_of_a_layer_reach_it():
     config = TINY.configuration("antisymmetric", TINY.values("antisymmetric", 0))
-    assert set(config.layer) == {"epsilon", "gamma"}
-    other = replace(config, layer={**config.layer, "epsilon": 2 * config.layer["epsilon"]}, device="cpu")
-    assert training.validate(replace(config, device="cpu")).metric != training.validate(other).metric
+    assert set(config.model.constants) == {"epsilon", "gamma"}
+    other = config.override(layer={"epsilon": 2 * config.model.constants["epsilon"]}, device="cpu")
+    assert training.validate(config.override(device="cpu")).metric != training.validate(other).metric
 
 
 def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plain_figures):
@@ -156,7 +155,7 @@ def test_what_was_stopped_goes_on(tmp_path, monkeypatch):
             if progress.step == 7:
                 raise KeyboardInterrupt
 
-        return training.fit(replace(config, checkpoint_every=0.0), here, stop)
+        return training.fit(config.override(checkpoint_every=0.0), here, stop)
 
     with monkeypatch.context() as patched:
         patched.setattr(training, "fit_or_resume", stopped)

@@ -32,7 +32,7 @@ def test_the_models_have_the_same_size_and_steps(curves):
     assert [curve.title for curve in curves] == ["coRNN", "LSTM", "GRU"]
     assert {tuple(one.step for one in curve.evaluations) for curve in curves} == {(10, 20)}
     for curve in curves:
-        assert demo.configure(curve.model).settings.hidden_size == demo.HIDDEN_SIZE
+        assert demo.configure(curve.model).model.hidden_size == demo.HIDDEN_SIZE
         assert 0 < curve.evaluations[0].seconds < curve.last.seconds
 
 

@@ -8,15 +8,15 @@ import tiny
 
 from cornn._extras import install_command
 from cornn.lab import records, training
+from cornn.lab.config import as_dictionary
 from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.reproduce import TARGETS, Planned
-from cornn.lab.recipes import RECIPES, TASK_OPTIONS
+from cornn.lab.recipes import RECIPES, Recipe, resolve
 from cornn.lab.report import targets
 from cornn.lab.report.tables import RunGroup
-from cornn.lab.tasks import Adding, PermutedMNIST, SequentialMNIST
-from cornn.lab.training import usual
+from cornn.lab.tasks import PermutedMNIST, SequentialMNIST
 
-SMALL = usual(Adding(10), hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu")
+SMALL = resolve("adding", length=10, hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu")
 
 
 def silent(progress):
@@ -26,7 +26,7 @@ def silent(progress):
 def test_every_target_has_runs_and_none_comes_twice():
     assert [target for target in TARGETS if not reproduce.plan([target])] == ["heuristics"]
     planned = reproduce.plan(["all"])
-    names = [(training.task_name(one.config.task), one.name) for one in planned]
+    names = [(one.config.task.name, one.name) for one in planned]
     assert len(set(names)) == len(names)
     assert reproduce.plan(["smnist", "distribution"])[0].seeds == 10
     assert {one.seeds for one in reproduce.plan(["all"], seeds=2)} == {2}
@@ -45,25 +45,23 @@ def test_what_has_a_record_is_not_run_again(tmp_path):
     assert reproduce.missing(planned, results) == []
     assert reproduce.seconds_a_run(planned, results) > 0
     # Another setting is another run.
-    assert reproduce.missing(Planned(training.usual(Adding(10), hidden_size=4, steps=30), 1), results) == [0]
+    assert reproduce.missing(Planned(resolve("adding", length=10, hidden_size=4, steps=30), 1), results) == [0]
 
 
 def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_path, monkeypatch):
-    small = replace(RECIPES["psmnist"]["paper-128"], hidden_size=4, batch_size=16, epochs=1, schedule="cosine")
-    monkeypatch.setitem(RECIPES["psmnist"], "better-small", replace(small, drop_after=0))
-    monkeypatch.setitem(TASK_OPTIONS["psmnist"], "better-small", {"shift": 1})
+    changes = {"hidden_size": 4, "batch_size": 16, "epochs": 1, "schedule": "cosine", "drop_after": 0, "shift": 1}
+    small = resolve("psmnist", "paper-128", recipe="better-small", **changes)
+    monkeypatch.setitem(RECIPES["psmnist"], "better-small", Recipe(small, "made up", "better"))
     found = [one for one in reproduce.plan(["better"]) if one.config.recipe == "better-small"]
     orders = PermutedMNIST(shift=1), PermutedMNIST("own", shift=1)
     assert [(one.config.task, one.seeds) for one in found] == [(order, 5) for order in orders]
     # Two seeds of it on a few images are one figure of the table.
     tiny.write_mnist(tmp_path / "data", monkeypatch)
     results, runs = tmp_path / "results", tmp_path / "runs"
-    own = [replace(one.config.task, validation=8) for one in found]
-    config = replace(found[1].config, task=own[1], device="cpu", data=str(tmp_path / "data"))
+    config = found[1].config.override(validation=8, device="cpu", data=tmp_path / "data")
     written = reproduce.complete(Planned(config, 2), results, runs, silent)
-    assert [path.name for path in written] == [
-        f"better-small-permutation-own-validation-8-shift-1-cornn4-seed{seed}.json" for seed in (0, 1)
-    ]
+    names = [path.name.rsplit("-", 1)[0] for path in written]
+    assert names == [f"better-small-permutation-own-validation-8-shift-1-cornn4-seed{seed}" for seed in (0, 1)]
     tests = [json.loads(path.read_text())["result"]["test"] for path in written]
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     tables = importlib.import_module("better_tables")
@@ -102,7 +100,7 @@ def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
         (94.0, "paper-128", 1, short),
         (95.0, "better-128", 1, short | holding),
     ]:
-        config = training.as_dictionary(training.usual(PermutedMNIST(shift=shift), recipe, **changes))
+        config = as_dictionary(resolve("psmnist", recipe, shift=shift, **changes))
         records.write(
             {"config": json.loads(json.dumps(config)), "result": {"validation": validation}}, tmp_path / "search"
         )
@@ -119,7 +117,7 @@ def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_plan_that_was_stopped_goes_on(tmp_path, seeds):
-    planned = Planned(replace(SMALL, checkpoint_every=0.0), seeds)
+    planned = Planned(SMALL.override(checkpoint_every=0.0), seeds)
 
     def stop(progress):
         if progress.step == 12:
@@ -135,8 +133,7 @@ def test_a_plan_that_was_stopped_goes_on(tmp_path, seeds):
 
 
 def test_a_failure_is_recorded(tmp_path):
-    settings = replace(SMALL.settings, learning_rate=1e30)
-    planned = Planned(replace(SMALL, settings=settings), 1)
+    planned = Planned(SMALL.override(learning_rate=1e30), 1)
     (path,) = reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", silent)
     assert "not finite" in json.loads(path.read_text())["result"]["failed"] or "nan" in path.read_text()
     assert reproduce.missing(planned, tmp_path / "results") == []
@@ -171,7 +168,7 @@ def test_what_is_wrong_with_the_place_is_no_failure_of_the_run(tmp_path, monkeyp
 @pytest.fixture
 def small(monkeypatch):
     """Two targets of small runs in place of the paper's."""
-    runs = {"one": lambda: [Planned(SMALL, 1)], "two": lambda: [Planned(replace(SMALL, model="gru"), 2)]}
+    runs = {"one": lambda: [Planned(SMALL, 1)], "two": lambda: [Planned(SMALL.override(model="gru"), 2)]}
     monkeypatch.setattr(reproduce, "TARGETS", runs)
 
 

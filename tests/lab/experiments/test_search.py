@@ -16,21 +16,21 @@ import tiny
 
 from cornn._extras import install_command
 from cornn.lab import training
+from cornn.lab.config import CoRNNSpec, flat_settings
 from cornn.lab.data import har
 from cornn.lab.experiments import search
 from cornn.lab.experiments.search import Search, work
 from cornn.lab.experiments.search import spec as plans
 from cornn.lab.experiments.search import study as studies
-from cornn.lab.recipes import RANGES, RECIPES
-from cornn.lab.tasks import HAR2, Adding
-from cornn.lab.training import Progress, Validated, usual
+from cornn.lab.recipes import RANGES, RECIPES, resolve
+from cornn.lab.training import Progress, Validated
 
 SHORT = ["adding", "--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
-BASE = usual(Adding(10), "paper", hidden_size=8, steps=20, evaluate_every=10, device="cpu")
+BASE = resolve("adding", "paper", length=10, hidden_size=8, steps=20, evaluate_every=10, device="cpu")
 
 
 def planned(folder: Path, **changes) -> Search:
-    ranges = search.space("adding", "cornn", BASE.settings)
+    ranges = search.space(BASE)
     return replace(Search(BASE, ranges, 3, "some", f"sqlite:///{folder}/trials.db"), **changes)
 
 
@@ -60,22 +60,24 @@ def test_the_ranges_are_the_papers():
     table |= {"adding": (None, (1e-2, 1e-1), tens, tens), "noisy-cifar10": ((1e-4, 1e-1), (1e-2, 1e-1), tens, tens)}
     names = ("learning_rate", "dt", "gamma", "epsilon")
     assert {task: tuple(ranges.get(name) for name in names) for task, ranges in RANGES.items()} == table
-    assert RECIPES["adding"]["paper"].learning_rate == 2e-2
+    assert resolve("adding", "paper").optimiser.learning_rate == 2e-2
     for task in RANGES:
-        for recipe, settings in RECIPES[task].items():
-            for name, (low, high) in RANGES[task].items() if recipe.startswith("paper") else ():
-                assert low <= getattr(settings, name) <= high, (task, recipe, name)
+        for name, recipe in RECIPES[task].items():
+            settings = flat_settings(recipe.train)
+            for setting, (low, high) in RANGES[task].items() if recipe.origin == "paper" else ():
+                assert low <= settings[setting] <= high, (task, name, setting)
 
 
 def test_every_task_and_model_has_a_space():
     for task in (*RANGES, "lorenz96"):
         for recipe in RECIPES[task].values():
-            assert ("gamma" in search.space(task, "cornn", recipe)) == (recipe.gamma is not None)
-            assert search.space(task, "lstm", recipe) == {"learning_rate": (1e-4, 1e-1)}
+            if isinstance(recipe.train.model, CoRNNSpec):
+                assert ("gamma" in search.space(recipe.train)) == (recipe.train.model.gamma is not None)
+            assert search.space(recipe.train.override(model="lstm")) == {"learning_rate": (1e-4, 1e-1)}
 
 
 def test_values_are_log_uniform_and_depend_on_the_seed_and_the_number_alone():
-    ranges = search.space("psmnist", "cornn", RECIPES["psmnist"]["paper"])
+    ranges = search.space(resolve("psmnist", "paper"))
 
     def drawn(seed):
         study = optuna.create_study(sampler=studies.Numbered(seed))
@@ -102,8 +104,8 @@ def test_the_test_part_is_never_read(tmp_path, monkeypatch):
     tiny.write_har(tmp_path)
     real, splits = har.read, []
     monkeypatch.setattr(har, "read", lambda where, split: (splits.append(split), real(where, split))[1])
-    base = usual(HAR2(), "paper-tiny", epochs=1, device="cpu", data=str(tmp_path))
-    ranges = search.space("har2", "cornn", base.settings)
+    base = resolve("har2", "paper-tiny", epochs=1, device="cpu", data=str(tmp_path))
+    ranges = search.space(base)
     standing = search.run(Search(base, ranges, 2, "har2", f"sqlite:///{tmp_path}/trials.db"))
     assert standing.complete == 2
     assert splits == ["train"]
@@ -118,7 +120,7 @@ def test_the_best_configuration_trains(cornn, tmp_path):
     folder = tmp_path / "runs/search-adding-cornn-8"
     best, trials = (json.loads((folder / name).read_text()) for name in ("best.json", "trials.json"))
     least = min(trials["trials"], key=lambda row: row["validation"])
-    assert {name: best["settings"][name] for name in RANGES["adding"]} == least["values"]
+    assert {name: best["model"][name] for name in RANGES["adding"]} == least["values"]
     assert f"cornn train adding --config {Path('runs/search-adding-cornn-8/best.json')}" in out
     code, out, _ = cornn("train", "adding", "--config", folder / "best.json", "--quiet", "--out", "run")
     assert code == 0
@@ -249,7 +251,7 @@ def test_a_study_of_another_search_is_refused(cornn, monkeypatch):
     assert cornn("search", *SHORT, "--trials", 1)[0] == 0
     code, _, err = cornn("search", *SHORT, "--trials", 1, "--batch-size", 7, "--quiet")
     assert code == 2
-    assert "belongs to another search (settings.batch_size was 50, is 7): choose another name with --study" in err
+    assert "belongs to another search (budget.batch_size was 50, is 7): choose another name with --study" in err
 
 
 def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 import time
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +57,7 @@ def two_workers(folder: Path, storage: str, trials: int) -> None:
     rows = json.loads((folder / "trials.json").read_text())["trials"]
     assert len(rows) == trials
     assert len({row["values"]["dt"] for row in rows}) == trials
-    base = replace(BASE, settings=replace(BASE.settings, steps=400), evaluate_every=200)
+    base = BASE.override(steps=400, evaluate_every=200)
     plan = planned(folder, base=base, study="adding-cornn-8", storage=storage)
     counted = [trial for trial in known(plan) if studies.counts(trial)]
     assert [trial.state.name for trial in counted] == ["COMPLETE"] * trials

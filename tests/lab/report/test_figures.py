@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from cornn.__main__ import main
+from cornn.lab.config import as_dictionary
+from cornn.lab.recipes import resolve
 from cornn.lab.report.figures import FIGURES, save
 from cornn.lab.report.figures import neurons as drawn
 from cornn.lab.report.figures.ablation import ablation
@@ -60,7 +62,7 @@ def watched(path, name, seed, steps=5):
         }
         for number in range(steps)
     ]
-    config = {"task_name": name, "task": {"length": 50}, "recipe": "paper", "settings": {"hidden_size": 8}}
+    config = as_dictionary(resolve("adding", "paper", recipe=name, length=50, hidden_size=8))
     path.write_text(json.dumps({"config": config, "rows": rows}), encoding="utf8")
     return path
 
@@ -70,7 +72,7 @@ def test_assumptions_are_averaged_over_runs_and_told_apart_by_task(tmp_path):
     figure = assumptions(paths)
     left, right = figure.axes
     assert [line.get_label() for line in right.get_lines()] == [
-        f"{name}, T = 50, paper, m = 8 (2 runs)" for name in ("a", "b")
+        f"adding, T = 50, {name}, m = 8 (2 runs)" for name in ("a", "b")
     ]
     np.testing.assert_allclose(right.get_lines()[0].get_ydata(), 5.0)
     np.testing.assert_allclose(left.get_lines()[0].get_ydata()[0], 2 / 3)

@@ -7,13 +7,12 @@ import pytest
 
 from cornn.baselines import MODELS
 from cornn.lab import records, training
-from cornn.lab.recipes import PUBLISHED
+from cornn.lab.config import as_dictionary
+from cornn.lab.recipes import PUBLISHED, resolve
 from cornn.lab.report import page, tables
-from cornn.lab.tasks import Adding, SequentialMNIST
-from cornn.lab.training import as_dictionary, usual
 
 pytestmark = pytest.mark.usefixtures("plain_figures")
-SMALL = usual(Adding(10), hidden_size=4, device="cpu", until=0, steps=20, evaluate_every=10)
+SMALL = resolve("adding", length=10, hidden_size=4, device="cpu", until=0, steps=20, evaluate_every=10)
 VOID = {"meta", "link", "img", "br"}
 
 
@@ -47,9 +46,9 @@ def runs(tmp_path_factory):
     for seed in (0, 1):
         run = training.fit(replace(SMALL, seed=seed), folder / f"run{seed}")
         content = records.record(run)
-        content["config"]["settings"] |= {"steps": 600, "until": 0.008}  # as the recipe has it
+        content["config"]["budget"] |= {"steps": 600, "until": 0.008}  # as the recipe has it
         records.write(content, folder / "results")
-    changed = replace(SMALL, settings=replace(SMALL.settings, damping="implicit"))
+    changed = SMALL.override(damping="implicit")
     records.write(records.record(training.fit(changed, folder / "changed")), folder / "results")
     return folder
 
@@ -75,16 +74,16 @@ def test_what_was_reached_stands_beside_what_was_published(runs, report):
 @pytest.mark.parametrize(
     ("task", "recipe", "named"),
     [
-        (Adding(), "ours", {}),
-        (Adding(), "paper", {"recipe": "paper"}),
-        (SequentialMNIST(), "paper-128", {}),
-        (SequentialMNIST(), "memory", {"recipe": "memory"}),
+        ("adding", "ours", {}),
+        ("adding", "paper", {"recipe": "paper"}),
+        ("smnist", "paper-128", {}),
+        ("smnist", "memory", {"recipe": "memory"}),
     ],
 )
 def test_a_recipe_of_another_origin_is_named(tmp_path, task, recipe, named):
-    content = {"config": as_dictionary(usual(task, recipe)), "result": {"failed": "it was not run"}, "curve": {}}
+    content = {"config": as_dictionary(resolve(task, recipe)), "result": {"failed": "it was not run"}, "curve": {}}
     records.write(content, tmp_path)
-    (found,) = tables.group_runs(tmp_path, content["config"]["task_name"])
+    (found,) = tables.group_runs(tmp_path, task)
     assert found.settings == named
 
 

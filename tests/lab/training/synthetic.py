@@ -8,12 +8,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
+from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab import training
-from cornn.lab.recipes import RECIPES, SOURCES, Recipe
+from cornn.lab.config import Budget, CoRNNSpec, Optimiser, Train
+from cornn.lab.recipes import RECIPES, Recipe, resolve
 from cornn.lab.tasks import TASKS, Batch, Task
 from cornn.lab.tasks.task import Part
 
@@ -21,7 +24,7 @@ STEPS, FEATURES, CLASSES = 12, 3, 3
 
 
 @dataclass(frozen=True)
-class Synthetic:
+class Synthetic(Checked):
     """Which of three features has the largest sum."""
 
     size: int = 37
@@ -36,6 +39,10 @@ class Synthetic:
     """Whether the state is read at every step."""
     words: bool = False
     """Whether the input is words."""
+
+    name: ClassVar[str] = "synthetic"
+
+    name: ClassVar[str] = "synthetic"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if data is not None and not Path(data).exists():
@@ -85,13 +92,17 @@ class Synthetic:
         return right.mean(0) if self.every else right
 
 
-RECIPE = Recipe(hidden_size=8, batch_size=10, learning_rate=1e-2, dt=0.2, gamma=1.0, epsilon=2.0, epochs=3)
+TRAIN = Train(
+    Synthetic(),
+    CoRNNSpec(hidden_size=8, dt=0.2, gamma=1.0, epsilon=2.0),
+    Optimiser(learning_rate=1e-2),
+    Budget(batch_size=10, epochs=3),
+)
 
 
 def register() -> None:
     TASKS["synthetic"] = Synthetic
-    RECIPES["synthetic"] = {"ours": RECIPE}
-    SOURCES["synthetic"] = {"ours": "made up"}
+    RECIPES["synthetic"] = {"ours": Recipe(TRAIN, "made up", "ours")}
 
 
 def main(out: Path, options: str | None = None, changes: str = "{}") -> None:
@@ -101,7 +112,7 @@ def main(out: Path, options: str | None = None, changes: str = "{}") -> None:
     else:
         given = json.loads(changes)
         seeds = given.pop("seeds", None)
-        config = training.usual(Synthetic(**json.loads(options)), **({"device": "cpu"} | given))
+        config = resolve("synthetic", **({"device": "cpu"} | json.loads(options) | given))
         if seeds is None:
             training.fit(config, out)
         else:

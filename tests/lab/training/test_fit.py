@@ -10,43 +10,36 @@ import torch
 
 from cornn import theory
 from cornn.lab import training
-from cornn.lab.recipes import RECIPES
-from cornn.lab.tasks import Adding, PermutedMNIST
-from cornn.lab.training import Train, usual
+from cornn.lab.config import from_dictionary
+from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.training.build import build
-from cornn.lab.training.config import check
 
-SHORT = usual(Adding(10), hidden_size=8, steps=40, evaluate_every=10, until=0, device="cpu")
-
-
-def changed(config, **changes):
-    """The configuration with some of its recipe's settings replaced."""
-    return replace(config, settings=replace(config.settings, **changes))
+SHORT = resolve("adding", length=10, hidden_size=8, steps=40, evaluate_every=10, until=0, device="cpu")
 
 
 def test_usual_is_the_recipe_but_for_the_changes():
     for name, recipe in RECIPES["adding"].items():
-        assert usual(Adding(), name).settings == recipe
-        config = usual(Adding(), name, learning_rate=0.5, seed=3)
-        assert config == Train(Adding(), replace(recipe, learning_rate=0.5), name, seed=3)
-    assert usual(Adding(), gamma=2.0).settings.half_lives is None
-    assert usual(Adding(), "paper", half_lives=(0.1, 1.0)).settings.gamma is None
+        assert resolve("adding", name) == recipe.train
+        config = resolve("adding", name, learning_rate=0.5, seed=3)
+        assert config == replace(recipe.train, optimiser=replace(recipe.train.optimiser, learning_rate=0.5), seed=3)
+    assert resolve("adding", gamma=2.0).model.half_lives is None
+    assert resolve("adding", "paper", half_lives=(0.1, 1.0)).model.gamma is None
 
 
 def test_contradictory_or_senseless_settings(tmp_path):
     with pytest.raises(ValueError, match="gamma, half_lives and periods each set the stiffness: give exactly one"):
-        training.fit(usual(Adding(), gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
+        training.fit(resolve("adding", gamma=1.0, half_lives=(0.1, 1.0)), tmp_path)
     with pytest.raises(ValueError, match="steps and epochs each set how long to train: give exactly one of them"):
-        training.fit(usual(Adding(), steps=1, epochs=1), tmp_path)
+        training.fit(resolve("adding", steps=1, epochs=1), tmp_path)
     for name in ("half_lives", "periods"):
         for ends in ((2.0, 0.1), (0.0, 1.0)):
             with pytest.raises(ValueError, match=f"{name} must be the shortest and the longest, above 0, got"):
-                training.fit(usual(Adding(), **{name: ends}), tmp_path)
+                training.fit(resolve("adding", **{name: ends}), tmp_path)
     with pytest.raises(ValueError, match="the schedule drop needs drop_after"):
-        training.fit(usual(Adding(), drop_after=3), tmp_path)
+        training.fit(resolve("adding", drop_after=3), tmp_path)
     for name in ("hidden_size", "batch_size", "steps", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
-            training.fit(usual(Adding(), **{name: 0}), tmp_path)
+            training.fit(resolve("adding", **{name: 0}), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +58,7 @@ def test_contradictory_or_senseless_settings(tmp_path):
 )
 def test_settings_that_cannot_be(tmp_path, name, value, words):
     with pytest.raises(ValueError, match=words):
-        training.fit(changed(SHORT, **{name: value}), tmp_path)
+        training.fit(SHORT.override(**{name: value}), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -77,32 +70,32 @@ def test_values_of_the_kinds_that_python_has_are_taken():
         {"learning_rate": np.float32(0.01), "seed": np.int64(1)},
         {"device": torch.device("cpu")},
     ):
-        check(usual(Adding(length=20), **changes))
+        assert resolve("adding", length=20, **changes)
 
 
 @pytest.mark.parametrize("value", ["foo", 1.5, True, None])
 def test_a_permutation_that_cannot_be(value):
     with pytest.raises(ValueError, match="permutation must be"):
-        check(usual(PermutedMNIST(value)))
+        resolve("psmnist", permutation=value)
 
 
 def test_what_is_no_configuration():
     with pytest.raises(ValueError, match="not a configuration"):
-        training.from_dictionary([1])
+        from_dictionary([1])
 
 
 def test_the_neurons_memories_span_the_sequence():
-    config = usual(Adding(300))
+    config = resolve("adding", length=300)
     layer = training.build(config, config.task.load(0)).layer
-    half_lives = theory.half_life(config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon)
+    half_lives = theory.half_life(config.model.dt, layer.oscillators().gamma.double(), config.model.epsilon)
     torch.testing.assert_close(half_lives[0].item(), 0.1 * 300, rtol=1e-3, atol=0)
     torch.testing.assert_close(half_lives[-1].item(), 10.0 * 300, rtol=1e-3, atol=0)
 
 
 def test_the_neurons_periods_span_what_is_asked_for():
-    config = usual(Adding(300), periods=(0.02, 2.0), epsilon=0.02, init="uncoupled")
+    config = resolve("adding", length=300, periods=(0.02, 2.0), epsilon=0.02, init="uncoupled")
     layer = training.build(config, config.task.load(0)).layer
-    periods = theory.period(config.settings.dt, layer.oscillators().gamma.double(), config.settings.epsilon)
+    periods = theory.period(config.model.dt, layer.oscillators().gamma.double(), config.model.epsilon)
     torch.testing.assert_close(periods[0].item(), 0.02 * 300, rtol=1e-3, atol=0)
     torch.testing.assert_close(periods[-1].item(), 2.0 * 300, rtol=1e-3, atol=0)
     assert not layer.matrices().W.any()
@@ -110,16 +103,18 @@ def test_the_neurons_periods_span_what_is_asked_for():
 
 
 def test_a_centred_layer_is_not_driven_by_the_average_input():
-    config = usual(Adding(300))
+    config = resolve("adding", length=300)
     task = config.task.load(0)
     input, _, _ = task.training.batch(torch.arange(200), torch.Generator().manual_seed(0))
-    centred, plain = (training.build(changed(config, centre=c), task).layer for c in (True, False))
+    centred, plain = (training.build(config.override(centre=c), task).layer for c in (True, False))
     drive = {layer: torch.tanh(input @ layer.matrices().V.T + layer.matrices().b) for layer in (centred, plain)}
     assert drive[centred].mean((0, 1)).abs().mean() < 0.5 * drive[plain].mean((0, 1)).abs().mean()
 
 
 def test_adding_is_learned_at_a_small_length(tmp_path):
-    run = training.fit(usual(Adding(30), hidden_size=32, steps=1000, evaluate_every=20, device="cpu"), tmp_path)
+    run = training.fit(
+        resolve("adding", length=30, hidden_size=32, steps=1000, evaluate_every=20, device="cpu"), tmp_path
+    )
     assert run.result["test"] < 0.01
     rows = run.metrics()
     assert rows[-1]["metric"] < 0.01
@@ -170,7 +165,7 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(tmp_path):
 
 
 def test_evaluate_finds_the_recorded_figure(tmp_path):
-    run = training.fit(changed(SHORT, trainable=("dt", "gamma")), tmp_path)
+    run = training.fit(SHORT.override(trainable=("dt", "gamma")), tmp_path)
     _, task, metric = training.evaluate(tmp_path)
     assert metric == pytest.approx(run.result["test"], rel=1e-6)
     assert task.trivial == pytest.approx(1 / 6)
@@ -204,7 +199,7 @@ def test_sequences_are_predicted_in_portions(read, monkeypatch):
 
 
 def test_an_evaluation_is_of_the_weights_and_buffers_that_are_given():
-    config = usual(Adding(10), "paper", model="dtriv", hidden_size=8)
+    config = resolve("adding", "paper", length=10, model="dtriv", hidden_size=8)
     task = config.task.load(0)
     one, other = (build(replace(config, seed=seed), task) for seed in (0, 1))
     one.layer.rebase_()
@@ -223,7 +218,7 @@ def test_an_evaluation_is_of_the_weights_and_buffers_that_are_given():
 @pytest.mark.parametrize("model", ["lstm", "gru", "rnn", "cornn"])
 def test_an_evaluation_leaves_the_model_alone(model):
     """PyTorch's own layers remember which tensors they were called with last."""
-    config = usual(Adding(10), "paper", model=model, hidden_size=8)
+    config = resolve("adding", "paper", length=10, model=model, hidden_size=8)
     task = config.task.load(0)
     evaluated = build(config, task)
     before = {name: value.detach().clone() for name, value in evaluated.named_parameters()}
@@ -250,23 +245,23 @@ def test_evaluate_of_an_unfinished_run(tmp_path):
 
 
 def test_a_diverged_run_stops_with_a_sentence_and_its_last_good_checkpoint(tmp_path):
-    config = changed(SHORT, learning_rate=1e30, clip=0)
+    config = SHORT.override(learning_rate=1e30, clip=0)
     with pytest.raises(RuntimeError, match=r"the loss is .* at step 10: try a smaller learning_rate or dt"):
         training.fit(config, tmp_path)
     assert not (tmp_path / "result.json").exists()
 
 
 def test_nothing_is_written_for_a_configuration_that_cannot_be(tmp_path):
-    for config in (changed(SHORT, dt=2.0), changed(SHORT, init="none"), replace(SHORT, task=Adding(1))):
+    for changes in ({"dt": 2.0}, {"init": "none"}, {"length": 1}):
         with pytest.raises(ValueError):  # noqa: PT011 - the sentences are tested where they are made
-            training.fit(config, tmp_path / "run")
+            training.fit(SHORT.override(**changes), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="PyTorch finds no CUDA device: use --device cpu or auto"):
-        training.fit(replace(SHORT, device="cuda"), tmp_path / "run")
+        training.fit(SHORT.override(device="cuda"), tmp_path / "run")
 
 
 def test_where_the_layer_stands_in_the_theory_is_recorded_on_request(tmp_path):
@@ -279,4 +274,4 @@ def test_where_the_layer_stands_in_the_theory_is_recorded_on_request(tmp_path):
     assert "theory" not in plain.metrics()[0]
     assert plain.result["test"] == run.result["test"]
     with pytest.raises(ValueError, match="theory needs the model cornn, got lstm"):
-        training.fit(replace(SHORT, theory=True, model="lstm"), tmp_path / "lstm")
+        training.fit(SHORT.override(theory=True, model="lstm"), tmp_path / "lstm")

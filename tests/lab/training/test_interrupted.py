@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,11 @@ from synthetic import Synthetic
 from tolerances import FLOAT32
 
 from cornn.lab import training
+from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run
-from cornn.lab.training import usual
 
 synthetic.register()
-CONFIG = usual(Synthetic(noise=0.1), device="cpu", epochs=5, ema=0.9, schedule="cosine", checkpoint_every=0.0)
+CONFIG = resolve("synthetic", noise=0.1, device="cpu", epochs=5, ema=0.9, schedule="cosine", checkpoint_every=0.0)
 
 
 def stop_at(step):
@@ -46,7 +45,7 @@ def assert_same_end(one: Run, other: Run) -> None:
 @pytest.mark.parametrize("seeds", [None, 3])
 def test_killed_at_any_moment_a_run_ends_in_the_same_weights(tmp_path, monkeypatch, seeds):
     # Python's fork server has imported everything already, so that a process is there at once.
-    monkeypatch.setenv("PYTHONPATH", str(Path(synthetic.__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(synthetic.__file__).parent), prepend=os.pathsep)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["synthetic", "lightning_fabric"])
     changes = {"epochs": 40} | (
@@ -84,7 +83,7 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_weights(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_leaves_in_the_middle_of_an_epoch(tmp_path, number):
-    config, handler = replace(CONFIG, checkpoint_every=1e9), signal.getsignal(number)
+    config, handler = CONFIG.override(checkpoint_every=1e9), signal.getsignal(number)
     whole = training.fit(config, tmp_path / "whole")
 
     def watch(progress):
@@ -134,7 +133,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
-    config = usual(Synthetic(), device="cpu", learning_rate=1e39, checkpoint_every=0.0)
+    config = resolve("synthetic", device="cpu", learning_rate=1e39, checkpoint_every=0.0)
     with pytest.raises(RuntimeError, match=r"not finite after step|the loss is nan"):
         training.fit(config, tmp_path)
     checkpoint = Run(tmp_path).checkpoint()
@@ -146,7 +145,7 @@ def test_vanished_data_is_said(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     with pytest.raises(KeyboardInterrupt):
-        training.fit(replace(CONFIG, data=str(data)), tmp_path / "run", stop_at(5))
+        training.fit(CONFIG.override(data=data), tmp_path / "run", stop_at(5))
     data.rmdir()
     with pytest.raises(FileNotFoundError, match="no synthetic data under"):
         training.resume(tmp_path / "run")
@@ -168,7 +167,7 @@ def test_a_second_process_is_refused(tmp_path):
         with pytest.raises(RuntimeError, match="another process is training in"):
             training.resume(tmp_path / "run")
 
-    training.fit(replace(CONFIG, settings=replace(CONFIG.settings, epochs=1)), tmp_path / "run", second)
+    training.fit(CONFIG.override(epochs=1), tmp_path / "run", second)
 
 
 @pytest.mark.filterwarnings("ignore:.*has no checksum")
@@ -176,14 +175,14 @@ def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         training.fit(CONFIG, tmp_path, stop_at(5))
     content = json.loads((tmp_path / "config.json").read_text())
-    content["settings"]["learning_rate"] = 0.5
+    content["optimiser"]["learning_rate"] = 0.5
     content["task"]["noise"] = 0.0
-    content["checkpoint_every"] = 3.0
+    content["place"]["checkpoint_every"] = 3.0
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"config.json is damaged.*if you edited it, remove artifact.json"):
         training.resume(tmp_path)
     (tmp_path / "artifact.json").unlink()
-    with pytest.raises(ValueError, match=r"task.noise was 0.1, is 0.0; settings.learning_rate was 0.01, is 0.5$"):
+    with pytest.raises(ValueError, match=r"task.noise was 0.1, is 0.0; optimiser.learning_rate was 0.01, is 0.5$"):
         training.resume(tmp_path)
 
 
@@ -202,7 +201,7 @@ def test_two_processes_with_half_the_batch_each_end_in_the_same_weights(tmp_path
     assert done.returncode == 0, done.stderr
     two = Run(tmp_path / "two")
     assert two.result["processes"] == 2
-    one = training.fit(usual(Synthetic(**options), device="cpu", **changes), tmp_path / "one")
+    one = training.fit(resolve("synthetic", **options, device="cpu", **changes), tmp_path / "one")
     for name, value in one.weights().items():
         torch.testing.assert_close(two.weights()[name], value, **FLOAT32)
     losses = [[row["loss"] for row in run.metrics()] for run in (one, two)]

@@ -5,16 +5,15 @@ import pytest
 import scipy.stats
 import synthetic
 import torch
-from synthetic import Synthetic
 
 from cornn.lab import training
+from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run, create
-from cornn.lab.tasks import Adding
-from cornn.lab.training import multi_seed, state, usual
+from cornn.lab.training import multi_seed, state
 from cornn.lab.training.multi_seed import student_quantile, summarise
 
 synthetic.register()
-CONFIG = usual(Synthetic(), device="cpu", checkpoint_every=0.0)
+CONFIG = resolve("synthetic", device="cpu", checkpoint_every=0.0)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
@@ -101,16 +100,15 @@ def test_those_at_another_step_go_on_by_themselves(tmp_path):
 @pytest.mark.parametrize("changes", [{"model": "lstm"}, {"options": {"ragged": True}}], ids=str)
 def test_what_does_not_fit_side_by_side_goes_one_after_another(tmp_path, changes):
     options = changes.pop("options", {})
-    _, runs = training.fit_seeds(usual(Synthetic(**options), device="cpu", epochs=1, **changes), range(2), tmp_path)
+    _, runs = training.fit_seeds(resolve("synthetic", **options, device="cpu", epochs=1, **changes), range(2), tmp_path)
     assert [run.result["side_by_side"] for run in runs] == [1, 1]
 
 
 def test_each_stops_by_itself_once_it_is_good_enough(tmp_path):
-    config = usual(Adding(10), hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu")
+    config = resolve("adding", length=10, hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu")
     _, runs = training.fit_seeds(config, range(3), tmp_path / "together")
     for seed, run in enumerate(runs):
-        alone = training.fit(usual(Adding(10), hidden_size=16, steps=400, evaluate_every=20, until=0.05, device="cpu",
-                                   seed=seed), tmp_path / str(seed))  # fmt: skip
+        alone = training.fit(config.override(seed=seed), tmp_path / str(seed))
         assert run.result["steps"] == alone.result["steps"] < 400
 
 
@@ -134,7 +132,7 @@ def test_one_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch):
 @pytest.mark.parametrize("model", ["lstm", "cornn"])
 def test_one_after_another_each_goes_on_from_where_it_was(tmp_path, model):
     options = {} if model == "lstm" else {"ragged": True}
-    config = usual(Synthetic(**options), device="cpu", checkpoint_every=0.0, model=model)
+    config = resolve("synthetic", **options, device="cpu", checkpoint_every=0.0, model=model)
     steps = []
 
     def stop(progress):
@@ -153,7 +151,7 @@ def test_one_after_another_each_goes_on_from_where_it_was(tmp_path, model):
 
 
 def test_batches_of_different_size_are_not_put_side_by_side(tmp_path):
-    config = usual(Synthetic(size=9, uneven=True), device="cpu", batch_size=10, epochs=1)
+    config = resolve("synthetic", size=9, uneven=True, device="cpu", batch_size=10, epochs=1)
     _, runs = training.fit_seeds(config, range(3), tmp_path)
     assert [run.result["side_by_side"] for run in runs] == [1, 1, 1]
 

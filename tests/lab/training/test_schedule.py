@@ -1,19 +1,16 @@
-from dataclasses import replace
-
 import pytest
 import synthetic
 import torch
-from synthetic import RECIPE, Synthetic
 
-from cornn.lab.tasks import Adding
-from cornn.lab.training import plan, usual
+from cornn.lab.recipes import resolve
+from cornn.lab.training import plan
 from cornn.lab.training.schedule import learning_rate
 
 synthetic.register()
 
 
 def planned(size=37, **changes):
-    config = usual(Synthetic(size=size), **changes)
+    config = resolve("synthetic", size=size, **changes)
     return plan(config, config.task.load(0))
 
 
@@ -43,23 +40,23 @@ def test_steps_epochs_and_evaluations():
 
 
 def test_a_task_without_end_has_no_epochs():
-    config = usual(Adding(10))
+    config = resolve("adding", length=10)
     schedule = plan(config, config.task.load(0))
     assert schedule.epoch is None
     assert schedule.evaluate_every == 100
     assert schedule.order(0, None).shape == (1, 50)
     with pytest.raises(ValueError, match="adding draws new sequences at every step and has no epochs: give steps"):
-        plan(usual(Adding(10), epochs=3), config.task.load(0))
+        plan(resolve("adding", length=10, epochs=3), config.task.load(0))
 
 
 def test_learning_rates():
     def shares(**changes):
         schedule = planned(**changes)
-        recipe = replace(RECIPE, **{"steps": None, "epochs": None, "learning_rate": 2.0} | changes)
-        return [learning_rate(recipe, schedule, step) / 2.0 for step in range(1, schedule.steps + 1)]
+        optimiser = resolve("synthetic", learning_rate=2.0, **changes).optimiser
+        return [learning_rate(optimiser, schedule, step) / 2.0 for step in range(1, schedule.steps + 1)]
 
     assert shares(steps=5) == [1.0] * 5
-    cosine = replace(RECIPE, steps=4, epochs=None, schedule="cosine")
+    cosine = resolve("synthetic", schedule="cosine").optimiser
     ended = [learning_rate(cosine, planned(steps=4, schedule="cosine"), step) for step in (4, 5, 9)]
     assert ended == [ended[0]] * 3
     assert shares(epochs=3, schedule="drop", drop_after=2) == pytest.approx([1.0] * 8 + [0.1] * 4)

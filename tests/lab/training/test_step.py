@@ -7,14 +7,13 @@ from types import SimpleNamespace
 import pytest
 import synthetic
 import torch
-from synthetic import Synthetic
 from tolerances import FLOAT32
 
 from cornn._fit_loop import fit_loop
 from cornn._random import generator
 from cornn.baselines import LAYERS, MODELS
 from cornn.lab import training
-from cornn.lab.training import usual
+from cornn.lab.recipes import resolve
 from cornn.lab.training.batches import Feed
 from cornn.lab.training.graph import can_capture
 from cornn.lab.training.optimiser import build_optimiser, take_step
@@ -38,7 +37,7 @@ class Training:
     def step(self, step):
         batch = [self.feed.counts(step)]
         fit_loop(self.models, batch, self.feed.losses, self.optimiser, self.schedule, first=step, take_step=take_step)
-        rebase = self.state.config.settings.rebase_every
+        rebase = self.state.config.optimiser.rebase_every
         if rebase and step % rebase == 0:
             self.models.rebase(self.fabric)
         self.feed.advance(step)
@@ -68,13 +67,13 @@ class Training:
     ids=str,
 )
 def test_steps_are_those_of_pytorchs_optimisers(changes):
-    config = usual(Synthetic(noise=0.1), device="cpu", epochs=3, **changes)
+    config = resolve("synthetic", noise=0.1, device="cpu", epochs=3, **changes)
     own = Training(config)
-    model, recipe, schedule = copy.deepcopy(own.state.model), config.settings, own.state.plan
+    model, recipe, schedule = copy.deepcopy(own.state.model), config.optimiser, own.state.plan
     coupling = [p for name, p in model.named_parameters() if "weight_hh" in name]
     others = [p for name, p in model.named_parameters() if "weight_hh" not in name]
     both = [{"params": others}, {"params": coupling}]
-    if recipe.optimiser == "rmsprop":
+    if recipe.name == "rmsprop":
         optimiser = torch.optim.RMSprop(both, alpha=recipe.beta2)
     else:
         betas = (recipe.beta1, recipe.beta2)
@@ -106,66 +105,66 @@ def test_steps_are_those_of_pytorchs_optimisers(changes):
 
 
 def test_rates_by_length_are_shares_that_fall_with_it():
-    config = usual(Synthetic(), device="cpu", rates_by_length=(3.0, 0.5, 0.25), recurrent_rate=0.5)
+    config = resolve("synthetic", device="cpu", rates_by_length=(3.0, 0.5, 0.25), recurrent_rate=0.5)
     state = Training(config).state
-    length, shares = state.task.length, shares_of_rate(config.settings, state.model, state.task.length)
+    length, shares = state.task.length, shares_of_rate(config.optimiser, state.model, state.task.length)
     assert length > 3
     for name, share in (("weight_ih", 3.0), ("bias", 0.5), ("weight_hh", 0.125)):
         assert shares[f"layer.cells.l0.{name}"] == pytest.approx(share / length)
     assert shares["head.weight"] == shares["head.bias"] == 1
-    settings = replace(config.settings, rates_by_length=(1e9,) * 3, recurrent_rate=1.0)
+    settings = replace(config.optimiser, rates_by_length=(1e9,) * 3, recurrent_rate=1.0)
     assert set(shares_of_rate(settings, state.model, length).values()) == {1.0}
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_recurrent_weights_have_their_own_rate_in_every_model(model):
     """They are those that PyTorch calls weight_hh."""
-    config = usual(Synthetic(), device="cpu", model=model, recurrent_rate=0.5)
+    config = resolve("synthetic", device="cpu", model=model, recurrent_rate=0.5)
     state = prepare(config, training.connect(config))
-    shares = shares_of_rate(config.settings, state.model, state.task.length)
+    shares = shares_of_rate(config.optimiser, state.model, state.task.length)
     assert {name for name, share in shares.items() if share == 0.5} == {name for name in shares if "weight_hh" in name}
 
 
 @pytest.mark.parametrize("model", ["cornn", "lstm", "gru", "rnn"])
 def test_what_is_captured_on_a_gpu(model):
-    own = Training(usual(Synthetic(), device="cpu", model=model))
+    own = Training(resolve("synthetic", device="cpu", model=model))
     assert not can_capture(own.feed, own.fabric)
     assert can_capture(own.feed, SimpleNamespace(device=torch.device("cuda"), world_size=1))
     assert not can_capture(own.feed, SimpleNamespace(device=torch.device("cuda"), world_size=2))
-    ragged = Training(usual(Synthetic(ragged=True), device="cpu", model=model))
+    ragged = Training(resolve("synthetic", ragged=True, device="cpu", model=model))
     assert not can_capture(ragged.feed, SimpleNamespace(device=torch.device("cuda"), world_size=1))
 
 
 def test_lem_is_trained_alone_on_a_gpu_where_it_has_kernels():
     for model, there in (("lem", False), ("cornn", True), ("lstm", False)):
-        states = [Training(usual(Synthetic(), device="cpu", model=model)).state] * 2
+        states = [Training(resolve("synthetic", device="cpu", model=model)).state] * 2
         assert fits_side_by_side(states, torch.device("cuda")) == there
         assert fits_side_by_side(states, torch.device("cpu")) == (model != "lstm")
 
 
 def test_what_is_not_a_number_is_never_the_best():
-    state = Training(usual(Synthetic(), device="cpu")).state
+    state = Training(resolve("synthetic", device="cpu")).state
     assert not state.better(float("nan"))
     assert state.better(1.0)
 
 
 def test_decoupled_weight_decay_of_rmsprop():
-    own = Training(usual(Synthetic(), device="cpu", optimiser="rmsprop", weight_decay=0.5, clip=1e-30))
+    own = Training(resolve("synthetic", device="cpu", optimiser="rmsprop", weight_decay=0.5, clip=1e-30))
     before = own.models.weights.clone()
     own.step(1)
-    rate = own.state.config.settings.learning_rate
+    rate = own.state.config.optimiser.learning_rate
     torch.testing.assert_close(own.models.weights, before * (1 - 0.5 * rate), **FLOAT32)
 
 
 def test_the_average_follows_the_weights(tmp_path):
-    own = Training(usual(Synthetic(), device="cpu", ema=0.8))
+    own = Training(resolve("synthetic", device="cpu", ema=0.8))
     average = own.models.weights.clone()
     for step in range(1, 5):
         own.step(step)
         average = 0.8 * average + 0.2 * own.models.weights
         torch.testing.assert_close(own.models.average, average, **FLOAT32)
-    plain = training.fit(usual(Synthetic(), device="cpu", keep="last"), tmp_path / "plain")
-    averaged = training.fit(usual(Synthetic(), device="cpu", keep="last", ema=0.8), tmp_path / "averaged")
+    plain = training.fit(resolve("synthetic", device="cpu", keep="last"), tmp_path / "plain")
+    averaged = training.fit(resolve("synthetic", device="cpu", keep="last", ema=0.8), tmp_path / "averaged")
     assert not torch.equal(plain.weights()["head.weight"], averaged.weights()["head.weight"])
 
 
@@ -177,7 +176,7 @@ CHANGES = [{}, {"clip": 0.05, "ema": 0.9, "schedule": "cosine", "recurrent_rate"
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("changes", CHANGES, ids=["plain", "all on"])
 def test_seeds_side_by_side_end_as_they_would_alone(options, changes, tmp_path):
-    config = usual(Synthetic(**options), device="cpu", **changes)
+    config = resolve("synthetic", **options, device="cpu", **changes)
     _, together = training.fit_seeds(config, range(3), tmp_path / "together")
     for seed, run in enumerate(together):
         alone = training.fit(replace(config, seed=seed), tmp_path / f"alone-{seed}")
@@ -193,7 +192,7 @@ def test_seeds_side_by_side_end_as_they_would_alone(options, changes, tmp_path):
 
 @pytest.mark.parametrize("changes", [REBASED, {"model": "d-linoss", "optimiser": "rmsprop"}], ids=["dtriv", "d-linoss"])
 def test_rivals_side_by_side_end_as_they_would_alone(changes, tmp_path):
-    config = usual(Synthetic(), device="cpu", **changes)
+    config = resolve("synthetic", device="cpu", **changes)
     _, together = training.fit_seeds(config, range(2), tmp_path / "together")
     for seed, run in enumerate(together):
         alone = training.fit(replace(config, seed=seed), tmp_path / f"alone-{seed}")
@@ -204,7 +203,7 @@ def test_rivals_side_by_side_end_as_they_would_alone(changes, tmp_path):
 
 def test_the_base_that_is_kept_is_that_of_the_weights_that_are_kept(tmp_path):
     """The best weights may be older than the last change of base."""
-    config = usual(Synthetic(), device="cpu", evaluate_every=2, keep="best", epochs=8, **REBASED)
+    config = resolve("synthetic", device="cpu", evaluate_every=2, keep="best", epochs=8, **REBASED)
     run = training.fit(config, tmp_path / "run")
     assert run.result["best_step"] // 3 < run.result["steps"] // 3
     _, _, again = training.evaluate(tmp_path / "run")
@@ -216,7 +215,7 @@ def test_the_base_that_is_kept_is_that_of_the_weights_that_are_kept(tmp_path):
 
 
 def test_a_rebased_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
-    config = usual(Synthetic(noise=0.1), device="cpu", epochs=6, checkpoint_every=0.0, **REBASED)
+    config = resolve("synthetic", noise=0.1, device="cpu", epochs=6, checkpoint_every=0.0, **REBASED)
     whole = training.fit(config, tmp_path / "whole")
 
     def stop(progress):
@@ -236,6 +235,6 @@ def test_a_rebased_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
 
 @pytest.mark.parametrize("model", LAYERS)
 def test_every_rival_is_trained_tested_and_read_back(model, tmp_path):
-    run = training.fit(usual(Synthetic(size=20), device="cpu", model=model, epochs=1), tmp_path)
+    run = training.fit(resolve("synthetic", size=20, device="cpu", model=model, epochs=1), tmp_path)
     _, _, again = training.evaluate(tmp_path)
     assert again == run.result["test"]

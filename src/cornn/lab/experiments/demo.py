@@ -17,8 +17,10 @@ from torch import nn
 
 from cornn._random import generator
 from cornn.baselines import MODELS
+from cornn.lab.config import Train
+from cornn.lab.recipes import resolve
 from cornn.lab.tasks.adding import draw
-from cornn.lab.training import Train, build, from_recipe, load
+from cornn.lab.training import build, load
 from cornn.lab.training.schedule import shares_of_rate
 from cornn.models import count_parameters
 
@@ -92,10 +94,10 @@ def configure(
     model: str, *, length: int = LENGTH, steps: int = STEPS, rate: float | None = None, seed: int = 0
 ) -> Train:
     """Return the configuration of one model in the demo."""
-    return from_recipe(
+    return resolve(
         "adding",
         "ours",
-        options={"length": length},
+        length=length,
         model=model,
         hidden_size=HIDDEN_SIZE,
         batch_size=BATCH_SIZE,
@@ -125,17 +127,17 @@ def train(
     Returns:
         The learning curve.
     """
-    recipe, length, seed = config.settings, config.task.length, config.seed
-    steps = recipe.steps or STEPS
+    optimising, length, seed = config.optimiser, config.task.length, config.seed
+    steps = config.budget.steps or STEPS
     task = load(config)
     model = build(config, task).to(device)
-    shares = shares_of_rate(recipe, model, length)
+    shares = shares_of_rate(optimising, model, length)
     optimiser = torch.optim.Adam(
         [
-            {"params": [parameter], "lr": recipe.learning_rate * shares[name]}
+            {"params": [parameter], "lr": optimising.learning_rate * shares[name]}
             for name, parameter in model.named_parameters()
         ],
-        betas=(recipe.beta1, recipe.beta2),
+        betas=(optimising.beta1, optimising.beta2),
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     sequences = generator(seed, "demo", "training", device=device)
@@ -146,11 +148,11 @@ def train(
     for step in range(1, steps + 1):
         # Other threads train at the same time: count the processor time of this one.
         started = time.thread_time()
-        batch = draw(recipe.batch_size, length, sequences)
+        batch = draw(config.budget.batch_size, length, sequences)
         loss = task.loss(model(batch.input), batch.target)
         optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        nn.utils.clip_grad_norm_(model.parameters(), optimising.clip)
         optimiser.step()
         schedule.step()
         seconds += time.thread_time() - started
@@ -159,14 +161,14 @@ def train(
                 error = task.loss(model(validation_input), validation_target).item()
             evaluations.append(Evaluation(step, seconds, error))
             if report is not None:
-                report(config.model, evaluations[-1])
+                report(config.model.name, evaluations[-1])
             below = [evaluation.error < GOAL for evaluation in evaluations[-patience:]] if patience else []
             if below and len(below) == patience and all(below):
                 break
         if stop is not None and stop.is_set():
             break
-    title = MODELS[config.model].title
-    return Curve(config.model, title, count_parameters(model), recipe.learning_rate, tuple(evaluations))
+    title = MODELS[config.model.name].title
+    return Curve(config.model.name, title, count_parameters(model), optimising.learning_rate, tuple(evaluations))
 
 
 def race(

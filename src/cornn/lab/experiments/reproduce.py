@@ -12,23 +12,10 @@ from pathlib import Path
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records
-from cornn.lab.recipes import RECIPES
+from cornn.lab.config import Train, as_dictionary
+from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run
-from cornn.lab.tasks import HAR2, IMDB, Adding, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.lab.training import (
-    Diverged,
-    Train,
-    Watch,
-    as_dictionary,
-    fit_or_resume,
-    fit_seeds,
-    from_recipe,
-    holds_seeds,
-    read_seeds,
-    resume_seeds,
-    task_name,
-    usual,
-)
+from cornn.lab.training import Diverged, Watch, fit_or_resume, fit_seeds, holds_seeds, read_seeds, resume_seeds
 
 __all__ = ["TARGETS", "Planned", "complete", "missing", "plan", "seconds_a_run"]
 
@@ -42,92 +29,99 @@ class Planned:
 
     @property
     def name(self) -> str:
-        return records.name({"config": as_dictionary(self.config)}).removesuffix("-seed0.json")
+        """The file name of the records, without seed and identity."""
+        return records.name(self.config).rsplit("-seed", 1)[0]
+
+
+WINDOWS = {"validation": "random", "test": "windows"}
+"""Options of HAR-2 that give the paper's results."""
 
 
 def _adding() -> list[Planned]:
-    runs = [usual(Adding(length), "paper", steps=20_000) for length in (500, 2000, 5000)]
+    runs = [resolve("adding", "paper", length=length, steps=20_000) for length in (500, 2000, 5000)]
     return [Planned(config, 3) for config in runs]
 
 
-def _mnist(task: SequentialMNIST | PermutedMNIST) -> list[Planned]:
-    return [Planned(usual(task, recipe), 5) for recipe in ("paper", "paper-128")]
+def _mnist(task: str) -> list[Planned]:
+    return [Planned(resolve(task, recipe), 5) for recipe in ("paper", "paper-128")]
 
 
 def _noisy_cifar10() -> list[Planned]:
-    fresh = [Planned(usual(NoisyCIFAR10(noise)), 1) for noise in ("fresh-normal", "fresh-uniform")]
-    return [Planned(usual(NoisyCIFAR10()), 5), *fresh]
+    fresh = [Planned(resolve("noisy-cifar10", noise=noise), 1) for noise in ("fresh-normal", "fresh-uniform")]
+    return [Planned(resolve("noisy-cifar10"), 5), *fresh]
 
 
 def _har2() -> list[Planned]:
-    known = [usual(HAR2("random", "windows"), recipe) for recipe in ("paper", "paper-tiny")]
-    new = [usual(HAR2(), recipe) for recipe in ("paper", "paper-tiny")]
+    known = [resolve("har2", recipe, **WINDOWS) for recipe in ("paper", "paper-tiny")]
+    new = [resolve("har2", recipe) for recipe in ("paper", "paper-tiny")]
     return [Planned(config, 10) for config in (*new, *known)]
 
 
 def _lorenz96() -> list[Planned]:
     """The rate of each model is the best of one grid, by validation at that force (results/lorenz96-rates*.json)."""
     runs = (
-        from_recipe("lorenz96", "ours-cycle"),
-        from_recipe("lorenz96"),
-        from_recipe("lorenz96", "ours-cycle-lstm"),
-        from_recipe("lorenz96", model="lstm", hidden_size=44),
+        resolve("lorenz96", "ours-cycle"),
+        resolve("lorenz96"),
+        resolve("lorenz96", "ours-cycle-lstm"),
+        resolve("lorenz96", model="lstm", hidden_size=44),
     )
     return [Planned(config, 3) for config in runs]
 
 
 def _distribution() -> list[Planned]:
-    tasks = (SequentialMNIST(), PermutedMNIST(), NoisyCIFAR10(), HAR2("random", "windows"), IMDB())
-    return [Planned(usual(task), 10) for task in tasks]
+    options: dict[str, dict] = {"smnist": {}, "psmnist": {}, "noisy-cifar10": {}, "har2": WINDOWS, "imdb": {}}
+    return [Planned(resolve(task, **own), 10) for task, own in options.items()]
 
 
 def _weights() -> list[Planned]:
-    runs = (usual(SequentialMNIST(), "paper-128"), usual(NoisyCIFAR10()), usual(HAR2()))
-    return [Planned(replace(config, theory=True), 1) for config in runs]
+    runs = (("smnist", "paper-128"), ("noisy-cifar10", "paper"), ("har2", "paper"))
+    return [Planned(resolve(task, recipe, theory=True), 1) for task, recipe in runs]
 
 
 def _memory() -> list[Planned]:
     """Beyond the paper: our recipe for long memory, beside it LEM with its authors' values; and what the start and the
     constants of that recipe do to the paper's tasks, and neurons that ring."""
-    lengths = [Planned(usual(Adding(length)), 5) for length in (500, 2000, 5000, 20_000)]
-    lengths += [Planned(usual(Adding(length), "paper", model="lem", steps=4000), 1) for length in (500, 2000, 5000)]
-    tasks = (HAR2(), SequentialMNIST(), PermutedMNIST())
-    elsewhere = [Planned(usual(task, recipe), 1) for recipe in ("memory", "ringing") for task in tasks]
+    lengths = [Planned(resolve("adding", length=length), 5) for length in (500, 2000, 5000, 20_000)]
+    lengths += [
+        Planned(resolve("adding", "paper", length=length, model="lem", steps=4000), 1) for length in (500, 2000, 5000)
+    ]
+    tasks = ("har2", "smnist", "psmnist")
+    elsewhere = [Planned(resolve(task, recipe), 1) for recipe in ("memory", "ringing") for task in tasks]
     return [*lengths, *elsewhere]
 
 
 def _better() -> list[Planned]:
     """Beyond the paper: higher accuracy at the same size. psMNIST also with another permutation for every seed, so that
     the result is not that of one permutation."""
-    recipes = [(task, recipe) for task, names in RECIPES.items() for recipe in names if recipe.startswith("better")]
+    recipes = [(task, name) for task, own in RECIPES.items() for name, one in own.items() if one.origin == "better"]
     runs = [(task, recipe, {}) for task, recipe in recipes]
     runs += [(task, recipe, {"permutation": "own"}) for task, recipe in recipes if task == "psmnist"]
-    return [Planned(from_recipe(task, recipe, options=options), 5) for task, recipe, options in runs]
+    return [Planned(resolve(task, recipe, **options), 5) for task, recipe, options in runs]
 
 
 def _ablation() -> list[Planned]:
     """The grid of the figure, whose axes are printed swapped."""
     gammas, epsilons = (0.8, 1.05, 1.3, 1.55, 1.8), (5.7, 8.7, 11.7, 14.7, 17.7)
     grid = [(gamma, epsilon) for gamma in gammas for epsilon in epsilons]
-    return [Planned(usual(NoisyCIFAR10(), gamma=gamma, epsilon=epsilon), 1) for gamma, epsilon in grid]
+    return [Planned(resolve("noisy-cifar10", gamma=gamma, epsilon=epsilon), 1) for gamma, epsilon in grid]
 
 
 def _variants() -> list[Planned]:
     """What the paper says makes little difference: the damping, and whether dt, gamma and epsilon are trained."""
     runs = []
-    for task, recipe in ((SequentialMNIST(), "paper-128"), (HAR2(), "paper")):
-        runs.append(usual(task, recipe, damping="implicit"))
-        runs.append(usual(task, recipe, trainable=("dt", "gamma", "epsilon")))
+    for task, recipe in (("smnist", "paper-128"), ("har2", "paper")):
+        runs.append(resolve(task, recipe, damping="implicit"))
+        runs.append(resolve(task, recipe, trainable=("dt", "gamma", "epsilon")))
     return [Planned(config, 3) for config in runs]
 
 
 TARGETS: dict[str, Callable[[], list[Planned]]] = {
     "har2": _har2,
     "adding": _adding,
-    "smnist": lambda: _mnist(SequentialMNIST()),
-    "psmnist": lambda: _mnist(PermutedMNIST()),
+    "smnist": lambda: _mnist("smnist"),
+    "psmnist": lambda: _mnist("psmnist"),
     "noisy-cifar10": _noisy_cifar10,
-    "imdb": lambda: [Planned(usual(IMDB(read_at)), 3) for read_at in ("end", "padding")],
+    "imdb": lambda: [Planned(resolve("imdb", read_at=read_at), 3) for read_at in ("end", "padding")],
     "lorenz96": _lorenz96,
     "memory": _memory,
     "better": _better,
@@ -152,18 +146,18 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     wanted: dict[str, Planned] = {}
     for name in names:
         for planned in TARGETS[name]():
-            config = replace(planned.config, **{key: value for key, value in place.items() if value is not None})
-            same = (task_name(planned.config.task), planned.name)
-            before = wanted.get(str(same))
+            config = planned.config.override(**{key: value for key, value in place.items() if value is not None})
+            same = records.identity(config)
+            before = wanted.get(same)
             count = max(seeds or planned.seeds, before.seeds if before else 0)
-            wanted[str(same)] = Planned(config, count)
+            wanted[same] = Planned(config, count)
     return list(wanted.values())
 
 
 def missing(planned: Planned, results: Path) -> list[int]:
     """The seeds that have no record yet."""
-    kept = {record["config"]["seed"] for record in _records(planned, results)}
-    return [seed for seed in range(planned.seeds) if seed not in kept]
+    runs = [replace(planned.config, seed=seed) for seed in range(planned.seeds)]
+    return [config.seed for config in records.missing(results, runs)]
 
 
 def seconds_a_run(planned: Planned, results: Path) -> float | None:
@@ -173,15 +167,17 @@ def seconds_a_run(planned: Planned, results: Path) -> float | None:
 
 
 def _records(planned: Planned, results: Path) -> list[dict]:
-    return records.read(results, task_name(planned.config.task), planned.name)
+    same = records.group_identity(planned.config)
+    found = records.read(results, planned.config.task.name)
+    return [one for one in found if records.group_identity(records.read_config(one)) == same]
 
 
 def complete(planned: Planned, results: Path, folder: Path, watch: Watch) -> list[Path]:
     """Run the seeds that have no record, under `folder`, and write their records; of those that diverge too."""
     seeds = missing(planned, results)
-    runs, failures = _trained(planned.config, seeds, folder / task_name(planned.config.task) / planned.name, watch)
+    runs, failures = _trained(planned.config, seeds, folder / planned.config.task.name / planned.name, watch)
     written = [records.write(records.record(run), results) for run in runs if run.config["seed"] in seeds]
-    where = {"machine": machine(), "device": device_for(planned.config.device), **source()}
+    where = {"machine": machine(), "device": device_for(planned.config.place.device), **source()}
     for seed in set(seeds) & failures.keys():
         config = as_dictionary(replace(planned.config, seed=seed))
         content = {"config": config, "result": {"failed": failures[seed], **where}, "curve": {}}

@@ -3,43 +3,51 @@
 The paper: T. K. Rusch and S. Mishra, Coupled Oscillatory Recurrent Neural Network (coRNN), ICLR 2021.
 """
 
-from cornn.lab.recipes.ours import OUR_SOURCES, OURS, RECIPE_MODELS, TASK_OPTIONS
-from cornn.lab.recipes.paper import PAPER, PAPER_SOURCES, RANGES
+from dataclasses import replace
+from typing import Any
+
+from cornn._checked import choose
+from cornn.lab.config import Train
+from cornn.lab.recipes.ours import OURS
+from cornn.lab.recipes.paper import PAPER, RANGES
 from cornn.lab.recipes.published import ELSEWHERE, PUBLISHED, Elsewhere, Published
-from cornn.lab.recipes.recipe import ALTERNATIVES, BETAS, Recipe
-from cornn.lab.recipes.rivals import RIVALS, Rival, for_model
+from cornn.lab.recipes.recipe import Recipe
+from cornn.lab.tasks import TASKS
 
-__all__ = [
-    "ALTERNATIVES",
-    "BETAS",
-    "ELSEWHERE",
-    "PAPER",
-    "PUBLISHED",
-    "RANGES",
-    "RECIPES",
-    "RECIPE_MODELS",
-    "RIVALS",
-    "SOURCES",
-    "TASK_OPTIONS",
-    "Elsewhere",
-    "Published",
-    "Recipe",
-    "Rival",
-    "for_model",
-]
+__all__ = ["ELSEWHERE", "PAPER", "PUBLISHED", "RANGES", "RECIPES", "Elsewhere", "Published", "Recipe", "resolve"]
 
-TASKS = ("adding", "smnist", "psmnist", "noisy-cifar10", "har2", "imdb", "lorenz96")
 DEFAULT_OURS = ("adding", "lorenz96")
 """Tasks whose default recipe is ours; elsewhere it is the paper's."""
 
 
-def _merge(paper: dict, ours: dict) -> dict:
-    """Join the paper's and our recipes, the default of each task first."""
-    tables = {task: (paper.get(task, {}), ours.get(task, {})) for task in TASKS}
-    return {task: (b | a if task in DEFAULT_OURS else a | b) for task, (a, b) in tables.items()}
+def _named(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
+    return {name: replace(one, train=replace(one.train, recipe=name)) for name, one in recipes.items()}
 
 
-RECIPES: dict[str, dict[str, Recipe]] = _merge(PAPER, OURS)
+def _of_task(task: str) -> dict[str, Recipe]:
+    """Join the paper's and our recipes, the default first."""
+    paper, ours = _named(PAPER.get(task, {})), _named(OURS.get(task, {}))
+    return ours | paper if task in DEFAULT_OURS else paper | ours
+
+
+RECIPES: dict[str, dict[str, Recipe]] = {task: _of_task(task) for task in TASKS}
 """Task -> name -> recipe. The first is the default."""
-SOURCES: dict[str, dict[str, str]] = _merge(PAPER_SOURCES, OUR_SOURCES)
-"""Task -> name -> where the recipe's values come from."""
+
+
+def resolve(task: str, recipe: str | None = None, **overrides: Any) -> Train:
+    """Return the configuration of a recipe with overrides.
+
+    Args:
+        task: The name of a task.
+        recipe: The name of a recipe; the task's first by default.
+        overrides: Settings in place of the recipe's, as in `Train.override`.
+
+    Example:
+        >>> resolve("psmnist", "better-128", hidden_size=64, epochs=3).model.hidden_size
+        64
+    """
+    recipes = RECIPES[choose("task", task, TASKS)]
+    recipe = next(iter(recipes)) if recipe is None else recipe
+    if recipe not in recipes:
+        raise ValueError(f"{task} has no recipe {recipe!r}: choose one of {', '.join(recipes)}")
+    return recipes[recipe].train.override(**overrides)

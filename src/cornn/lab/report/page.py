@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from cornn import __version__
+from cornn._checked import encode
 from cornn._extras import missing_extra
-from cornn._json import read_json
 from cornn._machine import machine
 from cornn._source import commit
 from cornn.baselines import MODELS
+from cornn.lab import records
+from cornn.lab.config import CoRNNSpec, flat_settings
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables, targets
 from cornn.lab.report.figures import FIGURES
@@ -98,16 +100,17 @@ def _ablation(found: list[RunGroup]) -> str | None:
     tests: dict[tuple[float, float], list[float]] = {}
     for one in found:
         if one.records and one.model == "cornn" and not one.options and set(one.settings) <= {"gamma", "epsilon"}:
-            used = one.records[0]["config"]["settings"]
-            tests.setdefault((used["gamma"], used["epsilon"]), []).extend(one.tests)
+            used = records.read_config(one.records[0]).model
+            if isinstance(used, CoRNNSpec) and used.gamma is not None:
+                tests.setdefault((used.gamma, used.epsilon), []).extend(one.tests)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
     return data_uri(ablation(tests)) if both else None
 
 
 def _watched(results: Path) -> str | None:
     """Draw the assumption on the weights during training, for the runs that recorded it."""
-    paths = [path for task in TASKS for path in sorted((results / task).glob("*theory*.json"))]
-    watched = [path for path in paths if "theory" in (read_json(path).get("curve") or {})]
+    found = [one for task in TASKS for one in records.read(results, task)]
+    watched = [one["path"] for one in found if "theory" in (one.get("curve") or {})]
     return data_uri(assumptions(watched)) if watched else None
 
 
@@ -127,10 +130,10 @@ def _record(one: RunGroup) -> dict[str, Any]:
 
 
 def _run(record: dict) -> dict[str, Any]:
-    result = record["result"]
-    settings = {**record["config"]["task"], **record["config"]["settings"]}
+    result, config = record["result"], records.read_config(record)
+    settings = encode(config.task) | encode(flat_settings(config))
     return {
-        "seed": record["config"]["seed"],
+        "seed": config.seed,
         "test": result["test"],
         "validation": result.get("validation"),
         "steps": result["steps"],

@@ -8,6 +8,7 @@ from pathlib import Path
 from cornn._machine import ran_on
 from cornn.baselines import MODELS
 from cornn.lab import records
+from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
 
 __all__ = ["Row", "RunGroup", "describe", "group_runs", "rows"]
@@ -24,10 +25,17 @@ class RunGroup:
     settings: dict  # those that differ from the recipe
     records: tuple[dict, ...]  # of the runs that finished
     failed: int
+    identity: str = ""  # that they share
 
     @property
     def tests(self) -> list[float]:
         return [record["result"]["test"] for record in self.records]
+
+    @property
+    def origin(self) -> str | None:
+        """The origin of the recipe, if it is not that of the task's first one."""
+        recipe = RECIPES[self.task].get(self.settings.get("recipe", ""))
+        return None if recipe is None else recipe.origin
 
     @property
     def better(self) -> str:
@@ -84,36 +92,40 @@ def describe(changed: Mapping[str, object]) -> str:
 
 def group_runs(results: Path, task: str) -> list[RunGroup]:
     """Read the records of a task and group those that differ only in the seed."""
-    groups: dict[str, list[dict]] = {}
+    groups: dict[str, list[tuple[Train, dict]]] = {}
     for record in records.read(results, task):
-        groups.setdefault(records.name(record).rsplit("-seed", 1)[0], []).append(record)
+        config = records.read_config(record)
+        groups.setdefault(records.group_identity(config), []).append((config, record))
     found = []
-    for group in groups.values():
-        config = group[0]["config"]
-        ended = tuple(record for record in group if "test" in record["result"])
+    for shared, group in groups.items():
+        config = group[0][0]
+        ended = tuple(record for _, record in group if "test" in record["result"])
         found.append(
             RunGroup(
                 task,
-                config.get("model", "cornn"),
-                config["settings"]["hidden_size"],
+                config.model.name,
+                config.model.hidden_size,
                 records.changed_options(config),
-                _other_recipe(task, config["recipe"]) | records.changed_settings(config) | _watched(config),
+                _other_recipe(config) | records.changed_settings(config) | _watched(config),
                 ended,
                 len(group) - len(ended),
+                shared,
             )
         )
     return found
 
 
-def _other_recipe(task: str, recipe: str) -> dict[str, str]:
+def _other_recipe(config: Train) -> dict[str, str]:
     """Name the recipe if it has another origin than the task's first one; paper-128 and paper have the same."""
-    origin, first = (name.split("-")[0] for name in (recipe, next(iter(RECIPES[task]))))
-    return {} if origin == first else {"recipe": recipe}
+    recipes = RECIPES[config.task.name]
+    first = next(iter(recipes.values()))
+    same = config.recipe in recipes and recipes[config.recipe].origin == first.origin
+    return {} if same else {"recipe": config.recipe}
 
 
-def _watched(config: dict) -> dict[str, str]:
+def _watched(config: Train) -> dict[str, str]:
     """Mark runs that also recorded the theory's assumptions: they are not additional seeds of the same group."""
-    return {"theory": "recorded"} if config.get("theory") else {}
+    return {"theory": "recorded"} if config.theory else {}
 
 
 @dataclass(frozen=True)

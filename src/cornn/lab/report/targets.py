@@ -96,7 +96,7 @@ def _status(results: Path, target: Target) -> TargetStatus:
 def _ours(found: list[RunGroup], target: Target) -> list[RunGroup]:
     def is_meant(one: RunGroup) -> bool:
         task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
-        return str(one.settings.get("recipe", "")).startswith("better") and task == {**target.options, **target.ours}
+        return one.origin == "better" and task == {**target.options, **target.ours}
 
     def place(one: RunGroup) -> tuple[bool, float]:
         return one.settings.keys() == {"recipe"}, one.validation if one.better == "higher" else -one.validation

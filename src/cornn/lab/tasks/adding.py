@@ -7,10 +7,12 @@ step draws a new batch. Always answering 1 has a mean squared error of 1/6.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.tasks.task import Batch, Part, Task
 
@@ -21,11 +23,13 @@ ALWAYS_ONE = 1 / 6
 
 
 @dataclass(frozen=True)
-class Adding:
+class Adding(Checked):
     """Add the two marked numbers of a random sequence. Needs no data."""
 
     length: int = 500
     """Number of steps per sequence. The marked numbers are half a sequence apart on average."""
+
+    name: ClassVar[str] = "adding"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if self.length < 2:

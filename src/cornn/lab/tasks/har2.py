@@ -10,12 +10,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, har
 from cornn.lab.tasks.augment import check_not_negative, jittered
@@ -29,7 +30,7 @@ HELD_SUBJECTS = 3
 
 
 @dataclass(frozen=True)
-class HAR2:
+class HAR2(Checked):
     """Human activities in two groups, from nine motion signals of 128 steps. Needs `cornn data get har`."""
 
     validation: Literal["subject", "random"] = "subject"
@@ -39,6 +40,8 @@ class HAR2:
     drawn from the seed, so that the people are known from training."""
     jitter: float = 0.0
     """Standard deviation of the noise added to training windows at every presentation; the signals' own is 1."""
+
+    name: ClassVar[str] = "har2"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         check_not_negative(jitter=self.jitter)

@@ -10,12 +10,13 @@ zero. The authors tokenise with spaCy, this module with the regular expression i
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, glove, imdb
 from cornn.lab.tasks.parts import binary_accuracy, hold_out, logistic
@@ -31,7 +32,7 @@ RUN = 250
 
 
 @dataclass(frozen=True)
-class IMDB:
+class IMDB(Checked):
     """Film reviews, one word per step: positive or negative. Needs `cornn data get imdb` and `glove`."""
 
     read_at: Literal["padding", "end"] = "padding"
@@ -49,6 +50,8 @@ class IMDB:
     than the training reviews, as in the test split; a random selection overestimates the accuracy."""
     drop_words: float = 0.0
     """Fraction of the words of a training review that are replaced by the unknown word, drawn at every presentation."""
+
+    name: ClassVar[str] = "imdb"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if self.vocabulary < 1 or self.longest < 0:

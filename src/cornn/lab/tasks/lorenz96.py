@@ -9,11 +9,13 @@ settles on a small cycle, with F = 8 it is chaotic. The trajectories are the sam
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._checked import Checked
 from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn.lab.data import folder, user_cache
@@ -29,11 +31,13 @@ TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class Lorenz96:
+class Lorenz96(Checked):
     """Predict the state of the Lorenz-96 system 25 points ahead, at every step. Needs no data."""
 
     force: float = 8.0
     """The force F: with 0.9 the system settles on a small cycle, with 8 it is chaotic."""
+
+    name: ClassVar[str] = "lorenz96"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         if not np.isfinite(self.force):

@@ -8,12 +8,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, mnist
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
@@ -27,7 +28,7 @@ PIXELS = SIDE * SIDE
 
 
 @dataclass(frozen=True)
-class SequentialMNIST:
+class SequentialMNIST(Checked):
     """MNIST digits, one pixel per step, 784 steps. Needs `cornn data get mnist`."""
 
     validation: int = 3000
@@ -38,12 +39,14 @@ class SequentialMNIST:
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
 
+    name: ClassVar[str] = "smnist"
+
     def load(self, seed: int, data: Path | None = None) -> Task:
         return _load("smnist", None, self, seed, folder(data), ())
 
 
 @dataclass(frozen=True)
-class PermutedMNIST:
+class PermutedMNIST(Checked):
     """MNIST digits, one pixel per step, in a fixed random order. Needs `cornn data get mnist`."""
 
     permutation: int | Literal["own"] = 12008
@@ -55,6 +58,8 @@ class PermutedMNIST:
     warp: float = 0.0
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
+
+    name: ClassVar[str] = "psmnist"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         drawn = seed if self.permutation == "own" else self.permutation

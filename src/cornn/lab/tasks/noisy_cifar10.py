@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import cifar10, folder
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
@@ -37,7 +38,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class NoisyCIFAR10:
+class NoisyCIFAR10(Checked):
     """CIFAR-10 images, one row per step, then 968 steps of noise. Needs `cornn data get cifar10`."""
 
     noise: Literal["fixed-normal", "fresh-normal", "fresh-uniform"] = "fixed-normal"
@@ -54,6 +55,8 @@ class NoisyCIFAR10:
     warp: float = 0.0
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
+
+    name: ClassVar[str] = "noisy-cifar10"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         check_changes(self.shift, self.warp)

@@ -10,8 +10,8 @@ from cornn import __version__
 from cornn._machine import machine
 from cornn._random import derive_seed, generator
 from cornn._source import source
+from cornn.lab.config import as_dictionary, differences, from_dictionary
 from cornn.lab.runs import save_checkpoints
-from cornn.lab.training.config import as_dictionary, differences, from_dictionary
 from cornn.lab.training.evaluate import metric
 from cornn.lab.training.side_by_side import named
 from cornn.lab.training.state import Best, RunState
@@ -53,9 +53,7 @@ def _content(state: RunState) -> dict[str, Any]:
 
 def restore(state: RunState, checkpoint: dict) -> None:
     """Continue a run from a checkpoint of the same configuration."""
-    # Converted back and forth, so that settings newer than the checkpoint have their defaults.
-    began = as_dictionary(from_dictionary(checkpoint["config"]))
-    changed = differences(began, as_dictionary(state.config))
+    changed = differences(from_dictionary(checkpoint["config"]), state.config)
     if changed:
         raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
     state.step, state.seconds = checkpoint["step"], checkpoint["seconds"]
@@ -87,12 +85,12 @@ def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
     if not state.tested:
         state.complete = True
         return
-    task, recipe, best = state.task, state.config.settings, state.best
+    task, budget, best = state.task, state.config.budget, state.best
     chosen = state.buffers() | named(state.model, state.weights)
-    if recipe.keep == "best" and best is not None:
+    if budget.keep == "best" and best is not None:
         chosen |= best.buffers | named(state.model, best.weights)
     random = generator(state.config.seed, "testing", device=fabric.device)
-    test = metric(task, state.model, chosen, task.test().to(fabric.device), random, recipe.batch_size).item()
+    test = metric(task, state.model, chosen, task.test().to(fabric.device), random, budget.batch_size).item()
     state.complete = True
     if state.run is None:
         return
@@ -103,11 +101,11 @@ def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
         {
             "task": {"name": task.name, **asdict(state.config.task)},
             "recipe": state.config.recipe,
-            "model": state.config.model,
+            "model": state.config.model.name,
             "seed": state.config.seed,
             "metric": task.metric,
             "test": test,
-            "tested": f"the {recipe.keep} weights",
+            "tested": f"the {budget.keep} weights",
             "validation": state.kept_metric,
             "best_step": None if best is None else best.step,
             "best_epoch": None if best_epoch is None else round(best_epoch, 3),

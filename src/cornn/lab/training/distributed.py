@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from cornn._extras import missing_extra
+from cornn.lab.config import Train
 from cornn.lab.tasks import Batch, Task
-from cornn.lab.training.config import Train
 
 __all__ = ["batch_dimension", "connect", "share_of_batch", "share_of_loss"]
 
@@ -23,15 +23,14 @@ def connect(config: Train) -> Any:
             from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise missing_extra("lab", "training needs Lightning Fabric") from None
-    if config.device == "cuda" and not torch.cuda.is_available():
+    place = config.place
+    if place.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
-    if config.device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"unknown device {config.device!r}: choose auto, cpu or cuda")
     # torchrun says in the environment how many processes there are, here and on all machines.
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", place.devices))
     everywhere = int(os.environ.get("WORLD_SIZE", here))
     fabric = Fabric(
-        accelerator=config.device,
+        accelerator=place.device,
         devices=here,
         num_nodes=max(1, everywhere // here),
         strategy="ddp" if everywhere > 1 else "auto",

@@ -8,10 +8,10 @@ from cornn import __version__
 from cornn._machine import machine
 from cornn._random import generator
 from cornn._tf32 import no_tf32
+from cornn.lab.config import Train, as_dictionary, from_dictionary
 from cornn.lab.runs import Run, create, open_run
 from cornn.lab.tasks import Task
-from cornn.lab.training.build import build
-from cornn.lab.training.config import Train, as_dictionary, check, from_dictionary, load
+from cornn.lab.training.build import build, load
 from cornn.lab.training.distributed import connect
 from cornn.lab.training.evaluate import metric
 from cornn.lab.training.loop import Progress, Watch, train
@@ -51,7 +51,6 @@ def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce | 
     Returns:
         The finished run.
     """
-    check(config)
     fabric = connect(config)
     out = fabric.broadcast(out)
     state = prepare(config, fabric)
@@ -81,7 +80,6 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
         task: The task of the configuration, if it is already loaded.
         watch: Called with the progress after every step.
     """
-    check(config)
     fabric = connect(config)
     state = prepare(config, fabric, task)
     state.tested = False
@@ -96,7 +94,6 @@ def resume(path: Path, watch: Watch = silent) -> Run:
     if run.complete:
         raise ValueError(f"{path} is complete: there is nothing to resume")
     config = from_dictionary(run.config)
-    check(config)
     fabric = connect(config)
     state, checkpoint = prepare(config, fabric), run.checkpoint()
     if fabric.is_global_zero:
@@ -138,7 +135,7 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
     model = build(config, task).to(fabric.device)
     model.load_state_dict(weights)
     random = generator(config.seed, "testing", device=fabric.device)
-    own, batch_size = dict(model.named_parameters()), config.settings.batch_size
+    own, batch_size = dict(model.named_parameters()), config.budget.batch_size
     with no_tf32():
         return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size).item()
 

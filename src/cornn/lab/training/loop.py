@@ -106,7 +106,7 @@ class Session:
 
     def advance(self, step: int, loss: Tensor) -> None:
         """Count the step and prepare the next one."""
-        rebase = self.states[0].config.settings.rebase_every
+        rebase = self.states[0].config.optimiser.rebase_every
         if rebase and step % rebase == 0:
             self.models.rebase(self.fabric)
         for state in self.running:
@@ -127,7 +127,7 @@ class Session:
     def save(self, step: int, loss: Tensor) -> None:
         """Write checkpoints when they are due, tell about the progress, and stop when a signal asks for it."""
         now = self._count_seconds()
-        asked, due = self.stopping.asked(step, now - self.saved >= self.states[0].config.checkpoint_every)
+        asked, due = self.stopping.asked(step, now - self.saved >= self.states[0].config.place.checkpoint_every)
         if due:
             save(self.running)
             self.saved = time.perf_counter()
@@ -157,7 +157,7 @@ def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
     randoms, measured, good = [], [], []
     for state in due:
         random = generator(state.config.seed, "watching", state.step, device=fabric.device)
-        own, batch_size = named(state.model, state.weights), state.config.settings.batch_size
+        own, batch_size = named(state.model, state.weights), state.config.budget.batch_size
         reached = metric(state.task, state.model, own, state.validation, random, batch_size)
         measured.append(torch.stack((state.tensors["loss"].double(), reached.double())))
         state.tensors["loss"].zero_()

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cornn._checksums import read_sealed_json, write_sealed_json
+from cornn.lab.config import Train, as_dictionary, differences, from_dictionary
 from cornn.lab.runs import Run, create, write_json
-from cornn.lab.training.config import Train, as_dictionary, check, differences, from_dictionary
 from cornn.lab.training.distributed import connect
 from cornn.lab.training.fit import Diverged, Introduce, about, silent
 from cornn.lab.training.loop import Watch, train
@@ -32,7 +32,6 @@ def fit_seeds(
     """Train each of the seeds and return a summary and the runs."""
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds must be one or more distinct numbers, got {list(seeds)}")
-    check(config)
     fabric = connect(config)
     out = fabric.broadcast(out)
     states = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
@@ -56,7 +55,6 @@ def holds_seeds(path: Path) -> bool:
 def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
     """Resume all seeds that have not finished."""
     config, seeds = read_seeds(path)
-    check(config)
     fabric = connect(config)
     return _conclude(_train_unfinished(config, seeds, fabric, path, watch), seeds, fabric, path)
 
@@ -85,10 +83,8 @@ def train_seeds(
         run = Run(_folder(out, seed))
         if not run.complete:
             continue
-        before = as_dictionary(from_dictionary(run.config))
-        if changed := differences(before, as_dictionary(replace(config, seed=seed))):
+        if changed := differences(from_dictionary(run.config), replace(config, seed=seed)):
             raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
-    check(config)
     failures = _train_unfinished(config, seeds, connect(config), out, watch)
     return [run for seed in seeds if (run := Run(_folder(out, seed))).complete], failures
 

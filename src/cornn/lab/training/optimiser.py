@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from cornn.lab.config import Optimiser
 from cornn.lab.training.schedule import learning_rate, shares_of_rate
 from cornn.lab.training.side_by_side import SideBySide
 from cornn.lab.training.state import RunState
@@ -46,7 +47,7 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
         models: The models. The first run sets all but the learning rates.
         fabric: Devices, and the other processes, whose gradients are added up.
     """
-    settings = models.states[0].config.settings
+    settings = models.states[0].config.optimiser
     first, second = torch.zeros_like(models.weights), torch.zeros_like(models.weights)
     groups: dict[Any, dict[str, Any]] = {}
     moments: dict[Tensor, dict[str, Tensor]] = {}
@@ -55,7 +56,7 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
         updates = torch.zeros(len(spans), device=fabric.device)
         state.tensors |= {"first": first[number], "second": second[number], "updates": updates}
         for (share, begin, end), count in zip(spans, updates, strict=True):
-            key = state.config.settings, state.plan, share
+            key = state.config.optimiser, state.plan, share
             # A captured step reads the learning rate where it is.
             rate = torch.zeros((), device=fabric.device) if first.is_cuda else 0.0
             piece = models.weights[number, begin:end]
@@ -76,7 +77,7 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
 def _spans(state: RunState) -> list[tuple[float, int, int]]:
     """Return (share of the learning rate, begin, end) of the pieces of a run's weights."""
     spans: list[tuple[float, int, int]] = []
-    shares = shares_of_rate(state.config.settings, state.model, state.task.length)
+    shares = shares_of_rate(state.config.optimiser, state.model, state.task.length)
     for name, value in state.model.named_parameters():
         share = shares[name]
         begin = spans[-1][2] if spans else 0
@@ -94,10 +95,10 @@ def _split(share: float, begin: int, end: int) -> list[tuple[float, int, int]]:
 
 
 def _build(
-    settings: Any, groups: Sequence[dict[str, Any]], moments: dict[Tensor, dict[str, Tensor]], capturable: bool
+    settings: Optimiser, groups: Sequence[dict[str, Any]], moments: dict[Tensor, dict[str, Tensor]], capturable: bool
 ) -> Optimizer:
     """Return Adam with decoupled weight decay or RMSprop, with its moments in the given tensors."""
-    if settings.optimiser == "adam":
+    if settings.name == "adam":
         names = {"step": "step", "first": "exp_avg", "second": "exp_avg_sq"}
         betas = settings.beta1, settings.beta2
         optimiser: Optimizer = torch.optim.AdamW(

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from cornn._random import generator
-from cornn.lab.recipes import Recipe
+from cornn.lab.config import Optimiser, Train
 from cornn.lab.tasks import Task
-from cornn.lab.training.config import Train
 from cornn.models import SequenceModel
 
 __all__ = ["Plan", "learning_rate", "plan", "shares_of_rate"]
@@ -28,6 +27,7 @@ class Plan:
     steps: int  # all of them
     epoch: int | None  # steps in an epoch; None: there are none
     evaluate_every: int
+    unit: int = 1  # steps in what the length of training is given in: an epoch or a step
 
     @property
     def rows(self) -> int:
@@ -59,39 +59,41 @@ class Plan:
 
 
 def plan(config: Train, task: Task) -> Plan:
-    recipe, size = config.settings, task.training.size
+    budget, size = config.budget, task.training.size
     if size == 0:
-        if recipe.steps is None:
+        if budget.steps is None:
             raise ValueError(f"{task.name} draws new sequences at every step and has no epochs: give steps instead")
-        return Plan(0, recipe.batch_size, recipe.steps, None, config.evaluate_every or STEPS_BETWEEN_EVALUATIONS)
-    batch = min(recipe.batch_size, size)
+        return Plan(0, budget.batch_size, budget.steps, None, budget.evaluate_every or STEPS_BETWEEN_EVALUATIONS)
+    batch = min(budget.batch_size, size)
     epoch = -(-size // batch)
-    steps = recipe.steps if recipe.epochs is None else recipe.epochs * epoch
-    assert steps is not None  # `check` has seen to it
-    return Plan(size, batch, steps, epoch, config.evaluate_every or epoch)
+    steps = budget.steps if budget.epochs is None else budget.epochs * epoch
+    assert steps is not None  # `Budget.check` has seen to it
+    return Plan(size, batch, steps, epoch, budget.evaluate_every or epoch, epoch if budget.epochs is not None else 1)
 
 
-def learning_rate(recipe: Recipe, plan: Plan, step: int) -> float:
+def learning_rate(optimiser: Optimiser, plan: Plan, step: int) -> float:
     """Return the learning rate of a step. A run that has ended keeps its last one."""
     step = min(step, plan.steps)
-    if step <= recipe.warm_up:
-        return recipe.learning_rate * step / recipe.warm_up
-    if recipe.schedule == "cosine":
-        done = (step - recipe.warm_up) / (plan.steps - recipe.warm_up)
-        return recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done))
-    drop = recipe.drop_after * (plan.epoch or 1 if recipe.epochs is not None else 1)
-    return recipe.learning_rate * (recipe.drop_to if recipe.schedule == "drop" and step > drop else 1.0)
+    if step <= optimiser.warm_up:
+        return optimiser.learning_rate * step / optimiser.warm_up
+    if optimiser.schedule == "cosine":
+        done = (step - optimiser.warm_up) / (plan.steps - optimiser.warm_up)
+        return optimiser.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done))
+    drop = optimiser.drop_after * plan.unit
+    return optimiser.learning_rate * (optimiser.drop_to if optimiser.schedule == "drop" and step > drop else 1.0)
 
 
-def shares_of_rate(recipe: Recipe, model: SequenceModel, length: int) -> dict[str, float]:
+def shares_of_rate(optimiser: Optimiser, model: SequenceModel, length: int) -> dict[str, float]:
     """Return the share of the learning rate of each parameter, by name, for sequences of this length."""
     layer: Any = model.layer
     shares: dict[Tensor, float] = {}
     for cell in () if isinstance(layer, nn.RNNBase) else layer.cells.values():
-        shares |= {getattr(cell, name): recipe.recurrent_rate for name in cell.recurrent_weights}
-        if recipe.rates_by_length is not None:
-            for weight, rate in zip((cell.weight_ih, cell.bias, cell.weight_hh), recipe.rates_by_length, strict=True):
+        shares |= {getattr(cell, name): optimiser.recurrent_rate for name in cell.recurrent_weights}
+        if optimiser.rates_by_length is not None:
+            for weight, rate in zip(
+                (cell.weight_ih, cell.bias, cell.weight_hh), optimiser.rates_by_length, strict=True
+            ):
                 shares[weight] = shares.get(weight, 1.0) * min(rate / length, 1.0)
     if isinstance(layer, nn.RNNBase):
-        shares = {weights[1]: recipe.recurrent_rate for weights in layer.all_weights}
+        shares = {weights[1]: optimiser.recurrent_rate for weights in layer.all_weights}
     return {name: shares.get(parameter, 1.0) for name, parameter in model.named_parameters()}

@@ -46,7 +46,7 @@ class SideBySide:
         self.states = list(states)
         rows = [nn.utils.parameters_to_vector(state.model.parameters()).detach() for state in states]
         self.weights = torch.stack(rows).to(device)  # (models, numbers)
-        self.average = self.weights.clone() if states[0].config.settings.ema else None
+        self.average = self.weights.clone() if states[0].config.optimiser.ema else None
         self.gradient = torch.zeros_like(self.weights)
         self.losses = torch.zeros(len(states), device=device)  # summed over the steps since the latest evaluation
         # Buffers of models side by side, one below the other; a model alone is called with its own.

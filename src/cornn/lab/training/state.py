@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from cornn._random import generator
+from cornn.lab.config import Train
 from cornn.lab.runs import Run
 from cornn.lab.tasks import Task
 from cornn.lab.tasks.task import Part
-from cornn.lab.training.build import build
-from cornn.lab.training.config import Train, load
+from cornn.lab.training.build import build, load
 from cornn.lab.training.schedule import Plan, plan
 from cornn.models import SequenceModel
 
@@ -68,10 +68,10 @@ class RunState:
     @property
     def kept_metric(self) -> float | None:
         """The validation metric of the weights that are kept."""
-        return self.best.metric if self.config.settings.keep == "best" and self.best is not None else self.metric
+        return self.best.metric if self.config.budget.keep == "best" and self.best is not None else self.metric
 
     def _reached(self, metric: float) -> bool:
-        until = self.config.settings.until
+        until = self.config.budget.until
         return bool(until) and (metric <= until if self.task.better == "lower" else metric >= until)
 
     def better(self, metric: float) -> bool:

@@ -1,14 +1,15 @@
 """What is compared: a task, how long a trial and a final run are, and who takes part."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from cornn._checked import without_defaults
 from cornn._random import generator
+from cornn.lab.config import Train
+from cornn.lab.recipes import resolve
 from cornn.lab.recipes.ranges import ENTRANTS, space
-from cornn.lab.records import changed_options
 from cornn.lab.tasks import HAR2, Adding, NoisyCIFAR10, PermutedMNIST
-from cornn.lab.training import Train, task_name, usual
 
 __all__ = ["CONTESTS", "Contest", "select_contests"]
 
@@ -37,20 +38,19 @@ class Contest:
     @property
     def about(self) -> dict[str, Any]:
         """What has to be the same for outcomes to be comparable."""
-        name = task_name(self.task)
-        changed = changed_options({"task_name": name, "task": asdict(self.task)})
+        name, changed = self.task.name, without_defaults(self.task)
         own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
         own |= {} if self.batch_size is None else {"batch_size": self.batch_size}
         return {"task": {"name": name, **changed}, **own}
 
     def space(self, entrant: str) -> dict[str, str]:
         """What is tuned, in words."""
-        return {setting: str(draw) for setting, draw in space(task_name(self.task), entrant).items()}
+        return {setting: str(draw) for setting, draw in space(self.task.name, entrant).items()}
 
     def values(self, entrant: str, trial: int) -> dict[str, Any]:
         """What a trial tries: it depends on the contest, the entrant and the trial's number alone."""
         random = generator(TRIAL_SEED, "compare", self.name, entrant, trial)
-        return {setting: draw.draw(random) for setting, draw in space(task_name(self.task), entrant).items()}
+        return {setting: draw.draw(random) for setting, draw in space(self.task.name, entrant).items()}
 
     def configuration(self, entrant: str, values: Mapping[str, Any], seed: int = TRIAL_SEED) -> Train:
         """A trial's training, or with another seed that of a final run.
@@ -62,9 +62,8 @@ class Contest:
         layer = {name: given.pop(name) for name in who.layer}
         sizes = {self.unit: self.trial if trial else self.final, "hidden_size": self.hidden_size}
         sizes |= {} if self.batch_size is None else {"batch_size": self.batch_size}
-        return usual(
-            self.task,
-            self.starts.get(who.start, self.recipe),
+        start = resolve(self.task.name, self.starts.get(who.start, self.recipe))
+        return replace(start, task=self.task).override(
             model=who.model,
             layer=layer or None,
             schedule="cosine",

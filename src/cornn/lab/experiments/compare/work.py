@@ -5,7 +5,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from cornn import __version__
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records, training
+from cornn.lab.config import Train
 from cornn.lab.experiments.compare.contests import Contest
 from cornn.lab.experiments.compare.jobs import Job, claimed, expected_seconds, open_jobs
 from cornn.lab.runs import Run, write_json
 from cornn.lab.tasks import Task
-from cornn.lab.training import Diverged, Train
+from cornn.lab.training import Diverged
 
 __all__ = ["Place", "work"]
 
@@ -96,13 +97,13 @@ def _task(options: Any, seed: int, data: str | None) -> Task:
 
 
 def _placed(config: Train, place: Place) -> Train:
-    return replace(config, device=place.device, data=place.data)
+    return config.override(device=place.device, data=place.data)
 
 
 def _trial(job: Job, place: Place) -> dict[str, Any]:
     values = job.contest.values(job.entrant, job.trial)
     config = _placed(job.contest.configuration(job.entrant, values), place)
-    task = _task(config.task, config.seed, config.data)
+    task = _task(config.task, config.seed, config.place.data)
     reached = training.validate(config, task)
     found = {"validation": _finite(reached.metric), "steps": reached.steps, "seconds": round(reached.seconds, 2)}
     about = {"metric": task.metric, "better": task.better}

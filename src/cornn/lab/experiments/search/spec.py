@@ -3,12 +3,11 @@
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cornn._extras import missing_extra
-from cornn.lab import training
-from cornn.lab.recipes import RANGES, Recipe
-from cornn.lab.training import Train
+from cornn.lab.config import CoRNNSpec, Train
+from cornn.lab.recipes import RANGES
 
 __all__ = ["Search", "check", "configuration", "hidden", "space"]
 
@@ -36,33 +35,33 @@ class Search:
     heartbeat: int = HEARTBEAT
 
 
-def space(task: str, model: str, recipe: Recipe) -> dict[str, tuple[float, float]]:
+def space(base: Train) -> dict[str, tuple[float, float]]:
     """Return the ranges {setting: (lowest, highest)}. With half-lives or periods, gamma is not searched."""
-    if model != "cornn":
+    task, model = base.task.name, base.model
+    if not isinstance(model, CoRNNSpec):
         return dict(OTHER_MODELS)
     ranges = RANGES.get(task) or OURS.get(task)
     if ranges is None:
         raise ValueError(f"the task {task} has no ranges: choose one of {', '.join(RANGES | OURS)}")
-    return {name: ends for name, ends in ranges.items() if name != "gamma" or recipe.gamma is not None}
+    return {name: ends for name, ends in ranges.items() if name != "gamma" or model.gamma is not None}
 
 
 def check(plan: Search) -> None:
     """Validate a search before touching the disk."""
     if importlib.util.find_spec("optuna") is None:
         raise missing_extra("search", "a search needs optuna")
-    training.check(plan.base)
     hidden(plan.storage)
     if plan.trials < 1:
         raise ValueError(f"trials must be above 0, got {plan.trials}")
     if not plan.space:
         raise ValueError("all searchable settings are given as options: omit at least one")
-    if plan.base.devices > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    if plan.base.place.devices > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1:
         raise ValueError("a search worker is one process on one device: start the command once per device")
 
 
 def configuration(plan: Search, values: Mapping[str, float]) -> Train:
     """Return the configuration of a trial with these values."""
-    return replace(plan.base, settings=replace(plan.base.settings, **values))
+    return plan.base.override(**values)
 
 
 def hidden(url: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from cornn import __version__
 from cornn._machine import machine
 from cornn._source import source
-from cornn.lab import training
+from cornn.lab.config import as_dictionary
 from cornn.lab.experiments.search.spec import Search, configuration, hidden
 from cornn.lab.runs import write_json
 from cornn.lab.training import Progress
@@ -47,14 +47,14 @@ def write(plan: Search, standing: Standing, out: Path) -> tuple[Path, Path]:
     out.mkdir(parents=True, exist_ok=True)
     own = {"version": __version__, "machine": machine()}
     about = {"storage": hidden(plan.storage), "study": plan.study, "better": standing.better, "prune": plan.prune}
-    about |= {"config": training.as_dictionary(plan.base), "space": dict(plan.space), **source(), **own}
+    about |= {"config": as_dictionary(plan.base), "space": dict(plan.space), **source(), **own}
     write_json(trials, {**about, "trials": list(standing.rows)})
     if standing.best is None:
         raise RuntimeError(f"{_without_best(standing)} (list: {trials})")
     found = {"study": plan.study, "trials": standing.done, "trial": standing.best["trial"]}
     found |= {"validation": standing.best["validation"], "searched": sorted(plan.space)}
     config = configuration(plan, standing.best["values"])
-    write_json(best, {**training.as_dictionary(config), **own, "search": found})
+    write_json(best, {**as_dictionary(config), **own, "search": found})
     return best, trials
 
 

@@ -12,10 +12,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from cornn._random import derive_seed
-from cornn.lab import training
+from cornn.lab.config import as_dictionary, differences, from_dictionary
 from cornn.lab.experiments.search.spec import Search, hidden
 from cornn.lab.tasks import Task
-from cornn.lab.training.config import differences
 
 __all__ = ["Numbered", "again", "counts", "failure", "joined"]
 
@@ -63,10 +62,13 @@ def joined(plan: Search, task: Task) -> Iterator[Any]:
 def _compare(plan: Search, study: Any) -> None:
     """Reject a study whose trials have different settings."""
     ranges = {name: list(ends) for name, ends in plan.space.items()}
-    own = {**training.as_dictionary(plan.base), "space": ranges, "prune": plan.prune}
+    own = {**as_dictionary(plan.base), "space": ranges, "prune": plan.prune}
     if "search" not in study.user_attrs:
         study.set_user_attr("search", own)
-    changed = differences(study.user_attrs["search"], own)
+    before = study.user_attrs["search"]
+    changed = differences(from_dictionary(before), plan.base)
+    for name in ("space", "prune"):
+        changed += [] if before[name] == own[name] else [f"{name} was {before[name]}, is {own[name]}"]
     if changed:
         raise ValueError(
             f"the study {plan.study} belongs to another search ({'; '.join(changed)}): choose another name with --study"

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cornn.lab.config import from_dictionary
 from cornn.lab.runs import open_run
+from cornn.lab.tasks import Adding
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
 __all__ = ["assumptions", "watched_rows"]
@@ -22,18 +24,19 @@ def watched_rows(path: Path) -> tuple[str, list[dict]]:
     """
     if path.is_dir():
         run = open_run(path)
-        config, rows = run.config, run.metrics()
+        config, rows = from_dictionary(run.config), run.metrics()
     else:
         try:
             content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
-            config, rows = content["config"], content.get("rows") or _as_rows(content.get("curve") or {})
+            config = from_dictionary(content["config"])
+            rows = content.get("rows") or _as_rows(content.get("curve") or {})
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a record of a run: give run folders, or their records") from None
     rows = [row for row in rows if "theory" in row]
     if not rows:
         raise ValueError(f"{path} contains no theory metrics: train with cornn train --theory to record them")
-    length = f", T = {config['task']['length']}" if "length" in config["task"] else ""
-    return f"{config['task_name']}{length}, {config['recipe']}, m = {config['settings']['hidden_size']}", rows
+    length = f", T = {config.task.length}" if isinstance(config.task, Adding) else ""
+    return f"{config.task.name}{length}, {config.recipe}, m = {config.model.hidden_size}", rows
 
 
 @styled

@@ -1,12 +1,10 @@
 """The models beside coRNN as their authors ran them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from cornn.lab.recipes.recipe import BETAS, Recipe
-
-__all__ = ["RIVALS", "Rival", "for_model"]
+__all__ = ["RIVALS", "Rival"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,3 @@ RIVALS = {
     "d-linoss": Rival(settings={"learning_rate": 1e-3, "num_layers": 4}, sources=_BLOCKS),
 }
 """Model -> its published values; for the layers of `baselines.LAYERS`. What is not here is as the layer has it."""
-
-
-def for_model(recipe: Recipe, model: str) -> Recipe:
-    """A recipe with the published settings of a model in place of coRNN's, and without what only coRNN has."""
-    if model == "cornn":
-        return recipe
-    only_cornn = {"recurrent_rate": 1.0, "rates_by_length": None, "centre": False}
-    settings = {**only_cornn, **(RIVALS[model].settings if model in RIVALS else {})}
-    if settings.get("optimiser", recipe.optimiser) != recipe.optimiser:
-        settings["beta1"], settings["beta2"] = BETAS[settings["optimiser"]]
-    return replace(recipe, **settings)

@@ -1,0 +1,495 @@
+"""The configuration of a training run: task, model, optimiser and budget.
+
+Each part checks itself when it is made. `Train.override` is the one place where settings are changed, by the names that
+the command line uses; `cornn.lab.recipes.resolve` starts from a recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from cornn import theory
+from cornn._checked import (
+    Checked,
+    Count,
+    Natural,
+    NotNegative,
+    Positive,
+    Range,
+    Share,
+    choose,
+    decode,
+    encode,
+    without_defaults,
+)
+from cornn.baselines import LAYERS, MODELS
+from cornn.baselines.layer import Layer
+from cornn.lab.rivals import RIVALS
+from cornn.lab.tasks import TASKS, Task
+from cornn.layers import CoRNN
+
+__all__ = [
+    "ALTERNATIVES",
+    "BETAS",
+    "Budget",
+    "CoRNNSpec",
+    "Optimiser",
+    "Place",
+    "RivalSpec",
+    "Spec",
+    "TorchSpec",
+    "Train",
+    "as_dictionary",
+    "canonical",
+    "differences",
+    "flat_settings",
+    "from_dictionary",
+    "make_spec",
+]
+
+BETAS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
+"""Optimiser -> default beta1 and beta2, as in PyTorch."""
+
+ALTERNATIVES = {"the stiffness": ("gamma", "half_lives", "periods"), "how long to train": ("steps", "epochs")}
+"""What is set -> the settings that can set it. Exactly one of them is given."""
+
+
+def _check_alternatives(part: Any, what: str) -> None:
+    names = ALTERNATIVES[what]
+    if sum(getattr(part, name) is not None for name in names) != 1:
+        every = f"{', '.join(names[:-1])} and {names[-1]}"
+        raise ValueError(f"{every} each set {what}: give exactly one of them")
+
+
+@dataclass(frozen=True)
+class CoRNNSpec(Checked):
+    """A coRNN layer. Exactly one of `gamma`, `half_lives` and `periods` is given."""
+
+    hidden_size: Count
+    """Number of neurons per layer."""
+    dt: Annotated[float, Range(0, 1, above=True, below=True)]
+    """Time step of coRNN, between 0 and 1."""
+    epsilon: NotNegative
+    """Damping of coRNN."""
+    gamma: NotNegative | None = None
+    """Stiffness of coRNN, the same for all neurons. Replaces half-lives and periods."""
+    half_lives: tuple[float, float] | None = None
+    """Shortest and longest half-life of overdamped neurons, as fractions of the sequence length. They set gamma per
+    neuron."""
+    periods: tuple[float, float] | None = None
+    """Shortest and longest period of underdamped neurons, as fractions of the sequence length. They set gamma per
+    neuron; epsilon sets how fast the oscillation decays."""
+    num_layers: Count = 1
+    """Number of stacked recurrent layers."""
+    damping: Literal["explicit", "implicit"] = "explicit"
+    """Whether the damping acts on the old velocity (explicit) or on the new one (implicit)."""
+    trainable: tuple[Literal["dt", "gamma", "epsilon"], ...] = ()
+    """Constants to train, one value per neuron."""
+    init: Literal["paper", "separate", "separate-pair", "memory", "uncoupled"] = "paper"
+    """Initialisation of the weights."""
+    centre: bool = False
+    """Initialise the biases so that the average input has no effect."""
+
+    name: ClassVar[str] = "cornn"
+
+    def check(self) -> None:
+        _check_alternatives(self, "the stiffness")
+        for name in ("half_lives", "periods"):
+            if (ends := getattr(self, name)) is not None and not 0 < ends[0] <= ends[1]:
+                ends = f"{ends[0]:g} and {ends[1]:g}"
+                raise ValueError(f"{name} must be the shortest and the longest, above 0, got {ends}")
+
+    def build(self, task: Task, backend: str = "auto") -> CoRNN:
+        """Return the layer for a task, before its weights are drawn."""
+        return CoRNN(
+            task.inputs,
+            self.hidden_size,
+            self.num_layers,
+            dt=self.dt,
+            gamma=self._gamma(task.length),
+            epsilon=self.epsilon,
+            damping=self.damping,
+            trainable=self.trainable,
+            per_neuron=bool(self.trainable),
+            init=self.init,
+            backend=backend,
+        )
+
+    def _gamma(self, length: int) -> float | Tensor:
+        """Return one stiffness for all neurons, or one per neuron from half-lives or periods."""
+        dt, epsilon, damping = self.dt, self.epsilon, self.damping
+        if self.half_lives is not None:
+            least = theory.shortest_half_life(dt, epsilon, damping=damping)
+            first, last = (max(share * length, least) for share in self.half_lives)
+            half_lives = theory.log_spaced(first, last, self.hidden_size)
+            return theory.stiffness_from_half_life(half_lives, dt, epsilon, damping=damping)
+        if self.periods is not None:
+            first, last = (share * length for share in self.periods)
+            periods = theory.log_spaced(first, last, self.hidden_size)
+            return theory.stiffness_from_period(periods, dt, epsilon, damping=damping)
+        assert self.gamma is not None
+        return self.gamma
+
+    def finish(self, layer: CoRNN, task: Task) -> None:
+        """Adapt the initial weights to the task."""
+        if self.centre:
+            layer.centre_(torch.tensor(task.input_mean))
+
+
+@dataclass(frozen=True)
+class RivalSpec(Checked):
+    """A layer of `cornn.baselines.LAYERS`. Constants that are not given are the published ones."""
+
+    name: str
+    hidden_size: Count
+    """Number of neurons per layer."""
+    num_layers: Count = 1
+    """Number of stacked recurrent layers."""
+    constants: dict[str, float | str] = field(default_factory=dict)
+    """Options of the layer, such as epsilon 0.1, in place of the published ones."""
+
+    def check(self) -> None:
+        choose("model", self.name, LAYERS)
+        published = RIVALS[self.name].options
+        for name in self.constants:
+            if name not in published:
+                raise ValueError(
+                    f"the layer of {self.name} has no option {name!r}: it has {', '.join(published) or 'none'}"
+                )
+        object.__setattr__(self, "constants", {**published, **self.constants})
+
+    def build(self, task: Task, backend: str = "auto") -> Layer:
+        """Return the layer for a task, before its weights are drawn."""
+        options: dict[str, Any] = self.constants
+        return LAYERS[self.name](task.inputs, self.hidden_size, self.num_layers, backend=backend, **options)
+
+    def finish(self, layer: Layer, task: Task) -> None:
+        """Leave the initial weights as they are."""
+
+
+@dataclass(frozen=True)
+class TorchSpec(Checked):
+    """A recurrent layer of PyTorch."""
+
+    name: Literal["lstm", "gru", "rnn"]
+    hidden_size: Count
+    """Number of neurons per layer."""
+    num_layers: Count = 1
+    """Number of stacked recurrent layers."""
+
+    def build(self, task: Task, backend: str = "auto") -> nn.RNNBase:
+        """Return the layer for a task, before its weights are drawn."""
+        layer: Any = MODELS[self.name].layer
+        return layer(task.inputs, self.hidden_size, self.num_layers)
+
+    def finish(self, layer: nn.RNNBase, task: Task) -> None:
+        """Leave the initial weights as they are."""
+
+
+Spec = CoRNNSpec | RivalSpec | TorchSpec
+
+
+def spec_type(name: str) -> type[CoRNNSpec] | type[RivalSpec] | type[TorchSpec]:
+    """Return the class of the specification of a model."""
+    layer = MODELS[choose("model", name, MODELS)].layer
+    return CoRNNSpec if layer is CoRNN else RivalSpec if name in LAYERS else TorchSpec
+
+
+def make_spec(name: str, **settings: Any) -> Spec:
+    """Return the specification of a model other than coRNN."""
+    kind: Any = spec_type(name)
+    return kind(name, **settings)
+
+
+@dataclass(frozen=True)
+class Optimiser(Checked):
+    """How the weights are trained."""
+
+    learning_rate: Positive
+    """Adam's learning rate, or that of another --optimiser."""
+    name: Literal["adam", "rmsprop"] = "adam"
+    """Optimiser: adam, or rmsprop, which has no first moment and no bias correction."""
+    beta1: Share = 0.9
+    """Decay rate of Adam's first moment. 0 for RMSprop."""
+    beta2: Share = 0.999
+    """Decay rate of the second moment; PyTorch calls it alpha for RMSprop."""
+    weight_decay: NotNegative = 0.0
+    """Decoupled weight decay, as in AdamW."""
+    clip: NotNegative = 0.0
+    """Maximum norm of the gradient. 0: no clipping."""
+    schedule: Literal["constant", "cosine", "drop"] = "constant"
+    """Learning-rate schedule: constant, cosine decay to 0, or one drop by the factor --drop-to after --drop-after
+    epochs."""
+    warm_up: Natural = 0
+    """Number of steps over which the learning rate rises linearly to its value."""
+    drop_after: Natural = 0
+    """Epochs before the drop, or steps if the length of training is given in steps."""
+    drop_to: NotNegative = 0.1
+    """Factor by which the drop multiplies the learning rate."""
+    recurrent_rate: NotNegative = 1.0
+    """Learning rate of the recurrent weights W and W_z, relative to that of the other weights."""
+    rates_by_length: tuple[NotNegative, NotNegative, NotNegative] | None = None
+    """Learning rates of V, of b, and of W and W_z, relative to that of the head and multiplied by the sequence length:
+    the longer the sequence, the more a small change of these weights moves the last state."""
+    rebase_every: Natural = 0
+    """DTRIV only: number of steps between changes of its base point. 0: never, which is DTRIV∞."""
+    ema: Share = 0.0
+    """Decay rate of an exponential moving average of the weights, which is evaluated in their place. 0: no average."""
+
+    def check(self) -> None:
+        if self.name == "rmsprop" and self.beta1:
+            raise ValueError(f"RMSprop has no first moment, but beta1 is {self.beta1}: use --beta1 0")
+        if self.rebase_every and self.ema:
+            raise ValueError(
+                "rebase_every changes the base point of the weights, so they cannot be averaged: use --ema 0"
+            )
+        if (self.schedule == "drop") != (self.drop_after > 0):
+            raise ValueError(
+                "the schedule drop needs drop_after, and drop_after the schedule drop: give both or neither"
+            )
+
+
+@dataclass(frozen=True)
+class Budget(Checked):
+    """How long a run trains, and which weights it keeps. Exactly one of `steps` and `epochs` is given."""
+
+    batch_size: Count
+    """Number of sequences per training step."""
+    steps: Count | None = None
+    """Maximum number of training steps. Replaces epochs."""
+    epochs: Count | None = None
+    """Maximum number of passes over the training split. Replaces steps."""
+    evaluate_every: Natural = 0
+    """Steps between evaluations. 0: one per epoch, or every 100 steps if the length of training is given in steps."""
+    keep: Literal["best", "last"] = "best"
+    """Which weights are kept and tested: those with the best validation metric, or the last ones."""
+    until: float = 0.0
+    """Stop when the validation metric reaches this value. 0: train to the end."""
+
+    def check(self) -> None:
+        _check_alternatives(self, "how long to train")
+
+
+@dataclass(frozen=True)
+class Place(Checked):
+    """Where and how a run is executed. It does not affect the result, up to rounding."""
+
+    backend: str = "auto"
+    """Backend of the recurrence. `cornn doctor` lists them."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device: auto, cpu or cuda."""
+    devices: Annotated[int, Range(0, 1024, above=True)] = 1
+    """Number of processes that share each batch, one per device. torchrun sets it itself."""
+    data: str | None = None
+    """The data folder. Default: CORNN_DATA, or data/."""
+    checkpoint_every: NotNegative = 10.0
+    """Seconds between checkpoints."""
+
+
+class TaskOptions(Protocol):
+    """The options of a task, one of the classes in `cornn.lab.tasks.TASKS`."""
+
+    name: ClassVar[str]
+
+    def load(self, seed: int, data: Any = None) -> Task: ...
+
+
+@dataclass(frozen=True)
+class Train(Checked):
+    """The configuration of a training run."""
+
+    task: Any
+    model: Spec
+    optimiser: Optimiser
+    budget: Budget
+    recipe: str = "ours"
+    """The recipe that the configuration started from."""
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
+    """Random seed. The same seed, device and version give the same result."""
+    precision: Literal["fp32", "mixed"] = "fp32"
+    """fp32, or mixed: bfloat16 outside the recurrence and, on a GPU with 512 or more sequences per batch, in its matrix
+    products."""
+    theory: bool = False
+    """At every evaluation, record which hypotheses of the theory the layer meets, its energy, and how its gradients
+    decay with the lag, for `cornn figure assumptions`."""
+    place: Place = Place()
+
+    def check(self) -> None:
+        name = self.model.name
+        if self.theory and not isinstance(self.model, CoRNNSpec):
+            raise ValueError(f"theory needs the model cornn, got {name}: use --no-theory")
+        if self.optimiser.rates_by_length is not None and not isinstance(self.model, CoRNNSpec):
+            raise ValueError(f"rates_by_length is for coRNN, the model is {name}: leave it out")
+        if self.optimiser.rebase_every and name != "dtriv":
+            raise ValueError(f"rebase_every is for dtriv, the model is {name}: leave it at 0")
+
+    def override(self, **changes: Any) -> Train:
+        """Return the configuration with other settings.
+
+        Args:
+            changes: Settings by the names of the command-line options: fields of any part; `model`, a name whose
+                published values replace the present ones; `optimiser`, a name, which also sets the default betas;
+                `layer`, constants of a rival. One of several alternatives, such as `steps`, unsets the others.
+        """
+        start = self if "model" not in changes else _with_model(self, changes.pop("model"))
+        parts: dict[str, dict[str, Any]] = {"task": {}, "model": {}, "optimiser": {}, "budget": {}, "place": {}}
+        own: dict[str, Any] = {}
+        for names in ALTERNATIVES.values():
+            if any(changes.get(name) is not None for name in names):
+                changes = {name: None for name in names if start._part_of(name)} | changes
+        for name, value in changes.items():
+            if name in OWN:
+                own[name] = value
+            elif name == "optimiser":
+                parts[name] = _betas(start.optimiser, value) | {"name": value} | parts[name]
+            elif name == "layer" and isinstance(start.model, RivalSpec):
+                parts["model"]["constants"] = {**start.model.constants, **(value or {})}
+            elif name != "layer" or value:
+                parts[start._part_of(name) or start._unknown(name)][name] = value
+        return replace(
+            start, **own, **{part: replace(getattr(start, part), **new) for part, new in parts.items() if new}
+        )
+
+    def _part_of(self, setting: str) -> str | None:
+        """Return the name of the part that has this setting."""
+        for part in ("model", "optimiser", "budget", "place", "task"):
+            names = {one.name for one in fields(getattr(self, part))} - {"name", "constants"}
+            if setting in names:
+                return part
+        return None
+
+    def _unknown(self, setting: str) -> str:
+        """Raise an error for a setting that no part has."""
+        if setting == "layer" or setting in {one.name for one in fields(CoRNNSpec)}:
+            kind = "a rival" if setting == "layer" else "cornn"
+            raise ValueError(f"{setting} is a setting of {kind}, the model is {self.model.name}: leave it out")
+        raise ValueError(f"{self.task.name} has no setting {setting!r}")
+
+
+OWN = ("recipe", "seed", "precision", "theory")
+"""Fields of `Train` that are settings themselves."""
+
+
+def _betas(before: Optimiser, name: str) -> dict[str, float]:
+    """Return the default betas of another optimiser; none if it is the same one."""
+    if name == before.name or name not in BETAS:
+        return {}
+    return dict(zip(("beta1", "beta2"), BETAS[name], strict=True))
+
+
+def _with_model(config: Train, name: str) -> Train:
+    """Return the configuration with the published settings of another model in place of the present model's."""
+    before = config.model
+    if choose("model", name, MODELS) == before.name:
+        return config
+    if spec_type(name) is CoRNNSpec:
+        raise ValueError(f"the recipe {config.recipe} is for {before.name} and has no constants of coRNN: use another")
+    published = dict(RIVALS[name].settings) if name in RIVALS else {}
+    layers = published.pop("num_layers", before.num_layers)
+    settings = {"recurrent_rate": 1.0, "rates_by_length": None, **published}
+    if "optimiser" in settings:
+        settings["name"] = settings.pop("optimiser")
+        settings |= _betas(config.optimiser, settings["name"])
+    model = make_spec(name, hidden_size=before.hidden_size, num_layers=layers)
+    return replace(config, model=model, optimiser=replace(config.optimiser, **settings))
+
+
+def as_dictionary(config: Train) -> dict[str, Any]:
+    """Convert a configuration to the content of config.json. `from_dictionary` is the inverse."""
+    content = encode(config)
+    content["task"] = {"name": config.task.name, **content["task"]}
+    content["model"] = {"name": config.model.name, **content["model"]}
+    return content
+
+
+def from_dictionary(content: Any) -> Train:
+    """Convert the content of config.json to a configuration. Missing settings have their defaults."""
+    if not isinstance(content, Mapping):
+        raise ValueError(f"not a configuration: expected an object, got {type(content).__name__}")
+    if "settings" in content:
+        content = _from_0_1(content)
+    for name in ("task", "model", "optimiser", "budget"):
+        if not isinstance(content.get(name), Mapping):
+            raise ValueError(f"not a configuration: it has no {name!r}")
+    task, model = dict(content["task"]), dict(content["model"])
+    options = TASKS[choose("task", task.pop("name", None), TASKS)]
+    kind = spec_type(model.get("name", ""))
+    if kind is CoRNNSpec:
+        del model["name"]
+    known = {name: value for name, value in content.items() if name in OWN}
+    return Train(
+        decode(options, task, f"the task {options.name}"),
+        decode(kind, model, "the model"),
+        decode(Optimiser, content["optimiser"], "the optimiser"),
+        decode(Budget, content["budget"], "the budget"),
+        **known,
+        place=decode(Place, content.get("place", {}), "the place"),
+    )
+
+
+def _from_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a configuration of version 0.1, whose settings are in one object."""
+    settings, model = content["settings"], content.get("model", "cornn")
+    if not isinstance(settings, Mapping) or not isinstance(content.get("task"), Mapping):
+        raise ValueError("not a configuration: `task` and `settings` must be objects")
+
+    def take(kind: type, source: Mapping[str, Any], **others: str) -> dict[str, Any]:
+        names = {others.get(one.name, one.name): one.name for one in fields(kind)}
+        return {new: source[old] for old, new in names.items() if old in source}
+
+    kind = spec_type(model)
+    known = {"optimiser", *(one.name for part in (CoRNNSpec, Optimiser, Budget) for one in fields(part))}
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"a recipe has no setting {name!r}: it has {', '.join(sorted(known))}")
+    spec = {**take(kind, settings), "name": model}
+    if kind is RivalSpec:
+        spec["constants"] = content.get("layer") or {}
+    elif content.get("layer"):
+        raise ValueError(f"layer is a setting of a rival, the model is {model}: leave it out")
+    return {
+        "task": {"name": content.get("task_name"), **content["task"]},
+        "model": spec,
+        "optimiser": take(Optimiser, settings, name="optimiser"),
+        "budget": {**take(Budget, settings), **take(Budget, content)},
+        "place": take(Place, content),
+        **{name: content[name] for name in OWN if name in content},
+    }
+
+
+def flat_settings(config: Train) -> dict[str, Any]:
+    """Return the settings of the model, the optimiser and the budget by the names of the command-line options."""
+    parts = (config.model, config.budget, config.optimiser)
+    values = {one.name: getattr(part, one.name) for part in parts for one in fields(part)}
+    del values["name"]
+    return values | {"optimiser": config.optimiser.name}
+
+
+def canonical(config: Train) -> dict[str, Any]:
+    """Return what affects the result, without values equal to their defaults.
+
+    A new setting with a default leaves it unchanged; so does a change of the recipe's name or of the place.
+    """
+    parts = {name: without_defaults(getattr(config, name)) for name in ("task", "model", "optimiser", "budget")}
+    parts["task"]["name"], parts["model"]["name"] = config.task.name, config.model.name
+    run = without_defaults(config)
+    return parts | {name: run[name] for name in ("seed", "precision", "theory") if name in run}
+
+
+def differences(before: Train, now: Train) -> list[str]:
+    """List the settings that affect the result and differ between two configurations."""
+    old, new = (_by_path(as_dictionary(config)) for config in (before, now))
+    changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+    return [f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed]
+
+
+def _by_path(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that affect the result as {"optimiser.clip": 1.0, ...}."""
+    parts = ("task", "model", "optimiser", "budget")
+    found = {f"{part}.{name}": value for part in parts for name, value in content[part].items()}
+    return found | {name: content[name] for name in ("seed", "precision")}
