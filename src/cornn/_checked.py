@@ -169,7 +169,7 @@ def choose(what: str, name: str, known: Iterable[str]) -> str:
     known = list(known)
     if name in known:
         return name
-    close = difflib.get_close_matches(str(name), known, n=1)
+    close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}")
 

@@ -13,19 +13,20 @@ from cornn.estimators import CoRNNClassifier
 from cornn.export import load_model
 from cornn.export.check import open_session
 from cornn.lab import training
+from cornn.lab.config import from_dictionary
 from cornn.lab.runs import open_run
 
 SHORT = ["--length", "12", "--hidden-size", "8", "--steps", "4", "--evaluate-every", "4", "--device", "cpu", "--quiet"]
 
 
-@pytest.mark.parametrize("model", [["cornn"], ["lstm", "--no-centre"], ["fastgrnn"]], ids=lambda model: model[0])
+@pytest.mark.parametrize("model", [["cornn"], ["lstm"], ["fastgrnn"]], ids=lambda model: model[0])
 def test_a_run_to_onnx(cornn, tmp_path, model):
     assert cornn("train", "adding", *SHORT, "--out", "here", "--model", *model)[0] == 0
     code, out, _ = cornn("export", "here", "--to", "onnx")
     assert code == 0
     assert "inputs: input (batch, time, 2)\noutputs: output (batch, 1)\nlargest deviation of onnxruntime" in out
     assert out.strip().endswith("here/model.onnx")
-    config = training.from_dictionary(open_run(tmp_path / "here").config)
+    config = from_dictionary(open_run(tmp_path / "here").config)
     trained = training.build(config, training.load(config))
     trained.load_state_dict(open_run(tmp_path / "here").weights())
     input = torch.rand(5, 3, 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 from cornn import artifacts
 from cornn.export.load import TaskData, TrainedModel, load_model
 from cornn.lab import training
+from cornn.lab.config import from_dictionary
 
 __all__ = ["load_trained"]
 
@@ -22,7 +23,7 @@ def load_trained(path: Path) -> TrainedModel:
     trained = load_model(path)
     if trained.estimator is not None:
         return trained
-    config = training.from_dictionary(artifacts.load_run(path).config)
+    config = from_dictionary(artifacts.load_run(path).config)
     task = training.load(config)
     data = TaskData(**{field.name: getattr(task, field.name) for field in fields(TaskData)})
-    return replace(trained, name=f"{task.name}, {config.model}", task=data)
+    return replace(trained, name=f"{task.name}, {config.model.name}", task=data)

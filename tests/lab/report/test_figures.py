@@ -62,7 +62,7 @@ def watched(path, name, seed, steps=5):
         }
         for number in range(steps)
     ]
-    config = as_dictionary(resolve("adding", "paper", recipe=name, length=50, hidden_size=8))
+    config = as_dictionary(resolve("adding", "paper").override(recipe=name, length=50, hidden_size=8))
     path.write_text(json.dumps({"config": config, "rows": rows}), encoding="utf8")
     return path
 
