@@ -42,33 +42,44 @@ VARIANTS = {
 
 
 def _runs() -> dict[tuple, list[dict]]:
-    """Group the runs of all seeds by recipe and model, length, neurons and machine."""
+    """Group the runs of all seeds by recipe and model, length, neurons, budget of training steps and machine."""
     found: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
         config, result = records.read_config(record), record["result"]
+        if (config.recipe, config.model.name) not in RECIPES:
+            continue
         on_gpu = result["device"].startswith("cuda")
         where = result["machine"]["gpu"] if on_gpu else f"CPU, {result['machine']['threads']} threads"
-        key = (config.recipe, config.model.name), config.task.length, config.model.hidden_size, where
+        size, budget = config.model.hidden_size, config.budget.steps
+        key = (config.recipe, config.model.name), config.task.length, size, budget, where
         found.setdefault(key, []).append(record)
     # By recipe, then by length.
     return dict(sorted(found.items()))
 
 
 def adding() -> str:
-    """Solved seeds and training steps per recipe and length."""
+    """Solved seeds and training steps per recipe and length, and what the others reached."""
     rows = [
-        "| recipe | length | neurons | seeds solved | training steps | time | worst test MSE if solved | machine |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| recipe | length | budget, training steps | seeds solved | training steps | time | worst test MSE if solved "
+        "| test MSE if not | machine |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for (recipe, length, neurons, where), runs in _runs().items():
+    for (recipe, length, _, budget, where), runs in _runs().items():
         solved = [run["result"] for run in runs if _solved(run["result"])]
-        count = f"{len(solved)} of {len(runs)}"
-        rows.append(
-            f"| {RECIPES[recipe]} | {length:,} | {neurons} | {count} | {_range(r['steps'] for r in solved)} "
-            f"| {_range((r['seconds'] for r in solved), 's')} | {max(r['test'] for r in solved):.4f} | {where} |"
-            if solved
-            else f"| {RECIPES[recipe]} | {length:,} | {neurons} | {count} | - | - | - | {where} |"
+        others = [run["result"] for run in runs if not _solved(run["result"])]
+        left = ["diverged" if "failed" in result else f"{result['test']:.4f}" for result in others]
+        cells = (
+            RECIPES[recipe],
+            f"{length:,}",
+            f"{budget:,}",
+            f"{len(solved)} of {len(runs)}",
+            _range(r["steps"] for r in solved) if solved else "-",
+            _range((r["seconds"] for r in solved), "s") if solved else "-",
+            f"{max(r['test'] for r in solved):.4f}" if solved else "-",
+            ", ".join(sorted(left)) or "-",
+            where,
         )
+        rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
@@ -78,7 +89,7 @@ def adding_seeds() -> str:
         "| recipe | length | seed | training steps | time | test MSE | machine |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for (recipe, length, _, where), runs in _runs().items():
+    for (recipe, length, _, _, where), runs in _runs().items():
         for run in runs:
             result = run["result"]
             figures = (

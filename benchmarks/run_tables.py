@@ -1,8 +1,12 @@
 """The tables of runs: our results and the paper's."""
 
+import json
+import statistics
+from itertools import pairwise
 from pathlib import Path
 
 from cornn.baselines import MODELS
+from cornn.lab.recipes import LOGS
 from cornn.lab.report import intervals, tables
 from cornn.lab.report.tables import RunGroup
 from cornn.lab.tasks import TASKS
@@ -77,4 +81,89 @@ def variants() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"runs": runs, "variants": variants}
+MAPS = {"no change": "no change", "affine": "affine map of the last {states}"}
+
+
+def lorenz_baselines() -> str:
+    """Simple predictors of Lorenz-96."""
+    rows = json.loads((RESULTS / "lorenz96-baselines.json").read_text(encoding="utf8"))["rows"]
+    lines = [
+        "| predictor | parameters | F = 0.9 | F = 0.9, single precision | F = 8 | F = 8, single precision |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    cases = [(force, kind) for force in (0.9, 8.0) for kind in ("float64", "float32")]
+    for name, states in dict.fromkeys((row["map"], row["states"]) for row in rows):
+        same = [row for row in rows if (row["map"], row["states"]) == (name, states)]
+        found = {(row["force"], row["precision"]): row["test"] for row in same}
+        label = MAPS[name].format(states="state" if states == 1 else f"{states} states")
+        cells = " | ".join(f"{found[case]:.2g}" for case in cases)
+        lines.append(f"| {label} | {same[0].get('parameters', 0):,} | {cells} |")
+    return "\n".join(lines)
+
+
+STARTED = 50.0  # percent, well above chance
+FALL = 5.0  # points of validation accuracy that a run loses from one epoch to the next
+DROPPED = 100  # epochs before the learning rate drops
+
+
+def _paper_runs(task: str, units: int) -> list[dict]:
+    """Return the records of a task with the paper's settings, by seed."""
+    groups = tables.group_runs(RESULTS, task)
+    found = [one for one in groups if one.model == "cornn" and one.units == units and not one.case]
+    return sorted((record for one in found for record in one.records), key=lambda record: record["config"]["seed"])
+
+
+def logs() -> str:
+    """Validation accuracy by epoch: the authors' logs and our runs with the paper's settings."""
+    epochs = (1, 10, 100)
+    lines = [
+        "| task | neurons | run | " + " | ".join(f"epoch {epoch}" for epoch in epochs) + " |",
+        "| --- | ---: | --- |" + " ---: |" * len(epochs),
+    ]
+    for task, units in (*LOGS, ("psmnist", 128)):
+        known, runs = LOGS.get((task, units)), _paper_runs(task, units)
+        if known is not None:
+            lines.append(
+                f"| {task} | {units} | the authors' log | " + " | ".join(f"{x:.1f}" for x in known.values()) + " |"
+            )
+        cells = []
+        for epoch in epochs:
+            values = [record["curve"]["metric"][epoch - 1] for record in runs]
+            cells.append(f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})")
+        lines.append(f"| {task} | {units} | ours: median (range) of {len(runs)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def psmnist_seeds() -> str:
+    """How each run of psMNIST with the paper's settings goes."""
+    lines = [
+        "| neurons | seed | first epoch above 50 % | falls by 5 points before the rate drops | best before the drop "
+        "| gain at the drop | test |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for units in (128, 256):
+        for record in _paper_runs("psmnist", units):
+            curve = record["curve"]["metric"]
+            before = curve[:DROPPED]
+            first = next((epoch for epoch, value in enumerate(curve, 1) if value > STARTED), None)
+            falls = sum(later < earlier - FALL for earlier, later in pairwise(before))
+            gain = max(curve[DROPPED:]) - before[-1]
+            lines.append(
+                f"| {units} | {record['config']['seed']} | {first or '-'} | {falls} | {max(before):.1f} "
+                f"| {gain:+.1f} | {record['result']['test']:.2f} |"
+            )
+        tests = [record["result"]["test"] for record in _paper_runs("psmnist", units)]
+        lines.append(
+            f"| {units} | **best; median; mean of {len(tests)}** | | | | "
+            f"| **{max(tests):.2f}; {statistics.median(tests):.2f}; {statistics.fmean(tests):.2f}** |"
+        )
+    return "\n".join(lines)
+
+
+TABLES = {
+    "runs": runs,
+    "variants": variants,
+    "lorenz-baselines": lorenz_baselines,
+    "logs": logs,
+    "psmnist-seeds": psmnist_seeds,
+}

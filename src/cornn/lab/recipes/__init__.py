@@ -10,11 +10,22 @@ from cornn._checked import choose
 from cornn.lab.config import Train
 from cornn.lab.recipes.ours import OURS
 from cornn.lab.recipes.paper import PAPER, RANGES
-from cornn.lab.recipes.published import ELSEWHERE, PUBLISHED, Elsewhere, Published
+from cornn.lab.recipes.published import ELSEWHERE, LOGS, PUBLISHED, Elsewhere, Published
 from cornn.lab.recipes.recipe import Recipe
 from cornn.lab.tasks import TASKS
 
-__all__ = ["ELSEWHERE", "PAPER", "PUBLISHED", "RANGES", "RECIPES", "Elsewhere", "Published", "Recipe", "resolve"]
+__all__ = [
+    "ELSEWHERE",
+    "LOGS",
+    "PAPER",
+    "PUBLISHED",
+    "RANGES",
+    "RECIPES",
+    "Elsewhere",
+    "Published",
+    "Recipe",
+    "resolve",
+]
 
 DEFAULT_OURS = ("adding", "lorenz96")
 """Tasks whose default recipe is ours; elsewhere it is the paper's."""
