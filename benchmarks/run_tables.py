@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cornn.baselines import MODELS
 from cornn.lab.recipes import LOGS
-from cornn.lab.report import intervals, tables
+from cornn.lab.report import coverage, intervals, tables
 from cornn.lab.report.tables import RunGroup
 from cornn.lab.tasks import TASKS
 
@@ -160,7 +160,36 @@ def psmnist_seeds() -> str:
     return "\n".join(lines)
 
 
+def coverage_status() -> str:
+    """How often each status occurs, and what it means."""
+    found = [item.status for item in coverage.items(RESULTS)]
+    lines = ["| status | items | meaning |", "| --- | ---: | --- |"]
+    lines += [
+        f"| {name} | {found.count(name)} | {words} |" for name, words in coverage.MEANINGS.items() if name in found
+    ]
+    return "\n".join(lines)
+
+
+def coverage_items() -> str:
+    """Every claim, figure, table and statement of the paper."""
+    lines = ["| place | content | status | note | evidence |", "| --- | --- | --- | --- | --- |"]
+    for item in coverage.items(RESULTS):
+        evidence = ", ".join(_link(path) for path in item.evidence)
+        content, note = (text.replace("|", "\\|").replace("*", "\\*") for text in (item.content, item.note))
+        lines.append(f"| {item.place} | {content} | **{item.status}** | {note} | {evidence} |")
+    return "\n".join(lines)
+
+
+def _link(path: str) -> str:
+    """Link to a page of the docs; other files are named."""
+    return (
+        f"[{Path(path).stem}]({Path(path).name})" if path.endswith(".md") and path.startswith("docs/") else f"`{path}`"
+    )
+
+
 TABLES = {
+    "coverage-status": coverage_status,
+    "coverage": coverage_items,
     "runs": runs,
     "variants": variants,
     "lorenz-baselines": lorenz_baselines,

@@ -15,6 +15,7 @@ from cornn.lab import records
 from cornn.lab.config import CoRNNSpec, flat_settings
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables, targets
+from cornn.lab.report.coverage import ablation_grid
 from cornn.lab.report.figures import FIGURES
 from cornn.lab.report.figures.ablation import ablation
 from cornn.lab.report.figures.assumptions import assumptions
@@ -97,12 +98,7 @@ def _section(task: str, found: list[RunGroup]) -> dict[str, Any]:
 
 def _ablation(found: list[RunGroup]) -> str | None:
     """Draw the grid of runs that differ only in gamma and epsilon, if there are several."""
-    tests: dict[tuple[float, float], list[float]] = {}
-    for one in found:
-        if one.records and one.model == "cornn" and not one.options and set(one.settings) <= {"gamma", "epsilon"}:
-            used = records.read_config(one.records[0]).model
-            if isinstance(used, CoRNNSpec) and used.gamma is not None:
-                tests.setdefault((used.gamma, used.epsilon), []).extend(one.tests)
+    _, tests = ablation_grid(found)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
     return data_uri(ablation(tests)) if both else None
 

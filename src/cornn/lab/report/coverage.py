@@ -1,0 +1,294 @@
+"""The paper, item by item: every claim, figure, table and statement, with its status and the evidence.
+
+Results and verdicts are computed from the records and the register of statements. What no computation can decide has
+its status here, with a note and the files that support it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cornn.baselines import MODELS
+from cornn.lab import records
+from cornn.lab.config import CoRNNSpec
+from cornn.lab.recipes import PUBLISHED, Published
+from cornn.lab.report import comparison, intervals, tables
+from cornn.lab.report.comparison import ContestResult, ModelResult
+from cornn.lab.report.tables import RunGroup
+from cornn.theory.register import REGISTER
+
+__all__ = ["MEANINGS", "Item", "Status", "items"]
+
+Status = Literal[
+    "reproduced",
+    "differs",
+    "undecided",
+    "no mean published",
+    "other budget",
+    "not run",
+    "confirmed",
+    "proven",
+    "no counterexample",
+    "vacuous",
+    "false",
+]
+
+MEANINGS: dict[Status, str] = {
+    "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
+    "differs": "it lies outside, or the claim does not hold in our runs",
+    "undecided": "neither, or there is a single run",
+    "no mean published": "the paper gives its best run only",
+    "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
+    "not run": "a layer exists, a run does not",
+    "confirmed": "holds, and a test or record shows it",
+    "proven": "a statement of the theory that is true",
+    "no counterexample": "a statement that tests did not refute",
+    "vacuous": "a statement about nothing",
+    "false": "a statement with a counterexample",
+}
+"""Status -> what it means."""
+
+SOLVED = 0.01  # mean squared error of adding
+ADDING = (500, 2000, 5000)
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that the paper says or shows.
+
+    Attributes:
+        place: Section or label of the paper's source.
+        content: What it says.
+        status: What became of it.
+        note: The measured values, or a remark.
+        evidence: Files and folders of the repository that show it.
+    """
+
+    place: str
+    content: str
+    status: Status
+    note: str
+    evidence: tuple[str, ...]
+
+
+def items(results: Path) -> list[Item]:
+    """Return every item of the paper, in its order, with what the records under `results` say about it."""
+    contests = {one.name: one for one in comparison.read(results)}
+    groups = {task: tables.group_runs(results, task) for task in (*PUBLISHED, "adding")}
+    return [
+        *_model(),
+        *(Item(s.label, s.claim, s.verdict, s.remark, ("docs/theory.md",)) for s in REGISTER),
+        *_section_4(groups, contests),
+        *(item for task in PUBLISHED for item in _table(task, groups[task], contests)),
+        *_figures(groups, contests),
+        *_appendices(results, groups),
+    ]
+
+
+def _model() -> Iterator[Item]:
+    layer = ("src/cornn/functional.py", "tests/test_functional.py")
+    yield Item("eq:ode1, eq:ode, eq:brnn", "the model, with both dampings", "confirmed", "the layer `CoRNN`", layer)
+    note = "with x - x^3/3 in place of tanh, the neuron of the figure grows without bound instead of being chaotic"
+    yield Item(
+        "section 2", "a Duffing neuron is chaotic", "differs", note, ("src/cornn/lab/report/figures/neurons.py",)
+    )
+
+
+def _section_4(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]) -> Iterator[Item]:
+    note = "no recipe of the paper clips, drops out or normalises"
+    recipes = ("src/cornn/lab/recipes/paper.py",)
+    yield Item("section 4", "no dropout, clipping or batch normalisation", "confirmed", note, recipes)
+    yield _variant("section 4", "explicit damping is marginally better than implicit", groups, "damping")
+    ranks = ", ".join(_rank(contests[name]) for name in ("har2", "psmnist") if name in contests)
+    note = f"with equal tuning coRNN with the paper's initialisation is {ranks}, and solves adding from no seed"
+    pages = ("docs/rivals.md", "results/compare")
+    yield Item("abstract, section 5", "comparable to the state of the art, or ahead", "differs", note, pages)
+    chip = ("docs/export.md", "results/microcontroller.json")
+    note = "exported to C and run on an emulated Cortex-M; FastGRNN of the same size is a good alternative"
+    yield Item("section 4, HAR-2", "coRNN fits micro-controllers", "confirmed", note, chip)
+    names = {"smnist": 256, "psmnist": 256, "noisy-cifar10": 128, "har2": 64, "imdb": 128}
+    counts = {
+        task: max((len(one.tests) for one in _paper(groups[task], units)), default=0) for task, units in names.items()
+    }
+    note = "seeds: " + ", ".join(f"{task} {count}" for task, count in counts.items())
+    complete: Status = "confirmed" if min(counts.values()) >= intervals.PAPER_RUNS else "undecided"
+    yield Item("tab:distr_results", "mean and deviation of ten runs", complete, note, ("docs/reproduction.md",))
+
+
+def _rank(contest: ContestResult) -> str:
+    """Return the place of coRNN with the paper's initialisation, by the mean test result."""
+    ended = [row for row in contest.rows if row.tests]
+    better = sum(_mean(row) > _mean(next(one for one in ended if one.name == "cornn")) for row in ended)
+    return f"number {better + 1} of {len(ended)} on {contest.name}"
+
+
+def _mean(row: ModelResult) -> float:
+    return sum(row.tests) / len(row.tests)
+
+
+def _paper(found: Sequence[RunGroup], units: int) -> list[RunGroup]:
+    """Return our runs of coRNN with the paper's settings."""
+    return [one for one in found if one.model == "cornn" and one.units == units and one.records and not one.settings]
+
+
+def _variant(place: str, content: str, groups: dict[str, list[RunGroup]], setting: str) -> Item:
+    """Compare runs with one changed setting to those without the change."""
+    notes, verdicts = [], []
+    for found in groups.values():
+        for one in (one for one in found if one.records and one.settings.keys() == {setting}):
+            plain = next((x for x in _paper(found, one.units) if x.options == one.options), None)
+            if plain is None or plain.deviation is None:
+                continue
+            gap = intervals.difference(one.tests, plain.mean, plain.deviation, len(plain.tests))
+            if gap is None:
+                continue
+            notes.append(f"{one.task}: {gap.low:+.2f} to {gap.high:+.2f} points")
+            verdicts.append(max(abs(gap.low), abs(gap.high)) <= intervals.MARGIN_POINTS)
+    status: Status = "reproduced" if verdicts and all(verdicts) else "undecided"
+    return Item(place, content, status, f"with the change, {'; '.join(notes)}", ("docs/reproduction.md",))
+
+
+def _table(task: str, found: list[RunGroup], contests: dict[str, ContestResult]) -> Iterator[Item]:
+    """Yield the rows of the paper's table of a task."""
+    for published in dict.fromkeys(PUBLISHED[task]):
+        case = f", {published.case}" if published.case else ""
+        content = f"{task}{case}: {published.model}-{published.units}, {_figure(published)}"
+        same = [row.ours for row in tables.rows(task, found) if row.published is published and row.ours is not None]
+        for ours in same:
+            words = f" ({ours.case})" if ours.case and task != "lorenz96" else ""
+            seeds = f"{len(ours.tests)} seed{'s' if len(ours.tests) > 1 else ''}"
+            note = f"{ours.summary}, {seeds}{words}"
+            status = intervals.compare(ours.tests, ours.better, published)
+            yield Item(published.table, content, status, note, (f"results/{task}",))
+        if not same:
+            yield _rival(task, content, published, found, contests)
+
+
+def _figure(published: Published) -> str:
+    mean = "" if published.mean is None else f" (mean {published.mean:g} ± {published.deviation:g})"
+    return f"{published.figure:g}{mean}"
+
+
+def _rival(
+    task: str, content: str, published: Published, found: list[RunGroup], contests: dict[str, ContestResult]
+) -> Item:
+    """Return the row of a rival: from runs of another length or size, or from a contest, or not run."""
+    names = [name for name, model in MODELS.items() if model.title == published.model]
+    own = [one for one in found if one.model in names and one.records]
+    if own:
+        note = f"{own[0].summary}, {own[0].units} units ({own[0].case})"
+        return Item(published.table, content, "other budget", note, (f"results/{task}",))
+    for contest in contests.values():
+        if contest.record["task"]["name"] != task:
+            continue
+        for row in contest.rows:
+            if row.title == published.model and row.tests:
+                record = contest.record
+                note = f"{row.test_summary}, {record['hidden_size']} units, {record['final']} {record['unit']}"
+                return Item(published.table, content, "other budget", note, (f"results/compare/{contest.name}.json",))
+    return Item(published.table, content, "not run", "no run on this task", ("results/missing-runs.md",))
+
+
+def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]) -> Iterator[Item]:
+    for length in ADDING:
+        runs = [
+            one
+            for one in groups["adding"]
+            if (one.model, one.settings.get("recipe")) == ("cornn", "paper")
+            and one.options.get("length", 500) == length
+        ]
+        tests = [test for one in runs for test in one.tests]
+        count = sum(len(one.records) + one.failed for one in runs)
+        solved = sum(test < SOLVED for test in tests)
+        status: Status = "not run" if not count else "reproduced" if solved == count else "differs"
+        note = f"solved from {solved} of {count} seeds"
+        evidence = ("docs/adding.md", "results/adding")
+        yield Item("fig:adding_results", f"coRNN learns T = {length:,}", status, note, evidence)
+        contest = contests.get(f"adding-{length}")
+        if contest is not None:
+            wins = [row.title for row in contest.rows if (row.solved or "0").split()[0] != "0"]
+            words = ", ".join(wins) or "no model"
+            content = {
+                500: "FastRNN, the antisymmetric network and expRNN learn T = 500, tanh does not",
+                2000: "of the rivals only expRNN beats chance at T = 2,000",
+                5000: "no rival beats chance at T = 5,000",
+            }[length]
+            note = f"in at most {contest.record['final']:,} training steps, solved by: {words}"
+            yield Item("fig:adding_results", content, "other budget", note, (f"results/compare/{contest.name}.json",))
+    if "psmnist" in contests:
+        note = f"curves of {len(contests['psmnist'].rows)} models over {contests['psmnist'].record['final']} epochs"
+        evidence = ("results/compare/psmnist.json", "docs/rivals.md")
+        yield Item("fig:mnist", "validation curves on psMNIST at 128 units", "other budget", note, evidence)
+    watched = sorted(
+        {f"{task}-{one.units}" for task, found in groups.items() for one in found if "theory" in one.settings}
+    )
+    note = f"it fails in every complete training that recorded it: {', '.join(watched)}"
+    evidence = ("docs/theory.md", "results/theory")
+    yield Item("fig:weight_assumptions", "eq:assm holds during training, for all tasks", "false", note, evidence)
+    yield _ablation(groups["noisy-cifar10"])
+
+
+def _ablation(found: Sequence[RunGroup]) -> Item:
+    content = "accuracy on noise-padded CIFAR-10 is stable over a grid of gamma and epsilon"
+    epochs, grid = ablation_grid(found)
+    if len(grid) < 2:
+        return Item("fig:ablation", content, "not run", "no grid", ("results/missing-runs.md",))
+    values = [value for tests in grid.values() for value in tests]
+    note = f"{len(grid)} points after {epochs} epochs (the paper: 120): {min(values):.1f} to {max(values):.1f} %"
+    return Item("fig:ablation", content, "other budget", note, ("docs/reproduction.md", "results/noisy-cifar10"))
+
+
+def ablation_grid(found: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[float, float], list[float]]]:
+    """Return the grid of runs that differ in gamma and epsilon only.
+
+    Args:
+        found: The runs of noise-padded CIFAR-10.
+
+    Returns:
+        The number of epochs, and (gamma, epsilon) -> test results. Of several lengths of training the one with the most
+        points counts.
+    """
+    grids: dict[int | None, dict[tuple[float, float], list[float]]] = {}
+    for one in found:
+        if not one.records or one.options or not set(one.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}:
+            continue
+        config = records.read_config(one.records[0])
+        if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None:
+            point = (config.model.gamma, config.model.epsilon)
+            grids.setdefault(config.budget.epochs, {}).setdefault(point, []).extend(one.tests)
+    return max(grids.items(), key=lambda grid: len(grid[1]), default=(None, {}))
+
+
+def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[Item]:
+    by_force: dict[float, dict[str, RunGroup]] = {}
+    for one in groups["lorenz96"]:
+        if one.records:
+            by_force.setdefault(float(one.options.get("force", 8.0)), {})[one.model] = one
+    claims = ((8.0, "an LSTM is better than coRNN at F = 8", False), (0.9, "both are alike at F = 0.9", True))
+    for force, content, alike in claims:
+        pair = by_force.get(force, {})
+        if {"cornn", "lstm"} <= pair.keys():
+            ours, lstm = pair["cornn"], pair["lstm"]
+            gap = intervals.difference(ours.tests, lstm.mean, lstm.deviation, len(lstm.tests))
+            apart = gap is not None and (gap.low > 0 or gap.high < 0)
+            note = f"LSTM {lstm.summary}, coRNN {ours.summary}"
+            status: Status = ("differs" if apart else "undecided") if alike else ("confirmed" if apart else "undecided")
+            yield Item("appendix A", content, status, note, ("results/lorenz96", "results/lorenz96-baselines.json"))
+    figure = ("docs/figures/theory-lorenz96.svg",)
+    yield Item("fig:lorenz", "trajectories and predictions", "confirmed", "`cornn figure lorenz96`", figure)
+    note = "coRNN can be chaotic (after prop:2); at F = 8 it is better here than the paper's LSTM"
+    yield Item("appendix A", "coRNN cannot model chaos by construction", "false", note, ("docs/theory.md",))
+    note = "as in the authors' code, where the text and the code differ"
+    recipes = ("src/cornn/lab/recipes/paper.py", "tests/lab/test_recipes.py")
+    yield Item("appendix B", "initialisation, epochs and learning rates", "confirmed", note, recipes)
+    yield _variant("appendix B", "trained dt, gamma and epsilon make no major difference", groups, "trainable")
+    again = {"adding": "adding-search", "HAR-2": "har2-random-search.json"}
+    again = {task: name for task, name in again.items() if (results / name).exists()}
+    note = f"`cornn search` has its ranges; repeated with fewer trials for {' and '.join(again)}"
+    evidence = ("docs/search.md", *(f"results/{name}" for name in again.values()))
+    yield Item("tab:hyperparameters", "random search", "other budget", note, evidence)
+    yield Item("tab:hyperparameters_rounded", "constants and rates", "confirmed", "recipes `paper`", recipes)
+    figure = ("docs/figures/theory-illustration.svg", "src/cornn/lab/report/figures/neurons.py")
+    note = "`cornn figure illustration`; initial values, horizon and steps are ours, the paper gives none"
+    yield Item("fig:1", "single neurons and small networks, six panels", "confirmed", note, figure)

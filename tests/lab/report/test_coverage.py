@@ -1,0 +1,58 @@
+"""The page of coverage: every table row and statement of the paper once, with evidence that exists."""
+
+from pathlib import Path
+
+import pytest
+
+from cornn.lab.recipes import PUBLISHED
+from cornn.lab.report import tables
+from cornn.lab.report.coverage import MEANINGS, ablation_grid, items
+from cornn.theory.register import REGISTER
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return items(ROOT / "results")
+
+
+def test_every_item_has_a_known_status_and_evidence_that_exists(found):
+    for item in found:
+        assert item.status in MEANINGS, item
+        assert item.content, item
+        assert item.evidence, item
+        assert all((ROOT / path).exists() for path in item.evidence), item
+
+
+def test_every_row_of_the_papers_tables_is_covered(found):
+    for task, rows in PUBLISHED.items():
+        for row in rows:
+            words = f"{row.model}-{row.units}, {row.figure:g}"
+            assert any(item.place == row.table and task in item.content and words in item.content for item in found), (
+                row
+            )
+
+
+def test_every_statement_is_covered_once(found):
+    for statement in REGISTER:
+        same = [item for item in found if (item.place, item.content) == (statement.label, statement.claim)]
+        assert [item.status for item in same] == [statement.verdict]
+
+
+def test_every_label_of_a_figure_and_table_is_covered(found):
+    places = " ".join(item.place for item in found)
+    figures = ("adding_results", "mnist", "weight_assumptions", "ablation", "lorenz", "1")
+    appendix = ("tab:distr_results", "tab:hyperparameters", "tab:hyperparameters_rounded")
+    for label in (
+        *(f"fig:{name}" for name in figures),
+        *(f"tab:{name}" for name in ("mnist", "cifar", "har2", "imdb", "lorenz")),
+        *appendix,
+    ):
+        assert label in places, label
+
+
+def test_the_grid_has_one_length_of_training():
+    epochs, grid = ablation_grid(tables.group_runs(ROOT / "results", "noisy-cifar10"))
+    assert grid
+    assert epochs is not None
