@@ -12,7 +12,7 @@ from cornn._machine import machine
 from cornn._source import commit
 from cornn.baselines import MODELS
 from cornn.lab import records
-from cornn.lab.config import CoRNNSpec, flat_settings
+from cornn.lab.config import flat_settings
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables, targets
 from cornn.lab.report.coverage import ablation_grid
