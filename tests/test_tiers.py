@@ -14,7 +14,7 @@ SOURCE = Path(cornn.__file__).parent
 TIERS = [
     ["functional", "engine"],
     ["layers", "baselines", "models", "streaming", "__init__"],
-    ["theory", "plots", "estimators", "fitting", "export", "artifacts"],
+    ["theory", "plots", "forecasting", "estimators", "fitting", "export", "artifacts"],
     ["lab"],
     ["cli", "__main__"],
 ]

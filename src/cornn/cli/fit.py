@@ -118,8 +118,9 @@ class FitCommand:
             result = fitting.build_result(finished, words)
             check = text = None
             try:
-                check = page.diagnose_fit(finished, f"{data.source} after training")
-                text = page.render_page(self.data.name, facts, finished, result, check) if report else None
+                if finished.estimator.history_:  # a pool of forecasters has no network
+                    check = page.diagnose_fit(finished, f"{data.source} after training")
+                    text = page.render_page(self.data.name, facts, finished, result, check) if report else None
             except Exception as error:  # a failing report must not lose the trained model
                 print(
                     f"cornn: the report failed ({type(error).__name__}: {error}): the model is written without it",
@@ -195,15 +196,17 @@ class FitCommand:
             return
         evaluation = finished.evaluation
         if not self.quiet:
-            name = "validation" if "validation" in finished.estimator.history_[0] else "training"
-            points = [(row["epoch"], row[name]) for row in finished.estimator.history_]
+            history = finished.estimator.history_
+            name = "validation" if history and "validation" in history[0] else "training"
+            points = [(row["epoch"], row[name]) for row in history]
             if len(points) >= FEWEST_POINTS:
                 line(console, draw_curves({"": points}, title=f"{name} loss", x_label="epoch"))
             if evaluation is not None:
                 _print_evaluation(console, evaluation)
             if meaning is not None:
                 line(console, meaning, style="dim")
-        after = f"after {result['epochs']} epochs and {result['seconds']:.1f} s"
+        epochs = f"{result['epochs']} epochs and " if result["epochs"] else ""
+        after = f"after {epochs}{result['seconds']:.1f} s"
         if evaluation is None:
             line(console, f"fitted {after}; there is no test split")
         else:
@@ -252,7 +255,7 @@ def _print_evaluation(console: Console, evaluation: Any) -> None:
             table.add_row(name, *map(str, row))
         console.print(table)
     if evaluation.ahead:
-        table = Table("steps ahead", "error", "error of no change", box=None, header_style="bold")
+        table = Table("steps ahead", "RMSE", "RMSE of the best trivial rule", box=None, header_style="bold")
         for step, (own, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
             table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
         console.print(table)

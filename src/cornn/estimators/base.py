@@ -30,7 +30,7 @@ from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
 from cornn.estimators.saving import read_file, to_json_value, write_file
 from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_sequences, read_target, sequence_ids
-from cornn.models import SequenceModel
+from cornn.models import SequenceModel, count_parameters
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["Estimator", "PredictionStream", "check_settings", "default_batch_size", "split_rows", "uniform_sampler"]
@@ -169,6 +169,11 @@ class Estimator(BaseEstimator):
         if self.id_column is None:
             raise ValueError("set id_column to read a long-form DataFrame")
         return sequence_ids(frame, self.id_column)[0]
+
+    def count_parameters(self) -> int:
+        """Return the number of fitted parameters."""
+        check_is_fitted(self, "model_")
+        return count_parameters(self.model_)
 
     def save(self, path: Any) -> None:
         """Save the fitted estimator to one safetensors file: settings, weights and scaling.

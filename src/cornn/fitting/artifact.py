@@ -24,7 +24,6 @@ from cornn._source import source
 from cornn.fitting.evaluate import AnyEstimator, Predictions, predict
 from cornn.fitting.fit import FitResult
 from cornn.fitting.readers import Dataset, Layout
-from cornn.models import count_parameters
 
 __all__ = ["build_result", "check_output_folder", "format_csv", "load_folder", "write_folder", "write_text"]
 
@@ -69,7 +68,7 @@ def build_result(finished: FitResult, test: str | None) -> dict[str, Any]:
         "sequences": len(finished.splits.training),
         "epochs": estimator.n_iter_,
         "seconds": finished.seconds,
-        "parameters": count_parameters(estimator.model_),
+        "parameters": estimator.count_parameters(),
         "version": __version__,
         **source(),
         "machine": machine(),
@@ -104,7 +103,7 @@ def write_folder(out: Path, data: Dataset, finished: FitResult, result: Mapping[
         "layout": asdict(data.layout),
         "features": list(data.features),
         "settings": {name: value for name, value in estimator.get_params().items() if value is not None},
-        "network": asdict(estimator.network_),
+        **({"network": asdict(estimator.network_)} if estimator.history_ else {}),
         "version": __version__,
     }
     texts = {

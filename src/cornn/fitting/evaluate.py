@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
-from cornn.estimators.preparation import fill_missing
 from cornn.fitting.readers import Dataset
 
 __all__ = ["Evaluation", "Predictions", "evaluate", "predict"]
@@ -95,7 +94,7 @@ def evaluate(estimator: AnyEstimator, training: Dataset, test: Dataset, cuts: li
         return _classes(estimator, training, test)
     if isinstance(estimator, CoRNNRegressor):
         return _numbers(estimator, training, test)
-    return _forecasts(estimator, test, cuts or [0] * len(test))
+    return _forecasts(estimator, training, test, cuts)
 
 
 def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Evaluation:
@@ -145,41 +144,35 @@ def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Eva
     )
 
 
-def _forecasts(estimator: CoRNNForecaster, test: Dataset, cuts: list[int]) -> Evaluation:
-    chosen, scale = estimator.targets_, estimator.preparation_.scale[estimator.targets_]
-    errors: list[list[NDArray]] = [[] for _ in range(estimator.horizon)]
-    idle: list[list[NDArray]] = [[] for _ in range(estimator.horizon)]
-    first: list[tuple[NDArray, NDArray]] = []
-    for series, found, cut in zip(test.sequences, estimator.predict_every_step(test.sequences), cuts, strict=True):
-        truth = series.values[:, chosen]
-        last = fill_missing(series.values, estimator.preparation_.mean)[:, chosen]
-        for ahead in range(1, estimator.horizon + 1):
-            # The forecast for step t is made at step t - ahead, where t is not before the cut.
-            own = np.arange(max(cut, ahead), len(truth))
-            errors[ahead - 1].append((truth[own] - found[own - ahead, ahead - 1]) / scale)
-            idle[ahead - 1].append((truth[own] - last[own - ahead]) / scale)
-            if ahead == 1:
-                first.append((truth[own], found[own - 1, 0]))
-    ours = [np.concatenate(part) for part in errors]
-    theirs = [np.concatenate(part) for part in idle]
-    count = int(sum((~np.isnan(part)).sum() for part in ours))
-    if not count:
+def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cuts: list[int] | None) -> Evaluation:
+    every = estimator.evaluate(training.sequences, test.sequences, cuts)
+    named = [(test.features[own], table) for own, table in zip(estimator.targets_, every, strict=True) if table]
+    if not named:
         raise ValueError("no values are left to test the forecasts: use longer sequences, or a larger --test-share")
-    truth, answer = (np.concatenate(part) for part in zip(*first, strict=True))
-    points = [(test.features[own], *_points(truth[:, column], answer[:, column])) for column, own in enumerate(chosen)]
-    pairs = tuple(pair for pair in points if pair[1])  # some columns may have no known values there
+    tables = [table for _, table in named]
+    rules = {"last value": "for repeating the last value", "seasonal naive": "for repeating the last season"}
+    first = tables[0]
+    rule = first.best_rule
+    more: dict[str, float] = {}
+    for feature, table in named:
+        for name, scores in (("model", table.model), *table.baselines.items()):
+            words = f"{feature}, {name}"
+            more |= {f"{words}: MAE": scores.mae, f"{words}: RMSE": scores.rmse, f"{words}: MASE": scores.mase}
+            if scores.pinball is not None:
+                more[f"{words}: pinball loss"] = scores.pinball
+        if table.pooled_coverage is not None:
+            more[f"{feature}: share of values in the 90 % interval"] = table.pooled_coverage
     return Evaluation(
-        "error in standard deviations of the values",
+        "mean absolute scaled error",
         "lower",
-        _rms(np.concatenate(ours)),
-        _rms(np.concatenate(theirs)),
-        "for forecasting no change",
-        count,
-        {f"{name}: mean absolute error, one step ahead": float(np.abs(np.subtract(own, found)).mean())
-         for name, own, found in pairs},
-        pairs=pairs,
-        ahead=tuple((_rms(own), _rms(idle)) for own, idle in zip(ours, theirs, strict=True) if (own == own).any()),
-    )  # fmt: skip
+        float(np.mean([table.model.mase for table in tables])),
+        float(np.mean([table.baselines[table.best_rule].mase for table in tables])),
+        rules[rule] if len(tables) == 1 else "for the best trivial rule",
+        sum(table.count for table in tables),
+        more,
+        pairs=tuple((feature, *table.pairs) for feature, table in named if table.pairs[0]),
+        ahead=tuple(zip(first.ahead["model"], first.ahead[rule], strict=True)),
+    )
 
 
 def _rms(values: Any) -> float:

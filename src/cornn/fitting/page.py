@@ -87,7 +87,7 @@ def _pictures(evaluation: Evaluation) -> list[tuple[str, str]]:
             ("Confusion matrix: rows are true classes, columns are predicted classes", fitted.confusion(evaluation))
         )
     if evaluation.ahead:
-        drawn.append(("Error by steps ahead, compared with forecasting no change", fitted.forecast_errors(evaluation)))
+        drawn.append(("Error by steps ahead, compared with the best trivial rule", fitted.forecast_errors(evaluation)))
     if evaluation.pairs:
         what = "Predictions one step ahead" if evaluation.ahead else "Predictions"
         drawn.append((f"{what} against true values, and residuals", fitted.residuals(evaluation)))

@@ -80,7 +80,7 @@ def forecast_errors(evaluation: Evaluation) -> Any:
     figure, axes = canvas(size=(6.6, 3.0))
     panel = axes[0, 0]
     steps = range(1, len(evaluation.ahead) + 1)
-    for number, name in enumerate(("forecast", "no change")):
+    for number, name in enumerate(("forecast", "best trivial rule")):
         panel.plot(
             steps,
             [pair[number] for pair in evaluation.ahead],
@@ -91,6 +91,6 @@ def forecast_errors(evaluation: Evaluation) -> Any:
         )
     panel.set_ylim(bottom=0)
     panel.set_xlabel("steps ahead")
-    panel.set_ylabel("error in standard deviations")
+    panel.set_ylabel("root mean square error")
     panel.legend(loc="lower right")
     return figure

@@ -1,0 +1,148 @@
+"""Streams of a pool forecaster: one sample at a time, with forecasts and p-values."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from cornn.forecasting import Forecasts, History, Model
+from cornn.forecasting.pool import SmoothingStates
+
+__all__ = ["ForecastStream"]
+
+
+class ForecastStream:
+    """Forecast after each sample, and judge each sample by the forecast that was made before it.
+
+    After n samples the forecast equals that of `predict` for the series of these n samples. A stream keeps its history.
+    Create one with the forecaster's `stream` method.
+
+    Examples:
+        >>> stream = forecaster.stream()
+        >>> for sample in series:
+        ...     if stream.score(sample) < 0.01:
+        ...         print("unusual:", sample)
+    """
+
+    def __init__(
+        self, models: list[Model], columns: list[tuple[int, list[int], list[int]]], features: int, unit: float | None
+    ) -> None:
+        self._models, self._columns, self._features, self._unit = models, columns, features, unit
+        self.reset()
+
+    def __call__(self, sample: ArrayLike, timespan: float | None = None, future: Any = None) -> NDArray[np.float64]:
+        """Process one sample and forecast.
+
+        Args:
+            sample: The sample, shape (features,), or a number if there is one feature; NaN marks a missing value.
+            timespan: The time since the previous sample, in the unit of the training data. Defaults to one step. Longer
+                ones are rounded to whole steps.
+            future: The covariates that are known in advance of the steps to forecast, shape (horizon, covariates).
+
+        Returns:
+            Forecasts, shape (horizon, targets); NaN before the first known value.
+        """
+        self._add(sample, timespan)
+        return self.forecast(future)
+
+    def forecast(self, future: Any = None) -> NDArray[np.float64]:
+        """Forecast from the samples so far, shape (horizon, targets)."""
+        columns = []
+        for number, model in enumerate(self._models):
+            found = self._predict(number, None if future is None else np.asarray(future, np.float64))
+            columns.append(np.full(model.horizon, np.nan) if found is None else found.mean[0])
+        return np.stack(columns, 1)
+
+    def score(self, sample: ArrayLike, timespan: float | None = None) -> Any:
+        """Process one sample and return its conformal p-value under the forecast that was made before it.
+
+        The p-value is the share of earlier one-step errors, of the backtest in `fit`, that were at least as large. If
+        the series goes on as before, p-values are spread evenly over (0, 1]: one below 0.01 appears in one of 100
+        samples.
+
+        Args:
+            sample: The sample, as for a call.
+            timespan: The time since the previous sample, as for a call.
+
+        Returns:
+            The p-value, or one per target; NaN if the value is missing or there is no forecast yet.
+        """
+        values = self._read(sample)
+        found = np.full(len(self._models), np.nan)
+        # The covariates of this sample are known when it arrives.
+        for number, (model, (target, known, _)) in enumerate(zip(self._models, self._columns, strict=True)):
+            forecasts = self._predict(number, np.repeat(values[known][None], model.horizon, 0))
+            if forecasts is not None and not math.isnan(values[target]):
+                error = (values[target] - forecasts.mean[0, 0]) / forecasts.scale[0]
+                found[number] = model.errors.p_value(float(error))
+        self._add(values, timespan)
+        return float(found[0]) if len(found) == 1 else found
+
+    def reset(self) -> None:
+        """Start a new series."""
+        self._rows = np.zeros((64, self._features))
+        self._length = 0
+        self._states: list[SmoothingStates] = [{} for _ in self._models]
+        self._firsts = [-1 for _ in self._models]
+
+    def to_bytes(self) -> bytes:
+        """Return the samples so far as bytes, for `restore`."""
+        return save({"rows": self._rows[: self._length].copy()})
+
+    def restore(self, state: bytes) -> None:
+        """Continue from what `to_bytes` returned, from a stream of the same forecaster."""
+        try:
+            rows = load(state)["rows"]
+        except (SafetensorError, KeyError) as error:
+            raise ValueError(f"this is not the state of a stream: {error}") from None
+        if rows.ndim != 2 or rows.shape[1] != self._features:
+            raise ValueError(f"the state has samples of shape {rows.shape[1:]}, expected ({self._features},)")
+        self.reset()
+        for row in rows:
+            self._append(row)
+
+    def _read(self, sample: ArrayLike) -> NDArray[np.float64]:
+        values = np.asarray(sample, np.float64).reshape(-1)
+        if len(values) != self._features:
+            raise ValueError(f"the sample has {len(values)} features, this forecaster expects {self._features}")
+        if np.isinf(values).any():
+            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
+        return values
+
+    def _add(self, sample: ArrayLike, timespan: float | None) -> None:
+        values = self._read(sample)
+        steps = 1
+        if timespan is not None and self._unit is not None and self._length and timespan == timespan:
+            steps = max(1, round(timespan / self._unit))
+        for _ in range(steps - 1):
+            self._append(np.full(self._features, np.nan))
+        self._append(values)
+
+    def _append(self, row: NDArray[np.float64]) -> None:
+        if self._length == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        self._rows[self._length] = row
+        self._length += 1
+        for number, (model, (target, _, _)) in enumerate(zip(self._models, self._columns, strict=True)):
+            if self._firsts[number] < 0 and not math.isnan(row[target]):
+                self._firsts[number] = self._length - 1
+            history = self._history(number, None)
+            # States lag one step behind: `Pool.forecast_at` takes the last value itself.
+            if history is not None and len(history.values) > 1:
+                values, _ = model.prepare(history)
+                self._states[number] = model.pool.advance(values[:-1], self._states[number])
+
+    def _history(self, number: int, future: NDArray | None) -> History | None:
+        first = self._firsts[number]
+        if first < 0:
+            return None
+        target, known, past = self._columns[number]
+        rows = self._rows[first : self._length]
+        return History(rows[:, target], rows[:, known], rows[:, past], future)
+
+    def _predict(self, number: int, future: NDArray | None) -> Forecasts | None:
+        history = self._history(number, future)
+        return None if history is None else self._models[number].forecast(history, self._states[number])

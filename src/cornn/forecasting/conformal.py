@@ -1,0 +1,90 @@
+"""Quantiles and p-values from the errors of earlier forecasts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Errors", "collect_errors"]
+
+LEAST_SPREAD = 1e-9
+LEAST_INDEPENDENT = 0.5  # forecasts
+PRIOR_STEPS = 4.0  # errors' worth of a smooth growth that the spread of each step ahead is pulled to
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of earlier forecasts, divided by the scale of the series at their origins.
+
+    Attributes:
+        spread: Root mean square of the errors of each step ahead, shape (horizon,), never decreasing.
+        shapes: Errors of all origins and steps ahead divided by their spread, sorted, shape (errors,).
+        origins: Number of origins that the errors come from.
+        first: Absolute errors one step ahead, sorted, shape (origins,).
+        inflation: Factor on all quantiles, above 1 if there were few independent forecasts.
+    """
+
+    spread: NDArray[np.float64]
+    shapes: NDArray[np.float64]
+    origins: int
+    first: NDArray[np.float64]
+    inflation: float
+
+    def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return quantiles of the scaled errors, shape (levels, horizon).
+
+        As in conformal prediction, the level is moved outwards by the one error to come: the quantile of n errors at
+        level q is the one at (1 + 1/n) q, from the middle. Errors of overlapping forecasts depend on each other, so
+        that n is the number of origins, not of errors.
+        """
+        count = max(self.origins, 1)
+        outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / count), 0.0, 1.0)
+        shape = np.quantile(self.shapes, outer) if len(self.shapes) else np.zeros(len(levels))
+        return self.inflation * shape[:, None] * self.spread[None]
+
+    def p_value(self, error: float) -> float:
+        """Return the share of earlier one-step errors that were at least as large, counting the new one.
+
+        Args:
+            error: The new error, divided by the scale of the series.
+
+        Returns:
+            The conformal p-value, above 0 and at most 1: small values are rare.
+        """
+        larger = len(self.first) - np.searchsorted(self.first, abs(error), "left")
+        return float((1 + larger) / (len(self.first) + 1))
+
+
+def collect_errors(errors: NDArray[np.float64], independent: float) -> Errors:
+    """Summarise scaled errors.
+
+    Args:
+        errors: Shape (origins, horizon); NaN where the later value is unknown.
+        independent: Number of forecasts that do not overlap, which may be a fraction.
+
+    Returns:
+        The errors, ready for quantiles.
+    """
+    known = ~np.isnan(errors)
+    counts = known.sum(0)
+    squares = np.where(known, np.square(errors), 0.0).sum(0)
+    steps = np.arange(1, errors.shape[1] + 1)
+    # Errors grow at most like a random walk's; its growth is the prior where few errors are known.
+    usual = np.sqrt(squares.sum() / max((counts * steps).sum(), 1) * steps)
+    mean = (squares + PRIOR_STEPS * usual**2) / (counts + PRIOR_STEPS)
+    spread = np.maximum(_increasing(np.sqrt(mean), counts + PRIOR_STEPS), LEAST_SPREAD)
+    inflation = float(np.sqrt(1 + max(independent, LEAST_INDEPENDENT) ** -2))
+    first = np.sort(np.abs(errors[known[:, 0], 0]))
+    return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, inflation)
+
+
+def _increasing(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the closest values that never decrease (isotonic regression)."""
+    blocks: list[list[float]] = []  # mean, weight, length
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        blocks.append([value, weight, 1])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            mean, weight, length = blocks.pop()
+            total = blocks[-1][1] + weight
+            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + mean * weight) / total, total, blocks[-1][2] + length]
+    return np.concatenate([np.full(int(length), mean) for mean, _, length in blocks])

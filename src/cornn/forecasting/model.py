@@ -1,0 +1,289 @@
+"""A forecaster of one variable: seasons, covariates, the pool and its errors."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.forecasting.conformal import Errors, collect_errors
+from cornn.forecasting.covariates import Effect, fit_effect
+from cornn.forecasting.pool import (
+    FAMILIES,
+    Backtest,
+    Member,
+    Pool,
+    SmoothingStates,
+    fit_pool,
+    later_values,
+    moving_scale,
+)
+from cornn.forecasting.readout import Readout, ReadoutSpec
+from cornn.forecasting.seasons import detect_periods
+from cornn.forecasting.series import History, fill_gaps
+
+__all__ = ["Forecasts", "Model", "choose_periods", "fit_model"]
+
+SEASONAL_SHARE = 0.4  # of many series that must have a season for all to get it
+MOST_SERIES = 100  # that seasons are detected in
+ERRORS_AFTER = 0.25  # of the origins of a backtest: the weights of earlier ones are not settled
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of one series.
+
+    Attributes:
+        mean: Forecasts, shape (origins, horizon).
+        scale: Scale of the series at each origin, shape (origins,).
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted forecaster of one variable.
+
+    Attributes:
+        pool: The fitted pool.
+        errors: Its errors at earlier origins.
+        unit: Size of the values, a power of two, by which they are divided.
+        low: Smallest possible value, or None: 0 if the training values are never negative.
+        effect: Effect of the covariates that are known in advance, or None.
+        centre: Means of the other covariates, shape (covariates,).
+        spread: Standard deviations of the other covariates, shape (covariates,).
+    """
+
+    pool: Pool
+    errors: Errors
+    unit: float
+    low: float | None
+    effect: Effect | None
+    centre: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps that are forecast."""
+        return self.pool.horizon
+
+    def prepare(self, history: History) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the values without gaps and effects, and the covariates, both of about unit scale."""
+        values = history.values / self.unit
+        if self.effect is not None:
+            values = self.effect.remove(values, history.known)
+        covariates = np.nan_to_num((history.past - self.centre) / self.spread, nan=0.0)
+        return fill_gaps(values, self.pool.period), covariates
+
+    def forecast(self, history: History, states: SmoothingStates | None = None) -> Forecasts:
+        """Forecast the values that follow a series: one origin, its end."""
+        return self.forecast_at(history, np.array([len(history.values)]), states)
+
+    def forecast_at(
+        self, history: History, origins: NDArray[np.int_], states: SmoothingStates | None = None
+    ) -> Forecasts:
+        """Forecast after each of some steps.
+
+        Args:
+            history: The series.
+            origins: Numbers of known values.
+            states: States of smoothing before the last value, for the last origin only.
+
+        Returns:
+            The forecasts.
+        """
+        values, covariates = self.prepare(history)
+        found = self.pool.forecast_at(values, origins, covariates, states)
+        scale = moving_scale(values, self.pool.period)[origins - 1]
+        return Forecasts(self.finish(found, history, origins), scale * self.unit)
+
+    def member_forecasts(self, history: History, origins: NDArray[np.int_]) -> dict[Member, NDArray[np.float64]]:
+        """Forecast with every member of the pool, also with those without a weight."""
+        values, covariates = self.prepare(history)
+        found = self.pool.member_forecasts(values, origins, covariates, every=True)
+        return {member: self.finish(own, history, origins) for member, own in found.items()}
+
+    def finish(self, found: NDArray, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
+        """Add the effect of the covariates and the unit to forecasts (origins, horizon)."""
+        if self.effect is not None:
+            future = np.zeros((0, history.known.shape[1])) if history.future is None else history.future
+            covariates = np.concatenate([history.known, future])
+            steps = origins[:, None] + np.arange(self.horizon)
+            # Beyond what is known, the last covariates are repeated.
+            found = self.effect.restore(found, covariates[np.minimum(steps, len(covariates) - 1)])
+        found = found * self.unit
+        return found if self.low is None else np.maximum(found, self.low)
+
+    def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
+        """Return quantiles of forecasts, shape (levels, origins, horizon)."""
+        shifts = self.errors.quantiles(np.asarray(levels, np.float64))
+        found = forecasts.mean + shifts[:, None] * forecasts.scale[:, None]
+        return found if self.low is None else np.maximum(found, self.low)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return the model as JSON values and arrays."""
+        pool, effect = self.pool, self.effect
+        members = list(dict.fromkeys([*pool.weights, *pool.specs]))
+        about = {
+            "horizon": pool.horizon,
+            "periods": list(pool.periods),
+            "log": pool.log,
+            "families": list(pool.families),
+            "members": [
+                {
+                    "member": asdict(member),
+                    "weight": pool.weights.get(member, 0.0),
+                    "spec": asdict(pool.specs[member]) if member in pool.readouts else None,
+                }
+                for member in members
+            ],
+            "unit": self.unit,
+            "low": self.low,
+            "origins": self.errors.origins,
+            "inflation": self.errors.inflation,
+            "effect_log": None if effect is None else effect.log,
+        }
+        arrays = {
+            "errors.spread": self.errors.spread,
+            "errors.shapes": self.errors.shapes,
+            "errors.first": self.errors.first,
+            "centre": self.centre,
+            "spread": self.spread,
+        }
+        if effect is not None:
+            arrays |= {"effect.weights": effect.weights, "effect.centre": effect.centre}
+        for number, member in enumerate(members):
+            readout = pool.readouts.get(member)
+            if readout is not None:
+                arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"] = (
+                    readout.weights,
+                    readout.offset,
+                )
+        return about, arrays
+
+    @classmethod
+    def from_state(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "Model":
+        """Restore a model from what `to_state` returned."""
+        specs, readouts, weights = {}, {}, {}
+        for number, entry in enumerate(about["members"]):
+            member = Member(**entry["member"])
+            if member.family not in FAMILIES:
+                raise ValueError(f"unknown family {member.family!r}")
+            weights[member] = float(entry["weight"])
+            if entry["spec"] is not None:
+                spec = specs[member] = ReadoutSpec(**entry["spec"])
+                own = Readout(arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"])
+                if own.weights.shape[1:] != own.offset.shape or own.offset.shape != (spec.horizon,):
+                    raise ValueError(f"the readout of {member} has shapes {own.weights.shape} and {own.offset.shape}")
+                readouts[member] = own
+        pool = Pool(
+            int(about["horizon"]),
+            tuple(int(period) for period in about["periods"]),
+            bool(about["log"]),
+            tuple(about["families"]),
+            specs,
+            readouts,
+            weights,
+        )
+        errors = Errors(
+            arrays["errors.spread"],
+            arrays["errors.shapes"],
+            int(about["origins"]),
+            arrays["errors.first"],
+            float(about["inflation"]),
+        )
+        if errors.spread.shape != (pool.horizon,):
+            raise ValueError(f"errors of {errors.spread.shape} steps ahead, but the horizon is {pool.horizon}")
+        effect = None
+        if about["effect_log"] is not None:
+            effect = Effect(arrays["effect.weights"], arrays["effect.centre"], bool(about["effect_log"]))
+        low = None if about["low"] is None else float(about["low"])
+        return cls(pool, errors, float(about["unit"]), low, effect, arrays["centre"], arrays["spread"])
+
+
+def choose_periods(series: Sequence[NDArray[np.float64]], hints: Sequence[int] = ()) -> tuple[int, ...]:
+    """Detect the seasons that many of the series have.
+
+    Args:
+        series: The series, each of shape (time,); NaN where missing.
+        hints: Periods that the times of the samples suggest.
+
+    Returns:
+        At most two periods, the shortest first.
+    """
+    chosen = series[:: max(1, len(series) // MOST_SERIES)][:MOST_SERIES]
+    votes: Counter[int] = Counter()
+    for own in chosen:
+        known = ~np.isnan(own)
+        time = np.arange(len(own))
+        votes.update(detect_periods(np.interp(time, time[known], own[known]), hints))
+    return tuple(sorted(period for period, count in votes.most_common(2) if count >= SEASONAL_SHARE * len(chosen)))
+
+
+def fit_model(
+    histories: Sequence[History],
+    horizon: int,
+    periods: Sequence[int] | None = None,
+    hints: Sequence[int] = (),
+    families: Sequence[str] = FAMILIES,
+) -> tuple[Model, list[Backtest]]:
+    """Fit a forecaster of one variable to one or many series.
+
+    Args:
+        histories: The series.
+        horizon: Steps to forecast.
+        periods: Steps per season, at most two; empty for none. None: detect them.
+        hints: Periods that the times of the samples suggest, for the detection.
+        families: Kinds of members of the pool.
+
+    Returns:
+        The model, and its backtest on each series, in units of the data.
+    """
+    together = np.concatenate([own.values for own in histories])
+    together = together[~np.isnan(together)]
+    size = float(np.abs(together).mean())
+    unit = float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
+    low = 0.0 if together.min() >= 0 else None
+    values = [own.values / unit for own in histories]
+    effect = None
+    if histories[0].known.shape[1]:
+        effect = fit_effect(values, [own.known for own in histories], bool(together.min() > 0))
+    if effect is not None:
+        values = [effect.remove(own, history.known) for own, history in zip(values, histories, strict=True)]
+    if periods is None:
+        periods = choose_periods(values, hints)
+    period = min(periods, default=1)
+    past = np.concatenate([own.past for own in histories])
+    centre, spread = np.zeros(past.shape[1]), np.ones(past.shape[1])
+    for column in range(past.shape[1]):
+        known = past[~np.isnan(past[:, column]), column]
+        if len(known):
+            centre[column], spread[column] = known.mean(), known.std() or 1.0
+    covariates = [np.nan_to_num((own.past - centre) / spread, nan=0.0) for own in histories]
+    filled = [fill_gaps(own, period) for own in values]
+    pool, backtests = fit_pool(
+        filled, horizon, sorted(periods), observed=values, covariates=covariates, families=families
+    )
+    tables, independent = [], 0.0
+    for backtest in backtests:
+        settled = slice(int(ERRORS_AFTER * len(backtest.origins)), None)
+        tables.append(((backtest.truth - backtest.combined) / backtest.scale[:, None])[settled])
+        independent += (backtest.origins[-1] - backtest.origins[0] + 1) / horizon
+    model = Model(pool, collect_errors(np.concatenate(tables), independent), unit, low, effect, centre, spread)
+    return model, [_finish_backtest(model, *pair) for pair in zip(backtests, histories, strict=True)]
+
+
+def _finish_backtest(model: Model, backtest: Backtest, history: History) -> Backtest:
+    """Return a backtest in units of the data, with the effect of the covariates."""
+    origins = backtest.origins
+    return Backtest(
+        origins,
+        {member: model.finish(own, history, origins) for member, own in backtest.forecasts.items()},
+        model.finish(backtest.combined, history, origins),
+        later_values(history.values, origins, model.horizon),
+        backtest.scale * model.unit,
+    )

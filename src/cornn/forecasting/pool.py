@@ -1,0 +1,521 @@
+"""A pool of simple forecasters, combined by their accuracy at earlier origins."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from scipy.special import softmax
+
+from cornn.forecasting import rules
+from cornn.forecasting.readout import Readout, ReadoutSpec, Rows, build_rows, fit_readout
+from cornn.forecasting.smoothing import Smoother, State, Track
+
+__all__ = [
+    "FAMILIES",
+    "RULES",
+    "Backtest",
+    "Member",
+    "Pool",
+    "SmoothingStates",
+    "fit_pool",
+    "later_values",
+    "moving_scale",
+]
+
+RULES = ("last value", "drift", "mean", "seasonal naive", "seasonal naive with drift")
+"""Trivial rules."""
+FAMILIES = (*RULES, "smoothing", "theta", "ridge on lags", "oscillators")
+"""Kinds of members of a pool."""
+
+CHUNK = 256  # steps that are smoothed at once
+MOST_ORIGINS = 120  # per series, for the choice of weights
+BLOCKS = 4  # times that a readout is refitted during the backtest
+LEAST_HISTORY = 6
+LOG_RANGE = 1.2  # largest over smallest value from which logarithms are tried
+SHARPNESS = 12.0  # weights are losses to the power of minus this
+WORST_RATIO = 1.3  # a member with a loss above this multiple of the best is left out
+PRIOR_LOSSES = 2.0  # origins' worth of equal losses that weights start with
+SCALE_HALF_LIFE = 30  # steps; at least three seasons
+LEAST_SCALE = 0.05  # of a row, relative to the mean
+LEAST_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
+LEAST_SIZE = 1e-6  # of the mean absolute value so far, likewise
+LIMIT = 10.0  # ranges of the history by which a forecast may leave it
+
+
+@dataclass(frozen=True)
+class Member:
+    """One forecaster of a pool.
+
+    Attributes:
+        family: One of `FAMILIES`.
+        period: Steps per season; 1 means no season.
+        log: Whether it works on logarithms.
+        seasonal: Of a readout: whether it corrects the value one season before.
+        covariates: Of a readout: whether it sees covariates.
+    """
+
+    family: str
+    period: int = 1
+    log: bool = False
+    seasonal: bool = False
+    covariates: bool = False
+
+    def __str__(self) -> str:
+        words = ["log"] * self.log + ["seasonal"] * self.seasonal + [self.family]
+        words += ["with covariates"] * self.covariates + [f"({self.period})"] * (self.period > 1)
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class View:
+    """A series on the scale on which members work."""
+
+    values: NDArray[np.float64]  # (time,)
+    scale: NDArray[np.float64]  # (time,): discounted mean absolute change
+    log: bool
+    covariates: NDArray[np.float64]  # (time, covariates)
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """Forecasts at earlier origins of one series.
+
+    Attributes:
+        origins: Numbers of known values, shape (origins,).
+        forecasts: Member -> forecasts, shape (origins, horizon).
+        combined: Forecasts with the weights known at each origin, shape (origins, horizon).
+        truth: Later values, shape (origins, horizon); NaN where unknown.
+        scale: Scale of the series at each origin, shape (origins,).
+    """
+
+    origins: NDArray[np.int_]
+    forecasts: dict[Member, NDArray[np.float64]]
+    combined: NDArray[np.float64]
+    truth: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+
+SmoothingStates = dict[tuple[int, bool], State]
+"""(period, log) -> the state of smoothing after all but the last value of a series, for `Pool.forecast_at`."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A fitted pool. It forecasts any series that is like those it was fitted to.
+
+    Attributes:
+        horizon: Steps to forecast.
+        periods: Steps per season, the shortest first; empty for none.
+        log: Whether logarithms are used besides the values.
+        families: The kinds of members.
+        specs: Member -> what its readout sees.
+        readouts: Member -> its readout.
+        weights: Member -> its share of the combined forecast.
+    """
+
+    horizon: int
+    periods: tuple[int, ...]
+    log: bool
+    families: tuple[str, ...]
+    specs: dict[Member, ReadoutSpec]
+    readouts: dict[Member, Readout]
+    weights: dict[Member, float]
+
+    @property
+    def period(self) -> int:
+        """Steps of the shortest season; 1 if there is none."""
+        return self.periods[0] if self.periods else 1
+
+    def forecast_at(
+        self,
+        values: NDArray[np.float64],
+        origins: NDArray[np.int_],
+        covariates: NDArray[np.float64],
+        states: SmoothingStates | None = None,
+    ) -> NDArray[np.float64]:
+        """Forecast after each of some steps, shape (origins, horizon)."""
+        return self.combine(self.member_forecasts(values, origins, covariates, states), values, origins)
+
+    def combine(
+        self, found: Mapping[Member, NDArray], values: NDArray[np.float64], origins: NDArray[np.int_]
+    ) -> NDArray[np.float64]:
+        """Average the forecasts of the members; the last value where none of those with a weight has one."""
+        weights = {member: np.full(len(origins), self.weights.get(member, 0.0)) for member in found}
+        return combine(found, weights, values[origins - 1])
+
+    def member_forecasts(
+        self,
+        values: NDArray[np.float64],
+        origins: NDArray[np.int_],
+        covariates: NDArray[np.float64],
+        states: SmoothingStates | None = None,
+        every: bool = False,
+    ) -> dict[Member, NDArray[np.float64]]:
+        """Forecast with every member.
+
+        Args:
+            values: The series, shape (time,), without missing values.
+            origins: Numbers of known values after which to forecast.
+            covariates: Covariates of about unit scale, shape (time, covariates).
+            states: States of smoothing before the last value, if `origins` is the length of the series only.
+            every: Whether members without a weight forecast too.
+
+        Returns:
+            Member -> forecasts, shape (origins, horizon); NaN where the history is too short for it.
+        """
+        views = make_views(values, self.period, self.log, covariates)
+        use = set(self.weights) if every else {member for member, weight in self.weights.items() if weight > 0}
+        found = simple_forecasts(views, origins, self.horizon, use, states)
+        for member, spec in self.specs.items():
+            readout = self.readouts.get(member)
+            if readout is None or member.log not in views or member not in use:
+                continue
+            view = views[member.log]
+            answer = np.full((len(origins), self.horizon), np.nan)
+            enough = origins >= spec.need
+            rows = build_rows(view.values, view.scale, spec, view.covariates, origins[enough] - 1)
+            answer[enough] = undo_log(readout(rows), member.log)
+            found[member] = answer
+        return limit_forecasts(found, values, origins)
+
+    def advance(self, values: NDArray[np.float64], states: SmoothingStates) -> SmoothingStates:
+        """Return the states of smoothing after the last value, given those before it (none: from the start)."""
+        found: SmoothingStates = {}
+        for member, weight in self.weights.items():
+            if member.family not in ("smoothing", "theta") or not weight:
+                continue
+            key = (member.period, member.log)
+            if key in found or (member.log and values.min() <= 0):
+                continue
+            smoother = Smoother(member.period)
+            # The initial state is fitted to the first values, and changes until all of them are there.
+            if key in states and len(values) > smoother.warmup:
+                last = values[-1:]
+                found[key] = smoother.run(np.log(last) if member.log else last, states[key]).state
+            elif len(values) >= smoother.warmup:
+                found[key] = smoother.run(np.log(values) if member.log else values).state
+        return found
+
+
+def undo_log(values: NDArray, log: bool) -> NDArray:
+    return np.exp(np.minimum(values, 700.0)) if log else values
+
+
+def limit_forecasts(found: dict[Member, NDArray], values: NDArray, origins: NDArray) -> dict[Member, NDArray]:
+    """Keep forecasts within some ranges of the history."""
+    low, high = np.minimum.accumulate(values)[origins - 1], np.maximum.accumulate(values)[origins - 1]
+    width = LIMIT * (high - low)
+    return {member: np.clip(own, (low - width)[:, None], (high + width)[:, None]) for member, own in found.items()}
+
+
+def combine(
+    found: Mapping[Member, NDArray], weights: Mapping[Member, NDArray], otherwise: NDArray
+) -> NDArray[np.float64]:
+    """Average forecasts (origins, horizon) by weights (origins,), leaving out NaN; `otherwise` if all are."""
+    total = np.zeros((len(otherwise), next(iter(found.values())).shape[1]))
+    weight = np.zeros_like(total)
+    for member, own in found.items():
+        there = ~np.isnan(own)
+        share = weights[member][:, None] * there
+        total += np.where(there, own, 0.0) * share
+        weight += share
+    return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[:, None])
+
+
+def make_views(values: NDArray[np.float64], period: int, log: bool, covariates: NDArray) -> dict[bool, View]:
+    """Return the values, and their logarithms if wanted and possible, with their scales."""
+    found = {False: View(values, moving_scale(values, period), False, covariates)}
+    if log and values.min() > 0:
+        logs = np.log(values)
+        found[True] = View(logs, moving_scale(logs, period), True, covariates)
+    return found
+
+
+def moving_scale(values: NDArray[np.float64], period: int) -> NDArray[np.float64]:
+    """Return the discounted mean absolute change from one season before, at every step; never zero.
+
+    The scale of a step depends on earlier steps and itself only. Changes in the first season are from one step before.
+    """
+    steps = np.arange(len(values))
+    changes = np.abs(values - values[np.where(steps >= period, steps - period, np.maximum(steps - 1, 0))])
+    known = (steps > 0).astype(float)
+    keep = 0.5 ** (1 / max(SCALE_HALF_LIFE, 3 * period))
+    mean = lfilter([1.0], [1.0, -keep], changes) / np.maximum(lfilter([1.0], [1.0, -keep], known), 1.0)
+    ever = np.cumsum(changes) / np.maximum(steps, 1)
+    size = np.cumsum(np.abs(values)) / (steps + 1)
+    return np.maximum(np.maximum(mean, LEAST_SHARE * ever), np.maximum(LEAST_SIZE * size, LEAST_SIZE))
+
+
+def simple_forecasts(
+    views: dict[bool, View],
+    origins: NDArray[np.int_],
+    horizon: int,
+    use: set[Member],
+    states: SmoothingStates | None = None,
+) -> dict[Member, NDArray[np.float64]]:
+    """Forecast with the members that have no readout."""
+    values = views[False].values
+    functions = {
+        "last value": rules.last_value,
+        "drift": rules.drift,
+        "mean": rules.mean_value,
+        "seasonal naive": rules.seasonal_naive,
+        "seasonal naive with drift": rules.seasonal_drift,
+    }
+    found = {}
+    for member in use:
+        if member.family in functions:
+            answer = functions[member.family](values, origins, horizon, member.period)
+            enough = origins >= (2 * member.period if member.period > 1 else 1)
+            found[member] = np.where(enough[:, None], answer, np.nan)
+    for period, log in {(own.period, own.log) for own in use if own.family in ("smoothing", "theta")}:
+        if log not in views:
+            continue
+        state = None if states is None else states.get((period, log))
+        flat, moving = smooth(views[log], origins, horizon, period, state)
+        for family, answer in (("smoothing", moving), ("theta", flat)):
+            member = Member(family, period, log)
+            if member in use:
+                found[member] = undo_log(answer, log)
+    return found
+
+
+def smooth(
+    view: View, origins: NDArray[np.int_], horizon: int, period: int, state: State | None
+) -> tuple[NDArray, NDArray]:
+    """Forecast with theta and with exponential smoothing, each (origins, horizon).
+
+    Theta is smoothing without trend plus half of the slope of the least-squares line.
+
+    Args:
+        view: The series.
+        origins: Numbers of known values after which to forecast.
+        horizon: Steps to forecast.
+        period: Steps per season.
+        state: The state before the last value. None: smoothing starts with the first value, in chunks that bound the
+            memory.
+    """
+    smoother = Smoother(period)
+    still = smoother.grid.damping == 0
+    slopes = expanding_slope(view.values)
+    flat, moving = np.empty((len(origins), horizon)), np.empty((len(origins), horizon))
+
+    def forecast(track: Track, where: NDArray[np.int_], first: int) -> None:
+        own = origins[where] - first
+        every = smoother.forecast(track, own, horizon)
+        losses = track.loss[own - 1]
+        moving[where] = np.einsum("ohs,os->oh", every, softmax(-losses, axis=1))
+        level = np.einsum("ohs,os->oh", every[:, :, still], softmax(-losses[:, still], axis=1))
+        flat[where] = level + 0.5 * slopes[origins[where] - 1][:, None] * np.arange(1, horizon + 1)
+
+    first = 0 if state is None else len(view.values) - 1
+    if state is None:
+        # The initial state is fitted to the first values, of which early origins know some only.
+        for number in np.flatnonzero(origins < smoother.warmup):
+            forecast(smoother.run(view.values[: origins[number]]), np.array([number]), 0)
+    while first < len(view.values):
+        end = first + (max(CHUNK, smoother.warmup) if first == 0 else CHUNK)
+        values = view.values[first:end]
+        least = max(first + 1, 0 if first else smoother.warmup)
+        where = np.flatnonzero((origins >= least) & (origins <= first + len(values)))
+        track = smoother.run(values, state)
+        if len(where):
+            forecast(track, where, first)
+        state, first = track.state, end
+    return flat, moving
+
+
+def expanding_slope(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the least-squares slope of the values up to each step."""
+    count = np.arange(1, len(values) + 1)
+    time = count - 1.0
+    # Centred by the first value, so that the sums stay small.
+    shifted = values - values[0]
+    total, moment = np.cumsum(shifted), np.cumsum(shifted * time)
+    spread = count * (count.astype(float) ** 2 - 1) / 12
+    return (moment - (count - 1) / 2 * total) / np.maximum(spread, 1.0)
+
+
+def choose_origins(length: int, period: int) -> NDArray[np.int_]:
+    """Return the origins of the backtest: evenly spaced over the last part of a series."""
+    first = max(LEAST_HISTORY, min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
+    first = min(first, max(length - 1, 1))
+    count = max(1, min(MOST_ORIGINS, length - first))
+    return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
+
+
+def later_values(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int) -> NDArray[np.float64]:
+    """Return the values after each origin, shape (origins, horizon); NaN beyond the end."""
+    padded = np.concatenate([values, np.full(horizon, np.nan)])
+    return padded[origins[:, None] + np.arange(horizon)]
+
+
+def fit_pool(
+    series: Sequence[NDArray[np.float64]],
+    horizon: int,
+    periods: Sequence[int] = (),
+    *,
+    observed: Sequence[NDArray[np.float64]] | None = None,
+    covariates: Sequence[NDArray[np.float64]] | None = None,
+    families: Sequence[str] = FAMILIES,
+) -> tuple[Pool, list[Backtest]]:
+    """Fit a pool to series.
+
+    Args:
+        series: The series, each of shape (time,), without missing values.
+        horizon: Steps to forecast.
+        periods: Steps per season, the shortest first, at most two; empty for none.
+        observed: The series with NaN where a value was filled in: filled values are no targets.
+        covariates: Covariates of about unit scale, each of shape (time, covariates).
+        families: Kinds of members, from `FAMILIES`.
+
+    Returns:
+        The fitted pool, and its backtest on each series.
+    """
+    observed = series if observed is None else observed
+    covariates = [np.zeros((len(own), 0)) for own in series] if covariates is None else covariates
+    length = int(np.median([len(own) for own in series]))
+    periods = tuple(own for own in periods if length >= 2 * own + 2)
+    period = periods[0] if periods else 1
+    log = all(own.min() > 0 and own.max() > LOG_RANGE * own.min() for own in series)
+    views = [make_views(own, period, log, extra) for own, extra in zip(series, covariates, strict=True)]
+    origins = [choose_origins(len(own), period) for own in series]
+    simple = set(_simple_members(periods, log, families))
+    found = [simple_forecasts(view, own, horizon, simple) for view, own in zip(views, origins, strict=True)]
+    specs = dict(_readout_members(length, horizon, periods, log, families, covariates[0].shape[1] > 0))
+    readouts = {}
+    for member, spec in specs.items():
+        readout = _fit_member(member, spec, views, observed, origins, found)
+        if readout is not None:
+            readouts[member] = readout
+    backtests, totals, counts = [], {}, {}
+    for values, seen, own, where, view in zip(series, observed, found, origins, views, strict=True):
+        own = limit_forecasts(own, values, where)
+        truth = later_values(seen, where, horizon)
+        scale = view[False].scale[where - 1]
+        scale = np.maximum(scale, LEAST_SCALE * scale.mean())
+        backtests.append(_combine_backtest(own, truth, where, scale, values))
+        for member, forecasts in own.items():
+            losses = np.abs(forecasts - truth) / scale[:, None]
+            known = ~np.isnan(losses)
+            totals[member] = totals.get(member, 0.0) + losses[known].sum()
+            counts[member] = counts.get(member, 0) + known.sum()
+    losses = {member: totals[member] / counts[member] for member in totals if counts[member]}
+    weights = weigh(losses) if losses else {Member("last value"): 1.0}
+    return Pool(horizon, periods, log, tuple(families), specs, readouts, weights), backtests
+
+
+def weigh(losses: Mapping[Member, float]) -> dict[Member, float]:
+    """Turn mean losses into weights that sum to one."""
+    best = max(min(losses.values()), 1e-12)
+    weights = {
+        member: max(loss / best, 1.0) ** -SHARPNESS if loss <= WORST_RATIO * best else 0.0
+        for member, loss in losses.items()
+    }
+    total = sum(weights.values())
+    return {member: float(weight / total) for member, weight in weights.items()}
+
+
+def _simple_members(periods: Sequence[int], log: bool, families: Sequence[str]) -> Iterator[Member]:
+    for family in families:
+        if family in ("last value", "drift", "mean"):
+            yield Member(family)
+        elif family in ("seasonal naive", "seasonal naive with drift"):
+            # Without a season the last value is the last season.
+            yield from (Member(family, period) for period in periods)
+            if not periods:
+                yield Member("last value")
+        elif family in ("smoothing", "theta"):
+            for period in periods or (1,):
+                yield from (Member(family, period, own) for own in ((False, True) if log else (False,)))
+
+
+def _readout_members(
+    length: int, horizon: int, periods: Sequence[int], log: bool, families: Sequence[str], covariates: bool
+) -> Iterator[tuple[Member, ReadoutSpec]]:
+    for family in ("ridge on lags", "oscillators"):
+        if family not in families:
+            continue
+        for use_log in (False, True) if log else (False,):
+            for seasonal in (False, True) if periods else (False,):
+                for extra in (False, True) if covariates else (False,):
+                    period = periods[-1] if seasonal else periods[0] if periods else 1
+                    spec = ReadoutSpec.choose(
+                        length,
+                        horizon,
+                        period,
+                        seasonal=seasonal,
+                        oscillators=family == "oscillators",
+                        covariates=extra,
+                    )
+                    yield Member(family, period, use_log, seasonal, extra), spec
+
+
+def _fit_member(
+    member: Member,
+    spec: ReadoutSpec,
+    views: Sequence[dict[bool, View]],
+    observed: Sequence[NDArray],
+    origins: Sequence[NDArray],
+    found: Sequence[dict[Member, NDArray]],
+) -> Readout | None:
+    """Fit the readout of a member, and add its forecasts at the origins, each by a readout of earlier steps only."""
+    horizon = spec.horizon
+    tables: list[tuple[Rows, NDArray]] = []
+    for view, seen in zip(views, observed, strict=True):
+        own = view[member.log]
+        rows = build_rows(own.values, own.scale, spec, own.covariates)
+        later = later_values(np.log(seen) if member.log else seen, rows.steps + 1, horizon)
+        tables.append((rows, (later - rows.anchors) / rows.scale[:, None]))
+
+    def fit(ends: Sequence[int]) -> Readout | None:
+        inputs, aligned, targets = [], [], []
+        for (rows, target), end in zip(tables, ends, strict=True):
+            # Rows from before the series starts to move would get huge targets.
+            use = (rows.steps < end - 1) & (rows.scale > LEAST_SCALE * rows.scale.mean()) if len(rows.steps) else []
+            known = rows.steps[use][:, None] + np.arange(1, horizon + 1) < end
+            inputs.append(rows.inputs[use])
+            aligned.append(rows.aligned[use])
+            targets.append(np.where(known, target[use], np.nan))
+        return fit_readout(np.concatenate(inputs), np.concatenate(aligned), np.concatenate(targets))
+
+    answers = [np.full((len(own), horizon), np.nan) for own in origins]
+    for block in range(BLOCKS):
+        firsts = [round(len(own) * block / BLOCKS) for own in origins]
+        readout = fit([int(own[min(first, len(own) - 1)]) for own, first in zip(origins, firsts, strict=True)])
+        if readout is None:
+            continue
+        for answer, own, first, (rows, _) in zip(answers, origins, firsts, tables, strict=True):
+            where = np.arange(first, round(len(own) * (block + 1) / BLOCKS))
+            where = where[np.isin(own[where] - 1, rows.steps)]
+            at = np.searchsorted(rows.steps, own[where] - 1)
+            answer[where] = undo_log(readout(rows.take(at)), member.log)
+    for answer, own in zip(answers, found, strict=True):
+        own[member] = answer
+    return fit([len(view[member.log].values) for view in views])
+
+
+def _combine_backtest(
+    found: dict[Member, NDArray], truth: NDArray, origins: NDArray, scale: NDArray, values: NDArray
+) -> Backtest:
+    """Combine with the weights that were known at each origin."""
+    horizon = truth.shape[1]
+    ends = origins[:, None] + np.arange(1, horizon + 1)
+    members = list(found)
+    losses = np.abs(np.stack([found[member] for member in members]) - truth) / scale[:, None]
+    there = ~np.isnan(losses)
+    losses = np.where(there, losses, 0.0)
+    weights = np.zeros((len(members), len(origins)))
+    for number, origin in enumerate(origins):
+        use = there & (ends <= origin)
+        count = use.sum((1, 2))
+        mean = (losses * use).sum((1, 2)) / np.maximum(count, 1)
+        usual = np.median(mean[count > 0]) if count.any() else 1.0
+        prior = PRIOR_LOSSES * horizon
+        mean = (mean * count + usual * prior) / (count + prior)
+        own = weigh(dict(zip(members, mean.tolist(), strict=True)))
+        weights[:, number] = [own[member] for member in members]
+    combined = combine(found, dict(zip(members, weights, strict=True)), values[origins - 1])
+    return Backtest(origins, found, combined, truth, scale)

@@ -1,0 +1,170 @@
+"""Scores of forecasts next to those of simple rules, and the coverage of their intervals."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.forecasting.model import Forecasts, Model, choose_periods, fit_model
+from cornn.forecasting.pool import later_values
+from cornn.forecasting.series import History, fill_gaps
+
+__all__ = ["BASELINES", "LEVELS", "ScoreTable", "Scores", "compare_with_baselines", "score_forecasts"]
+
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+"""Levels of the quantiles that the pinball loss averages over."""
+BASELINES = ("last value", "seasonal naive", "ridge on lags")
+"""What forecasts are compared with; the first two are trivial rules."""
+TRIVIAL = BASELINES[:2]
+MOST_ORIGINS = 200  # per series
+COVERAGE_LEVEL = 0.9
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Mean scores over origins and steps ahead; smaller is better."""
+
+    mae: float
+    rmse: float
+    mase: float  # mean absolute error over that of seasonal naive one step ahead in the training data
+    pinball: float | None  # over `LEVELS`; None: there are no quantiles
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The scores of one variable.
+
+    Attributes:
+        model: Scores of the model.
+        baselines: Baseline -> its scores.
+        ahead: Root mean square error for each step ahead: of the model, and of each baseline.
+        coverage: Share of the values in the 90 % interval for each step ahead, or None without intervals.
+        pooled_coverage: The same over all steps ahead.
+        pairs: True values and forecasts one step ahead.
+        count: Number of forecast values.
+        period: Steps per season; 1 means none.
+    """
+
+    model: Scores
+    baselines: dict[str, Scores]
+    ahead: dict[str, tuple[float, ...]]
+    coverage: tuple[float, ...] | None
+    pooled_coverage: float | None
+    pairs: tuple[tuple[float, ...], tuple[float, ...]]
+    count: int
+    period: int
+
+    @property
+    def best_rule(self) -> str:
+        """The trivial rule with the smallest mean absolute scaled error."""
+        return min((name for name in TRIVIAL if name in self.baselines), key=lambda name: self.baselines[name].mase)
+
+
+def score_forecasts(
+    truth: NDArray[np.float64],
+    found: NDArray[np.float64],
+    size: NDArray[np.float64],
+    quantiles: NDArray[np.float64] | None = None,
+) -> Scores:
+    """Score forecasts.
+
+    Args:
+        truth: True values, shape (origins, horizon); NaN where unknown.
+        found: Forecasts, shape (origins, horizon).
+        size: Errors of seasonal naive in the training data, shape (origins,).
+        quantiles: Forecasts at `LEVELS`, shape (levels, origins, horizon), or None.
+
+    Returns:
+        The scores.
+    """
+    error = truth - found
+    pinball = None
+    if quantiles is not None:
+        levels = np.array(LEVELS)[:, None, None]
+        miss = truth - quantiles
+        pinball = float(np.nanmean(np.maximum(levels * miss, (levels - 1) * miss)))
+    return Scores(
+        float(np.nanmean(np.abs(error))),
+        float(np.sqrt(np.nanmean(np.square(error)))),
+        float(np.nanmean(np.abs(error) / size[:, None])),
+        pinball,
+    )
+
+
+def compare_with_baselines(
+    training: Sequence[History],
+    test: Sequence[History],
+    cuts: Sequence[int],
+    horizon: int,
+    forecast: Callable[[int, History, NDArray[np.int_]], Forecasts],
+    model: Model | None,
+    periods: Sequence[int] | None = None,
+) -> ScoreTable | None:
+    """Score forecasts of later origins next to those of simple rules that were fitted to the same training data.
+
+    Args:
+        training: The training series.
+        test: The test series, with their histories.
+        cuts: First test step of each of them; earlier values were used in training.
+        horizon: Steps that are forecast.
+        forecast: Function (number of the series, history, origins) -> forecasts.
+        model: The model, for its quantiles; None: there are none.
+        periods: Steps per season, for the rules. None: those of the model, or detected ones.
+
+    Returns:
+        The scores, or None if no value is known there.
+    """
+    if periods is None:
+        periods = model.pool.periods if model is not None else choose_periods([own.values for own in training])
+    period = min(periods, default=1)
+    rules = {name: fit_model(training, horizon, periods, families=(name,))[0] for name in BASELINES}
+    step = [_seasonal_error(own.values, period) for own in training]
+    usual = float(np.median(step))
+    truths, sizes, found, quantiles = [], [], {}, {}
+    for number, (history, cut) in enumerate(zip(test, cuts, strict=True)):
+        length = len(history.values)
+        origins = np.arange(max(cut, 1), length)
+        if not len(origins):
+            continue
+        origins = origins[np.unique(np.linspace(0, len(origins) - 1, min(MOST_ORIGINS, len(origins))).astype(int))]
+        truths.append(later_values(history.values, origins, horizon))
+        sizes.append(np.full(len(origins), step[number] if len(step) == len(test) else usual))
+        answers: dict[str, tuple[Forecasts, Model | None]] = {"model": (forecast(number, history, origins), model)}
+        answers |= {name: (own.forecast_at(history, origins), own) for name, own in rules.items()}
+        for name, (own, with_quantiles) in answers.items():
+            found.setdefault(name, []).append(own.mean)
+            if with_quantiles is not None:
+                quantiles.setdefault(name, []).append(with_quantiles.quantiles(own, LEVELS))
+    truth = np.concatenate(truths) if truths else np.zeros((0, horizon))
+    count = int((~np.isnan(truth)).sum())
+    if not count:
+        return None
+    size = np.concatenate(sizes)
+    means: Mapping[str, NDArray] = {name: np.concatenate(own) for name, own in found.items()}
+    spreads: Mapping[str, NDArray] = {name: np.concatenate(own, 1) for name, own in quantiles.items()}
+    scores = {name: score_forecasts(truth, own, size, spreads.get(name)) for name, own in means.items()}
+    reached = [ahead for ahead in range(horizon) if (~np.isnan(truth[:, ahead])).any()]
+    ahead = {
+        name: tuple(float(np.sqrt(np.nanmean(np.square(truth[:, one] - own[:, one])))) for one in reached)
+        for name, own in means.items()
+    }
+    coverage = pooled = None
+    if "model" in spreads:
+        inside = (truth >= spreads["model"][0]) & (truth <= spreads["model"][-1])
+        known = ~np.isnan(truth)
+        coverage = tuple(float(inside[known[:, one], one].mean()) for one in reached)
+        pooled = float(inside[known].mean())
+    first = ~np.isnan(truth[:, 0])
+    pairs = (tuple(truth[first, 0].tolist()), tuple(means["model"][first, 0].tolist()))
+    own = scores.pop("model")
+    return ScoreTable(own, scores, ahead, coverage, pooled, pairs, count, period)
+
+
+def _seasonal_error(values: NDArray[np.float64], period: int) -> float:
+    """Return the mean absolute error of seasonal naive one step ahead; never zero."""
+    filled = fill_gaps(values, period)
+    step = period if len(values) > period else 1
+    errors = np.abs(filled[step:] - filled[:-step])
+    size = float(errors.mean()) if len(errors) else 0.0
+    return size or float(np.abs(filled).mean()) or 1.0

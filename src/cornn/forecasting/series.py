@@ -1,0 +1,96 @@
+"""Turn samples at any times, with gaps, into regular series."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["History", "fill_gaps", "median_gap", "regular_steps", "spread_out"]
+
+UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
+UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
+
+
+@dataclass(frozen=True)
+class History:
+    """One series and what is known about it.
+
+    Attributes:
+        values: The series, shape (time,); NaN where missing, but not at the first step.
+        known: Covariates that are known in advance, shape (time, covariates).
+        future: Those of the steps to forecast, shape (horizon, covariates), or None.
+        past: Covariates that are known up to the last step only, shape (time, covariates).
+    """
+
+    values: NDArray[np.float64]
+    known: NDArray[np.float64]
+    past: NDArray[np.float64]
+    future: NDArray[np.float64] | None = None
+
+
+def median_gap(gaps: list[NDArray[np.float64]]) -> float:
+    """Return the median time between samples; 1 if there is none."""
+    together = np.concatenate([own[1:] for own in gaps]) if gaps else np.zeros(0)
+    together = together[together > 0]
+    return float(np.median(together)) if len(together) else 1.0
+
+
+def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
+    """Return the step of every sample on a regular grid.
+
+    Gaps that are nearly whole numbers of steps, such as months of 28 to 31 days, are rounded one by one. If more than
+    a few are not, the times are, so that their roundings do not add up; several samples may then share a step.
+
+    Args:
+        gaps: Times since the previous sample, shape (time,); the first is ignored.
+        unit: Time of one step.
+
+    Returns:
+        Steps, shape (time,), the first 0.
+    """
+    steps = np.concatenate([[0.0], gaps[1:] / unit])
+    whole = np.round(steps)
+    uneven = np.abs(steps - whole) > UNEVEN * np.maximum(whole, 1)
+    if len(gaps) > 1 and uneven[1:].mean() > UNEVEN_SHARE:
+        # Count back from the last sample, from which forecasts start.
+        back = np.concatenate([np.cumsum(steps[:0:-1])[::-1], [0.0]])
+        found = -np.round(back)
+        return (found - found[0]).astype(int)
+    return np.cumsum(np.concatenate([[0.0], np.maximum(whole[1:], 1.0)])).astype(int)
+
+
+def spread_out(values: NDArray[np.float64], steps: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Put samples (time, features) on their steps: the mean of those that share one, NaN where there is none."""
+    length = int(steps[-1]) + 1
+    if length == len(values):
+        return values
+    known = ~np.isnan(values)
+    total, count = np.zeros((length, values.shape[1])), np.zeros((length, values.shape[1]))
+    np.add.at(total, steps, np.where(known, values, 0.0))
+    np.add.at(count, steps, known)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def fill_gaps(values: NDArray[np.float64], period: int = 1) -> NDArray[np.float64]:
+    """Fill missing values from the past only.
+
+    A missing value is the one a season before, changed by as much as the last value differs from the one a season
+    before it; without a season it is the last value. The first value must be known.
+
+    Args:
+        values: The series, shape (time,).
+        period: Steps per season; 1 means no season.
+
+    Returns:
+        The series without missing values.
+    """
+    missing = np.flatnonzero(np.isnan(values))
+    if not len(missing):
+        return values
+    filled = values.copy()
+    for step in missing.tolist():
+        last = filled[step - 1]
+        if period > 1 and step > period:
+            last = filled[step - period] + last - filled[step - 1 - period]
+        filled[step] = last
+    return filled

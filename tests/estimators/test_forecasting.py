@@ -1,0 +1,218 @@
+"""The pool of forecasters: accuracy, intervals, covariates, gaps, uneven times, streams, saving."""
+
+import numpy as np
+import pytest
+
+from cornn.estimators import CoRNNForecaster, Series, load
+from cornn.forecasting import detect_periods
+from cornn.forecasting.series import fill_gaps, regular_steps
+
+
+def monthly(length=144, seed=0, noise=0.03):
+    random = np.random.default_rng(seed)
+    time = np.arange(length)
+    return 100 * np.exp(0.01 * time + 0.3 * np.sin(2 * np.pi * time / 12) + noise * random.normal(size=length))
+
+
+def rmse(truth, found):
+    return np.sqrt(np.mean(np.square(truth - found)))
+
+
+def test_it_is_far_better_than_seasonal_naive():
+    series = monthly()
+    fitted = CoRNNForecaster(horizon=12).fit(series[None, :132])
+    assert fitted.method_ == "pool"
+    assert fitted.models_[0].pool.periods == (12,)
+    found = fitted.predict(series[None, :132])
+    assert found.shape == (1, 12)
+    assert rmse(series[132:], found[0]) < 0.5 * rmse(series[132:], series[120:132])
+
+
+@pytest.mark.parametrize("period", [4, 7, 12, 24, 52])
+def test_a_season_is_detected(period):
+    random = np.random.default_rng(period)
+    wave = random.normal(size=period)
+    values = np.tile(wave, 8) + 0.3 * random.normal(size=8 * period) + 0.05 * np.arange(8 * period)
+    assert detect_periods(values) == [period]
+
+
+def test_noise_and_random_walks_have_no_season():
+    random = np.random.default_rng(0)
+    found = [detect_periods(random.normal(size=200)) for _ in range(20)]
+    found += [detect_periods(np.cumsum(random.normal(size=200))) for _ in range(20)]
+    assert sum(map(bool, found)) <= 1
+
+
+def test_a_stream_forecasts_what_predict_forecasts():
+    series = monthly(60)
+    series[[20, 21, 40]] = np.nan
+    fitted = CoRNNForecaster(horizon=4).fit(series[None])
+    stream, every = fitted.stream(), fitted.predict_every_step(series[None])[0]
+    for step, value in enumerate(series):
+        found = stream(value)
+        np.testing.assert_allclose(found, every[step], rtol=1e-9)
+        if step in (0, 5, 23, 24, 30, 59):
+            np.testing.assert_allclose(found[:, 0], fitted.predict(series[None, : step + 1])[0], rtol=1e-9)
+    again = fitted.stream()
+    again.restore(stream.to_bytes())
+    np.testing.assert_array_equal(again.forecast(), stream.forecast())
+    with pytest.raises(ValueError, match="not the state of a stream"):
+        again.restore(b"nothing")
+
+
+def test_an_unusual_sample_has_a_small_p_value():
+    series = monthly(144)
+    fitted = CoRNNForecaster(horizon=3).fit(series[None, :120])
+    stream = fitted.stream()
+    usual = [stream.score(value) for value in series]
+    assert np.isnan(usual[0])
+    assert 0.3 < np.mean(usual[60:]) < 0.8
+    assert stream.score(3 * series[-1]) < 0.02
+    assert np.isnan(stream.score(np.nan))
+
+
+def test_intervals_cover_later_values():
+    inside = []
+    for seed in range(12):
+        series = monthly(156, seed, noise=0.05)
+        fitted = CoRNNForecaster(horizon=12).fit(series[None, :120])
+        for origin in (120, 132, 144):
+            low, high = fitted.predict_interval(series[None, :origin], level=0.9)
+            assert (low <= fitted.predict(series[None, :origin])).all()
+            inside.append((series[origin : origin + 12] >= low[0]) & (series[origin : origin + 12] <= high[0]))
+    assert 0.85 < np.mean(inside) < 0.97
+    quantiles = fitted.predict_quantiles(series[None], (0.1, 0.5, 0.9))
+    assert (np.diff(quantiles, axis=0) >= 0).all()
+    with pytest.raises(ValueError, match="level must be above 0"):
+        fitted.predict_interval(series[None], level=90)
+
+
+def test_what_is_known_in_advance_is_used():
+    random = np.random.default_rng(1)
+    holiday = (random.random(160) < 0.2).astype(float)
+    sales = 20 + np.sin(2 * np.pi * np.arange(160) / 7) + 5 * holiday + 0.2 * random.normal(size=160)
+    X = np.stack([sales, holiday], 1)[None]
+    with_it = CoRNNForecaster(horizon=10, targets=[0], known_future=[1]).fit(X[:, :150])
+    without = CoRNNForecaster(horizon=10, targets=[0]).fit(X[:, :150])
+    found = with_it.predict(X[:, :150], future=holiday[None, 150:])
+    assert rmse(sales[150:], found[0, :, 0]) < 0.5 * rmse(sales[150:], without.predict(X[:, :150])[0, :, 0])
+    gone = X.copy()
+    gone[0, 150:, 0] = np.nan
+    np.testing.assert_array_equal(with_it.predict(gone), found)
+    with pytest.raises(ValueError, match="no rows for the steps to forecast: pass `future`"):
+        with_it.predict(X[:, :150])
+    with pytest.raises(ValueError, match=r"expected .* = \(1, 10, 1\)"):
+        with_it.predict(X[:, :150], future=holiday[None, 155:])
+
+
+def test_what_leads_the_target_is_used():
+    random = np.random.default_rng(2)
+    lead = np.cumsum(random.normal(size=300))
+    follow = np.concatenate([np.zeros(1), lead[:-1]]) + 0.1 * random.normal(size=300)
+    X = np.stack([follow, lead], 1)[None]
+    both = CoRNNForecaster(targets=[0]).fit(X[:, :250]).predict_every_step(X)[0][250:-1, 0, 0]
+    alone = CoRNNForecaster().fit(X[:, :250, :1]).predict_every_step(X[:, :, :1])[0][250:-1, 0, 0]
+    assert rmse(follow[251:], both) < 0.4 * rmse(follow[251:], alone)
+
+
+def test_several_series_share_one_model():
+    series = [factor * monthly(length, seed) for seed, (factor, length) in enumerate([(1, 60), (100, 80), (0.01, 72)])]
+    fitted = CoRNNForecaster(horizon=6).fit([own[:-6] for own in series])
+    found = fitted.predict([own[:-6] for own in series])
+    for own, answer in zip(series, found, strict=True):
+        assert rmse(own[-6:], answer[:, 0]) < 0.2 * own.mean()
+    new = 7 * monthly(90, 9)
+    assert rmse(new[-6:], fitted.predict([new[:-6]])[0, :, 0]) < 0.2 * new.mean()
+
+
+def test_missing_values_and_uneven_times():
+    series, random = monthly(200), np.random.default_rng(3)
+    broken = series.copy()
+    broken[random.random(200) < 0.15] = np.nan
+    fitted = CoRNNForecaster(horizon=6).fit(broken[None, :190])
+    assert rmse(series[190:196], fitted.predict(broken[None, :190])[0]) < 0.2 * series[190:].mean()
+    days = np.cumsum(random.choice([28, 30, 31], 200)).astype(float)
+    keep = random.random(200) > 0.1
+    keep[[0, 189]] = True
+    uneven = Series(series[:190][keep[:190]], days[:190][keep[:190]])
+    fitted = CoRNNForecaster(horizon=6).fit([uneven])
+    assert fitted.models_[0].pool.periods == (12,)
+    assert rmse(series[190:196], fitted.predict([uneven])[0, :, 0]) < 0.2 * series[190:].mean()
+
+
+def test_steps_of_uneven_times():
+    np.testing.assert_array_equal(regular_steps(np.array([np.nan, 30, 31, 62, 28]), 30.0), [0, 1, 2, 4, 5])
+    steps = regular_steps(np.diff([0, 0.4, 1.7, 2.1, 3.0, 5.5], prepend=np.nan), 1.0)
+    assert (np.diff(steps) >= 0).all()
+    assert steps[-1] in (5, 6)
+    np.testing.assert_array_equal(fill_gaps(np.array([1.0, 2, np.nan, 4]), 1), [1, 2, 2, 4])
+    np.testing.assert_array_equal(fill_gaps(np.array([1.0, 5, 2, np.nan, 3]), 2), [1, 5, 2, 6, 3])
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        np.full(30, 5.0),
+        np.zeros(30),
+        np.array([1.0, 2.0]),
+        np.array([3.0, 1.0, 2.0]),
+        np.concatenate([np.zeros(25), [0, 3, 0, 0, 1]]),
+        1e-13 * np.arange(1.0, 40),
+        1e12 + np.arange(40.0),
+        -np.arange(40.0),
+    ],
+    ids=["constant", "zero", "two", "three", "intermittent", "tiny", "large", "negative"],
+)
+def test_odd_series(series):
+    fitted = CoRNNForecaster(horizon=1).fit(series[None])
+    found = fitted.predict(series[None])
+    assert np.isfinite(found).all()
+    assert abs(found[0, 0] - series[-1]) <= 2 * np.ptp(series) + 1e-9 * abs(series[-1])
+    assert np.isfinite(fitted.predict_interval(series[None])).all()
+
+
+def test_what_is_saved_is_what_is_loaded(tmp_path):
+    random = np.random.default_rng(4)
+    X = np.stack([monthly(100), random.normal(size=100), random.normal(size=100)], 1)[None]
+    fitted = CoRNNForecaster(horizon=5, targets=[0, 1], known_future=[2]).fit(X)
+    fitted.save(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    future = np.zeros((1, 5, 1))
+    np.testing.assert_array_equal(again.predict(X, future=future), fitted.predict(X, future=future))
+    np.testing.assert_array_equal(again.predict_interval(X, future=future), fitted.predict_interval(X, future=future))
+    assert again.get_params() == fitted.get_params()
+    assert again.count_parameters() == fitted.count_parameters() > 0
+
+
+def test_settings_that_do_not_go_together():
+    series = monthly(40)[None]
+    with pytest.raises(ValueError, match="hidden_size, epochs only have an effect with method='network'"):
+        CoRNNForecaster(method="pool", hidden_size=4, epochs=2).fit(series)
+    with pytest.raises(ValueError, match="period only has an effect with method='pool'"):
+        CoRNNForecaster(period=12, epochs=2).fit(series)
+    with pytest.raises(ValueError, match="unknown method 'arima'"):
+        CoRNNForecaster(method="arima").fit(series)
+    with pytest.raises(ValueError, match="unknown candidates"):
+        CoRNNForecaster(candidates=["arima"]).fit(series)
+    with pytest.raises(ValueError, match="the network forecasts no quantiles"):
+        CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)
+    with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
+        CoRNNForecaster().fit(series).output_spec()
+
+
+def test_one_rule_alone():
+    series = monthly(60)
+    fitted = CoRNNForecaster(horizon=12, period=12, candidates=["seasonal naive"]).fit(series[None])
+    np.testing.assert_array_equal(fitted.predict(series[None])[0], series[-12:])
+
+
+def test_scores_next_to_those_of_simple_rules():
+    series = monthly(144)
+    fitted = CoRNNForecaster(horizon=6).fit(series[None, :110])
+    table = fitted.evaluate(series[None, :110], series[None], [110])[0]
+    assert set(table.baselines) == {"last value", "seasonal naive", "ridge on lags"}
+    assert table.best_rule == "seasonal naive"
+    assert table.model.mase < table.baselines["seasonal naive"].mase
+    assert table.model.pinball < table.baselines["seasonal naive"].pinball
+    assert len(table.coverage) == 6
+    assert 0.6 < table.pooled_coverage <= 1
