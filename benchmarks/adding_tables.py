@@ -72,7 +72,7 @@ def adding() -> str:
             RECIPES[recipe],
             f"{length:,}",
             f"{budget:,}",
-            f"{len(solved)} of {len(runs)}",
+            f"{len(solved)} of {len(runs)}" + records.mark(run["result"] for run in runs),
             _range(r["steps"] for r in solved) if solved else "-",
             _range((r["seconds"] for r in solved), "s") if solved else "-",
             f"{max(r['test'] for r in solved):.4f}" if solved else "-",
@@ -96,7 +96,7 @@ def adding_seeds() -> str:
                 "- | - | diverged"
                 if "failed" in result
                 else f"{result['steps']:,} | {result['seconds']:.0f} s | {result['test']:.4f}"
-            )
+            ) + records.mark([result])
             rows.append(f"| {RECIPES[recipe]} | {length:,} | {run['config']['seed']} | {figures} | {where} |")
     return "\n".join(rows)
 

@@ -84,7 +84,7 @@ def _changes(config: Train, asked: Search) -> str:
 
 def search(asked: Search) -> str:
     """Variants of a recipe, sorted by validation."""
-    variants: dict[tuple[int, int, str], list[float]] = {}
+    variants: dict[tuple[int, int, str], list[dict]] = {}
     for record in records.read(RESULTS / "search", asked.task):
         config = records.read_config(record)
         if asked.holding not in (None, config.model.half_lives is not None):
@@ -92,12 +92,12 @@ def search(asked: Search) -> str:
         if asked.by_film != records.changed_options(config).get("by_film", False):
             continue
         key = config.model.hidden_size, config.budget.epochs, _changes(config, asked)
-        variants.setdefault(key, []).append(record["result"]["validation"])
+        variants.setdefault(key, []).append(record["result"])
     lines = ["| neurons | epochs | changes | validation, mean | per seed |", "| ---: | ---: | --- | ---: | ---: |"]
-    order = sorted(variants.items(), key=lambda item: (-item[0][0], -statistics.fmean(item[1])))
-    for (units, epochs, words), found in order:
+    rows = [(key, [one["validation"] for one in found], records.mark(found)) for key, found in variants.items()]
+    for (units, epochs, words), found, mark in sorted(rows, key=lambda row: (-row[0][0], -statistics.fmean(row[1]))):
         each = ", ".join(f"{value:.2f}" for value in sorted(found))
-        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(found):.2f} | {each} |")
+        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(found):.2f}{mark} | {each} |")
     return "\n".join(lines)
 
 

@@ -76,7 +76,7 @@ def compare(results: Path = RESULTS) -> str:
     for contest in found.values():
         solved = contest.record["solved"] is not None
         head = ["model", "parameters", "trials", "test, mean ± std", *(["solved"] if solved else [])]
-        head += ["seconds: all trials; one final run", "published", "chosen settings"]
+        head += ["seconds: all trials; one final run", "published", "commit", "chosen settings"]
         lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
         lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]
         for row in contest.rows:
@@ -84,7 +84,7 @@ def compare(results: Path = RESULTS) -> str:
             cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.test_summary]
             cells += [row.solved] if solved else []
             cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
-            cells += [row.published, row.chosen]
+            cells += [row.published, row.commits, row.chosen]
             lines.append("| " + " | ".join(cells) + " |")
         wanted = CONTESTS[contest.name].entrants if contest.name in CONTESTS else ()
         absent = [comparison.title(name) for name in wanted if name not in contest.record["models"]]

@@ -18,7 +18,7 @@ def interval(one: RunGroup) -> str:
     """Return the mean and its 95 % confidence interval."""
     found = intervals.mean_interval(one.tests)
     ends = "" if found is None else f" [{one.number(found.low)}, {one.number(found.high)}]"
-    return one.number(one.mean) + ends
+    return one.number(one.mean) + ends + one.mark
 
 
 def runs() -> str:

@@ -22,6 +22,8 @@ from rival_tables import TABLES as RIVALS
 from run_tables import TABLES as RUNS
 from theory_tables import TABLES as THEORY
 
+from cornn.lab import records
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 
@@ -255,9 +257,32 @@ TABLES = {
 }
 
 
+OPENED: list[Path] = []
+"""Files that were read since the list was last emptied."""
+sys.addaudithook(lambda event, given: OPENED.append(Path(str(given[0]))) if event == "open" else None)
+
+
+def _with_footnotes(name: str) -> str:
+    """Return a table, and below it which of its records do not come from the commit that they name."""
+    OPENED.clear()
+    text = TABLES[name]()
+    notes = [records.FOOTNOTE] if records.MARK in text else []
+    doubted: dict[str, list[str]] = {}
+    for path in dict.fromkeys(path for path in OPENED if path.suffix == ".json" and path.is_relative_to(RESULTS)):
+        content = json.loads(path.read_text(encoding="utf8"))
+        if isinstance(content, dict) and not content.keys() & {"result", "models"}:  # others are marked row by row
+            each = [row for row in content.get("rows", ()) if "commit" in row] or [content]
+            for wrong in dict.fromkeys(records.source_of(one) for one in each if records.mark([one])):
+                doubted.setdefault(wrong, []).append(f"`results/{path.relative_to(RESULTS)}`")
+    for wrong, paths in doubted.items():
+        more = f" and {len(paths) - 3} more files" if len(paths) > 3 else ""
+        notes.append(f"{records.MARK} Source: {', '.join(paths[:3])}{more}: {wrong}.")
+    return "\n\n".join([text, *notes])
+
+
 def rewritten(text: str) -> str:
     def table(match: re.Match) -> str:
-        return f"<!-- table: {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+        return f"<!-- table: {match[1]} -->\n{_with_footnotes(match[1])}\n<!-- end -->"
 
     return re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
 

@@ -126,7 +126,7 @@ def test_the_source_of_a_record_is_checked_when_it_is_imported(tmp_path, monkeyp
         (tmp_path / "elsewhere.json").write_text(json.dumps(content))
         path, found = records.import_record(tmp_path / "elsewhere.json", tmp_path / "results")
         assert found == answer
-        assert records.is_trusted(json.loads(path.read_text())["result"]) == (answer == "verified")
+        assert bool(records.mark([json.loads(path.read_text())["result"]])) == (answer != "verified")
 
 
 def test_a_file_that_is_not_a_record_is_named(tmp_path):

@@ -20,11 +20,13 @@ from typing import Any
 from cornn._checked import encode, without_defaults
 from cornn._json import read_json
 from cornn._source import check_source
-from cornn.lab.config import RivalSpec, Train, canonical, flat_settings, from_dictionary
+from cornn.lab.config import RivalSpec, Train, as_dictionary, canonical, flat_settings, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run, write_json
 
 __all__ = [
+    "FOOTNOTE",
+    "MARK",
     "TRUSTED",
     "changed_options",
     "changed_settings",
@@ -33,20 +35,29 @@ __all__ = [
     "group_identity",
     "identity",
     "import_record",
-    "is_trusted",
+    "mark",
     "missing",
     "name",
     "read",
     "read_config",
     "record",
+    "source_of",
     "write",
 ]
 
 DIGITS = 6  # of what a curve holds
 LONGEST = 200  # bytes of a file's name, without the seed and the identity
 
-TRUSTED = ("verified", "commit only")
-"""Sources that are not marked in tables: the commit has the digest, or the record is from before digests."""
+TRUSTED = ("verified", "commit only", "one of several commits", "not checked")
+"""Sources that are not marked in tables: the commit has the digest, or the record is from before digests (then rows of
+comparisons may name several commits, one of which it was), or there was no history to check it against."""
+
+
+MARK = "†"
+FOOTNOTE = (
+    f"{MARK} The code that produced these runs is not that of a commit: they name none, or one that had changes. "
+    "Their numbers cannot be rebuilt from the history."
+)
 
 
 def identity(config: Train) -> str:
@@ -121,8 +132,14 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
     path = results / config.task.name / name(config)
     path.parent.mkdir(parents=True, exist_ok=True)
     before = find(results, config)
-    result = {**content["result"], "source": check_source(content["result"])}
-    write_json(path, {"identity": identity(config), **content, "result": result}, indent=None)
+    about = {key: content["config"][key] for key in ("version", "machine") if key in content["config"]}
+    record = {
+        "identity": identity(config),
+        "config": as_dictionary(config) | about,
+        "result": {**content["result"], "source": check_source(content["result"])},
+        "curve": content.get("curve", {}),
+    }
+    write_json(path, record, indent=None)
     if before is not None and before["path"] != path:
         before["path"].unlink()
     return path
@@ -139,9 +156,16 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
     return path, read_json(path)["result"]["source"]
 
 
-def is_trusted(result: Mapping[str, Any]) -> bool:
-    """Whether the commit that a result names contains the code that produced it, as far as is known."""
-    return result.get("source") in TRUSTED
+def source_of(result: Mapping[str, Any]) -> str:
+    """Return what the check of a result's source found; without a check, what the result itself shows."""
+    commit = result.get("commit")
+    unchecked = "names no commit" if commit is None else "not checked"
+    return result.get("source", "ran uncommitted changes" if str(commit).endswith("+") else unchecked)
+
+
+def mark(results: Iterable[Mapping[str, Any]]) -> str:
+    """Return a mark for tables if one of the results does not come from the commit that it names, else nothing."""
+    return "" if all(source_of(one) in TRUSTED for one in results) else MARK
 
 
 def read(results: Path, task: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 from cornn._json import read_json
 from cornn._machine import ran_on
 from cornn.baselines import MODELS
+from cornn.lab import records
 from cornn.lab.recipes import ELSEWHERE, PUBLISHED
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
@@ -42,6 +43,18 @@ class ModelResult:
         return [one for one in self.entry["finals"] if one["test"] is not None]
 
     @property
+    def commits(self) -> str:
+        """The commits of the trials and final runs; several for one of them where it is not known which."""
+        rows = (*self.entry["trials"], *self.entry["finals"])
+        named = [[one["commit"]] if one.get("commit") else one.get("commit_one_of", ["unknown"]) for one in rows]
+        return ", ".join(" or ".join(name[:7] for name in names) for names in dict.fromkeys(map(tuple, named)))
+
+    @property
+    def mark(self) -> str:
+        """A mark if a final run does not come from the commit that it names."""
+        return records.mark(self.entry["finals"])
+
+    @property
     def tests(self) -> list[float]:
         return [one["test"] for one in self.ended]
 
@@ -54,11 +67,10 @@ class ModelResult:
     def test_summary(self) -> str:
         """Mean ± standard deviation on the test split."""
         if not self.tests:
-            return f"{self.failed} diverged"
+            return f"{self.failed} diverged{self.mark}"
         deviation = f" ± {self._number(statistics.stdev(self.tests))}" if len(self.tests) > 1 else ""
-        return f"{self._number(statistics.fmean(self.tests))}{deviation}" + (
-            f" ({self.failed} diverged)" if self.failed else ""
-        )
+        failed = f" ({self.failed} diverged)" if self.failed else ""
+        return f"{self._number(statistics.fmean(self.tests))}{deviation}{self.mark}{failed}"
 
     def _number(self, value: float) -> str:
         return f"{value:.2f}" if self.contest["better"] == "higher" else f"{value:.4f}"

@@ -75,10 +75,15 @@ class RunGroup:
         return describe(self.options | self.settings)
 
     @property
+    def mark(self) -> str:
+        """A mark if a run does not come from the commit that it names."""
+        return records.mark(record["result"] for record in self.records)
+
+    @property
     def summary(self) -> str:
         """Mean ± standard deviation, as text."""
         spread = "" if self.deviation is None else f" ± {self.number(self.deviation)}"
-        return self.number(self.mean) + spread
+        return self.number(self.mean) + spread + self.mark
 
     def number(self, value: float) -> str:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"

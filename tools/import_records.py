@@ -1,0 +1,28 @@
+"""Import records of runs into results/, and check the source of each against the history.
+
+    python tools/import_records.py RECORD...
+
+A record may come from another machine, and may have the layout of version 0.1. Its file name is made anew. Exit code 1:
+a record's commit does not contain the code that produced it; the record is marked in every table.
+"""
+
+import sys
+from pathlib import Path
+
+from cornn.lab.records import TRUSTED, import_record
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def main(files: list[str]) -> int:
+    """Import the files and return the exit code."""
+    doubted = 0
+    for file in files:
+        path, source = import_record(Path(file), RESULTS)
+        print(f"{path.relative_to(RESULTS.parent)}: {source}")
+        doubted += source not in TRUSTED
+    return int(doubted > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
