@@ -1,3 +1,4 @@
+import json
 import os
 import stat
 
@@ -92,6 +93,23 @@ def test_a_damaged_index_is_made_anew(source, text):
     (source.folder / CACHE / "set.json").write_text(text)
     assert source.read() == [1, 2, 3]
     assert source.parsed == 1
+
+
+@pytest.mark.parametrize(
+    "checksum", ["x/../../../victim", "/tmp/victim", "a\0b", "A" * 32, "a" * 31, "a" * 32 + "\n", 5, None]
+)
+def test_an_index_names_no_file_outside_the_cache(source, checksum):
+    source.read()
+    index = source.folder / CACHE / "set.json"
+    known = json.loads(index.read_text())
+    index.write_text(json.dumps(known | {"checksum": checksum}))
+    source.file.unlink()
+    victim = source.folder / "victim.npz"
+    victim.write_text("precious")
+    assert source.read() == [1, 2, 3]
+    assert victim.read_text() == "precious"
+    assert source.file.parent == source.folder / CACHE
+    assert json.loads(index.read_text()) == known
 
 
 def test_objects_are_never_read_from_a_cache(source):

@@ -6,6 +6,7 @@ import scipy.stats
 import synthetic
 import torch
 
+from cornn._checksums import write_sealed_json
 from cornn.lab import training
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run, create
@@ -190,3 +191,16 @@ def test_seeds_that_are_there_are_continued_or_taken_as_they_are(tmp_path):
     other = resolve("synthetic", device="cpu", learning_rate=0.02)
     with pytest.raises(ValueError, match=r"is the run of another configuration .*learning_rate was 0.01, is 0.02"):
         training.train_seeds(other, (1,), tmp_path / "parts")
+
+
+@pytest.mark.parametrize("seed", ["x/../../../outside", "0", 1.0, True, -1, None, [1]])
+def test_seeds_of_a_file_name_no_folder_outside(tmp_path, seed):
+    path = tmp_path / "runs" / "one"
+    path.mkdir(parents=True)
+    write_sealed_json(path / "seeds.json", {"seeds": [0, seed], "config": {}})
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match=r"seeds must be whole numbers, at least 0, got .*: the file is damaged"):
+        training.read_seeds(path)
+    with pytest.raises(ValueError, match="seeds must be whole numbers"):
+        training.resume_seeds(path)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 import zipfile
 import zlib
@@ -62,8 +63,9 @@ def _key(place: Path, name: str, files: Sequence[Path], about: str) -> str:
     index = place / f"{name}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(index.read_text(encoding="utf8"))
-        if known["stamp"] == stamp.hexdigest():
-            return str(known["checksum"])
+        # It becomes part of a file's name, so nothing but a checksum is accepted.
+        if known["stamp"] == stamp.hexdigest() and re.fullmatch(f"[0-9a-f]{{{KEY}}}", known["checksum"]):
+            return known["checksum"]
     checksum = hashlib.sha256(f"{FORMAT}/{about}".encode())
     for file in files:
         with open(file, "rb") as opened:
