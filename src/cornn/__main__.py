@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from cornn import cli
+from cornn._terminal import escape_controls
 
 __all__ = ["main"]
 
@@ -22,13 +23,17 @@ def main() -> None:
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         if os.environ.get("CORNN_DEBUG"):
             raise
-        print(f"cornn: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"cornn: {_one_line(error)}", file=sys.stderr)
         sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, as errors are."""
-    print(f"cornn: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"cornn: warning: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(message: object) -> str:
+    return escape_controls(" ".join(str(message).split()))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """`cornn export`: from what `cornn train` and the estimators leave to files."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -120,3 +124,18 @@ def test_a_full_disk_is_said_in_one_sentence(cornn, monkeypatch, target):
     assert code == 2
     assert err.startswith("cornn: cannot write")
     assert err.endswith("(No space left on device): choose another with --out\n")
+
+
+def test_the_export_leaves_no_telemetry_of_onnxruntime(tmp_path):
+    """onnxruntime 1.31 writes a device identity and events to the user's cache when it is imported."""
+    home = tmp_path / "home"
+    home.mkdir()
+    program = (
+        "import sys; from cornn import CoRNN; from cornn.export.onnx import to_onnx; from cornn.models import *;"
+        "to_onnx(SequenceModel(CoRNN(2, 3), outputs=1), sys.argv[1])"
+    )
+    kept = {key: value for key, value in os.environ.items() if key not in ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")}
+    command = [sys.executable, "-c", program, str(tmp_path / "model.onnx")]
+    subprocess.run(command, env=kept | {"HOME": str(home)}, check=True)
+    assert (tmp_path / "model.onnx").stat().st_size > 0
+    assert [path for path in home.rglob("*") if path.is_file()] == []

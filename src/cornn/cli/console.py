@@ -4,10 +4,14 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
+
+from cornn._terminal import escape_controls
 
 __all__ = ["FEWEST_POINTS", "line", "progress_lines", "screen", "silence_libraries"]
 
@@ -16,9 +20,22 @@ FEWEST_POINTS = 3
 """A curve of fewer points is not drawn."""
 
 
+class SafeConsole(Console):
+    """A console that prints control characters of texts as `\\x1b`; its own colours remain."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make a text, escaped before it is measured."""
+        return super().render_str(escape_controls(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as `Console` does."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
+
+
 def screen(stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console that prints text verbatim: names and paths of users may look like markup."""
-    return Console(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
+    return SafeConsole(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
 
 
 def line(console: Console, *parts: str | tuple[str, str], style: str = "") -> None:
@@ -35,7 +52,7 @@ def progress_lines() -> Callable[[str], None]:
         now = time.monotonic()
         if now - printed >= SECONDS_BETWEEN_LINES:
             printed = now
-            print(text, file=sys.stderr, flush=True)
+            print(escape_controls(text), file=sys.stderr, flush=True)
 
     return write
 

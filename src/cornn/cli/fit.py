@@ -122,10 +122,8 @@ class FitCommand:
                     check = page.diagnose_fit(finished, f"{data.source} after training")
                     text = page.render_page(self.data.name, facts, finished, result, check) if report else None
             except Exception as error:  # a failing report must not lose the trained model
-                print(
-                    f"cornn: the report failed ({type(error).__name__}: {error}): the model is written without it",
-                    file=sys.stderr,
-                )
+                message = f"cornn: the report failed ({type(error).__name__}: {error}): the model is written without it"
+                line(screen(stderr=True), message)
             fitting.write_folder(out, data, finished, result, text)
         except KeyboardInterrupt:
             print("cornn: stopped; nothing was written.", file=sys.stderr)
@@ -236,7 +234,7 @@ def _can_report() -> bool:
     try:
         page.check_packages()
     except ImportError as error:
-        print(f"cornn: no report.html: {error}", file=sys.stderr)
+        line(screen(stderr=True), f"cornn: no report.html: {error}")
         return False
     return True
 

@@ -1,11 +1,13 @@
 """cornn predict"""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from cornn._terminal import escape_controls
 from cornn.cli.console import line, screen
 
 __all__ = ["PredictCommand"]
@@ -36,7 +38,8 @@ class PredictCommand:
         table = fitting.predict(estimator, data)
         text = fitting.format_csv(table)
         if self.out is None:
-            print(text, end="")
+            # A terminal obeys control characters in labels; a file or a pipe gets the labels as they are.
+            print(escape_controls(text) if sys.stdout.isatty() else text, end="")
             return
         fitting.write_text(self.out, text)
         line(screen(stderr=True), f"wrote {len(table.rows):,} rows to {self.out}")

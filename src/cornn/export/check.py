@@ -1,5 +1,10 @@
-"""Compare an ONNX file in onnxruntime with PyTorch."""
+"""Compare an ONNX file in onnxruntime with PyTorch.
 
+onnxruntime 1.31 writes a device identity and a queue of events to the user's cache folder when it is imported. The
+variable ORT_DISABLE_TELEMETRY prevents it. It is set here, unless it is set already; it holds for the whole process.
+"""
+
+import os
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ from cornn.export.load import TrainedModel
 from cornn.export.recurrent import LAYERS
 from cornn.models import SequenceModel
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 try:
     import onnxruntime
 except ImportError as error:

@@ -1,0 +1,39 @@
+"""Text that is safe to print: names and labels of other people's files may contain control sequences."""
+
+import unicodedata
+
+__all__ = ["escape_controls"]
+
+KEPT = "\n\t"
+UNSAFE = ("Cc", "Cs")
+"""Categories of Unicode: control characters, and halves of surrogate pairs. With the latter Python marks undecodable bytes
+of file names; they cannot be printed."""
+DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks of the writing direction, which reorder what is read."""
+
+
+def escape_controls(text: str) -> str:
+    r"""Replace control characters except newlines and tabs by their escapes, such as `\x1b`.
+
+    A terminal obeys control sequences: they can set its title, move the cursor, or hide text.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text; without control characters it is the same object.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escape(character) if _is_unsafe(character) else character for character in text)
+
+
+def _is_unsafe(character: str) -> bool:
+    if character in KEPT:
+        return False
+    return unicodedata.category(character) in UNSAFE or character in DIRECTIONS
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
