@@ -6,8 +6,8 @@ __all__ = ["escape_controls"]
 
 KEPT = "\n\t"
 UNSAFE = ("Cc", "Cs")
-"""Categories of Unicode: control characters, and halves of surrogate pairs. With the latter Python marks undecodable bytes
-of file names; they cannot be printed."""
+"""Categories of Unicode: control characters, and halves of surrogate pairs. With the latter Python marks undecodable
+bytes of file names; they cannot be printed."""
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Marks of the writing direction, which reorder what is read."""
 
