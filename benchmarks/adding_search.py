@@ -20,6 +20,7 @@ from torch import Tensor
 
 from cornn import engine
 from cornn._machine import machine
+from cornn._source import source
 from cornn.lab.tasks.adding import draw
 
 BASE = {
@@ -255,6 +256,7 @@ def main() -> None:
             "steps_done": max(curve, default=0),
             "seconds": seconds,
             "machine": machine(),
+            **source(),
         }
         options.json.write_text(json.dumps(content) + "\n", encoding="utf8")
 

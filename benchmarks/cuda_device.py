@@ -21,6 +21,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from cornn import engine
+from cornn._source import source
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.contract import After, Given, Needs, Request
 
@@ -269,7 +270,7 @@ def asked(description: str | None) -> argparse.Namespace:
 
 def main() -> None:
     options = asked(__doc__)
-    found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **source()}
     checked = [] if options.only == "time" else check()
     found["checks"] = checked
     if options.json:

@@ -1,9 +1,10 @@
 """Import records of runs into results/, and check the source of each against the history.
 
-    python tools/import_records.py RECORD...
+    python tools/import_records.py RECORD_OR_RUN_FOLDER...
 
-A record may come from another machine, and may have the layout of version 0.1. Its file name is made anew. Exit code 1:
-a record's commit does not contain the code that produced it; the record is marked in every table.
+A record may come from another machine, and may have the layout of version 0.1; a run folder becomes a record. The file
+name is new, and an earlier record of the same run is replaced. Exit code 1: the commit that a record names does not
+contain the code that produced it; the record is marked in every table.
 """
 
 import sys

@@ -148,11 +148,14 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
 def import_record(file: Path, results: Path) -> tuple[Path, str]:
     """Copy a record from elsewhere into `results` and check its source against the history.
 
+    Args:
+        file: A record, of this or the former layout, or the folder of a finished run.
+        results: The folder of records.
+
     Returns:
         The new file, and what the check found: see `TRUSTED`.
     """
-    content = read_json(file)
-    path = write(content, results)
+    path = write(record(Run(file)) if file.is_dir() else read_json(file), results)
     return path, read_json(path)["result"]["source"]
 
 
