@@ -1,0 +1,83 @@
+"""What the page of a fitted forecaster shows: the series, the forecast with its intervals, and the backtest."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.plots.forecasts import DrawnForecast, draw_errors_ahead, draw_forecasts, draw_members
+
+__all__ = ["forecast_page"]
+
+MOST_SERIES = 3  # drawn
+LEAST_STEPS = 40  # of a drawn series before its forecast
+HORIZONS = 8  # before the forecast
+BACKTESTS = 6  # forecasts drawn over the test split
+LEVELS = (0.9, 0.5)
+
+
+def forecast_page(finished: Any) -> list[tuple[str, Any]]:
+    """Draw the figures of a fitted forecaster.
+
+    Args:
+        finished: The result of `cornn.fitting.fit`: its estimator, its splits and the names of the features.
+
+    Returns:
+        Captions and figures.
+    """
+    estimator, splits = finished.estimator, finished.splits
+    data = splits.training if splits.test is None else splits.test
+    cuts = splits.cuts or [None] * len(data.sequences)
+    coming, earlier = [], []
+    series_drawn = min(MOST_SERIES, len(data.sequences))
+    for number, (series, cut) in enumerate(zip(data.sequences[:series_drawn], cuts[:series_drawn], strict=True)):
+        for column, feature in enumerate(estimator.targets_[: max(1, MOST_SERIES // series_drawn)]):
+            name = data.features[feature]
+            title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
+            values = np.asarray(series.values, float).reshape(len(series.values), -1)[:, feature]
+            length, horizon = len(values), int(estimator.horizon)
+            own = _forecast(estimator, series, length, column)
+            first = max(0, length - max(LEAST_STEPS, HORIZONS * horizon))
+            if own is not None:
+                coming.append((title, np.arange(first, length), values[first:], [own], None))
+            if splits.test is not None:
+                start = cut if cut is not None else length // 2
+                origins = range(max(start, 1), length, max(horizon, -(-(length - start) // BACKTESTS)))
+                drawn = [_forecast(estimator, series, origin, column) for origin in origins]
+                first = max(0, start - (length - start))
+                there = [one for one in drawn if one is not None]
+                earlier.append((title, np.arange(first, length), values[first:], there, start if cut else None))
+    found = []
+    if coming:
+        found.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
+    if earlier:
+        found.append(("Backtest: forecasts at earlier origins, made without later values", draw_forecasts(earlier)))
+    if splits.test is not None:
+        table = next(own for own in estimator.evaluate(splits.training.sequences, data.sequences, splits.cuts) if own)
+        caption = "Error by steps ahead, and how many values lie in the interval, over all origins of the test split"
+        found.append((caption, draw_errors_ahead(table.ahead, table.coverage)))
+    if estimator.method_ == "pool":
+        weights = {str(member): own for member, own in estimator.models_[0].pool.weights.items() if own > 0}
+        found.append(("Members of the pool and their weights", draw_members(weights)))
+    return found
+
+
+def _forecast(estimator: Any, series: Any, origin: int, column: int) -> DrawnForecast | None:
+    """Forecast one target from the first `origin` samples; None if covariates of the steps ahead are unknown."""
+    values = np.asarray(series.values, float).reshape(len(series.values), -1)
+    if np.isnan(values[:origin, estimator.targets_[column]]).all():
+        return None
+    known = type(series)(values[:origin], None if series.times is None else series.times[:origin])
+    options: dict[str, Any] = {}
+    if estimator.known_future_:
+        future = values[origin : origin + estimator.horizon, estimator.known_future_]
+        if len(future) < estimator.horizon or np.isnan(future).any():
+            return None
+        options["future"] = future[None]
+    intervals: dict[float, tuple[NDArray, NDArray]] = {}
+    if estimator.method_ == "pool":
+        for level in LEVELS:
+            low, high = estimator.predict_interval([known], level, **options)
+            intervals[level] = (low[0, :, column], high[0, :, column])
+    mean = estimator.predict([known], **options)[0, :, column]
+    return DrawnForecast(np.arange(origin, origin + estimator.horizon, dtype=float), mean, intervals)

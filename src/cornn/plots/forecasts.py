@@ -1,0 +1,109 @@
+"""Figures of forecasts: the series with what comes next, the backtest, errors by step ahead, and the pool."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
+
+__all__ = ["DrawnForecast", "draw_errors_ahead", "draw_forecasts", "draw_members"]
+
+MOST_MEMBERS = 12
+
+
+@dataclass(frozen=True)
+class DrawnForecast:
+    """One forecast of one series, with its intervals if it has some.
+
+    Attributes:
+        steps: Steps that are forecast, shape (horizon,).
+        mean: Forecasts, shape (horizon,).
+        intervals: Level -> lower and upper ends, each of shape (horizon,); the widest first.
+    """
+
+    steps: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    intervals: Mapping[float, tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+@styled
+def draw_forecasts(
+    panels: Sequence[tuple[str, NDArray[np.float64], NDArray[np.float64], Sequence[DrawnForecast], float | None]],
+) -> Any:
+    """Draw series and forecasts.
+
+    Args:
+        panels: One panel each: its title, the steps and values of the series, its forecasts, and the first test step.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = canvas(len(panels), 1, size=(9.0, 2.9 * len(panels)))
+    for panel, (title, steps, values, forecasts, cut) in zip(axes[:, 0], panels, strict=True):
+        panel.plot(steps, values, color=COLOURS[6], linewidth=1.1, label="series")
+        for number, own in enumerate(forecasts):
+            for level, (low, high) in own.intervals.items():
+                shade = 0.35 if level == min(own.intervals) else 0.18
+                label = f"{100 * level:.0f} % interval" if number == 0 else None
+                panel.fill_between(own.steps, low, high, color=COLOURS[0], alpha=shade, linewidth=0, label=label)
+            marker = "." if len(own.steps) < 4 else None
+            label = "forecast" if number == 0 else None
+            panel.plot(own.steps, own.mean, color=COLOURS[0], marker=marker, label=label)
+        if cut is not None:
+            panel.axvline(cut, color="#999999", linewidth=0.8, linestyle=":")
+        panel.set_title(title.replace("$", r"\$"))
+    axes[-1, 0].set_xlabel("step")
+    axes[0, 0].legend(loc="upper left", ncols=4)
+    return figure
+
+
+@styled
+def draw_errors_ahead(
+    ahead: Mapping[str, Sequence[float]], coverage: Sequence[float] | None, level: float = 0.9
+) -> Any:
+    """Draw the error of each method, and the coverage of the intervals, by the number of steps ahead.
+
+    Args:
+        ahead: Method -> root mean square error of each step ahead.
+        coverage: Share of the values in the interval, for each step ahead, or None.
+        level: Level of the interval.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = canvas(1, 1 if coverage is None else 2, size=(9.0, 3.4))
+    first = axes[0, 0]
+    for number, (name, errors) in enumerate(ahead.items()):
+        steps = range(1, len(errors) + 1)
+        first.plot(steps, errors, color=COLOURS[number], linestyle=STYLES[number], marker=".", label=name)
+    first.set_ylim(bottom=0)
+    first.set_xlabel("steps ahead")
+    first.set_ylabel("root mean square error")
+    set_panel_title(first, "a", "errors")
+    figure.legend(loc="outside lower left", ncols=4)
+    if coverage is not None:
+        second = axes[0, 1]
+        second.plot(range(1, len(coverage) + 1), [100 * own for own in coverage], color=COLOURS[0], marker=".")
+        second.axhline(100 * level, color=COLOURS[6], linewidth=0.8, linestyle="--")
+        second.set_ylim(0, 102)
+        second.set_xlabel("steps ahead")
+        second.set_ylabel("% of the values inside")
+        set_panel_title(second, "b", f"coverage of the {100 * level:.0f} % interval")
+    return figure
+
+
+@styled
+def draw_members(weights: Mapping[str, float]) -> Any:
+    """Draw the weights of the members of a pool, the largest first."""
+    shown = sorted(weights.items(), key=lambda pair: -pair[1])[:MOST_MEMBERS]
+    figure, axes = canvas(size=(6.6, 0.8 + 0.26 * len(shown)))
+    panel = axes[0, 0]
+    panel.barh(range(len(shown)), [100 * weight for _, weight in shown], color=COLOURS[0])
+    panel.set_yticks(range(len(shown)), [name for name, _ in shown])
+    panel.invert_yaxis()
+    panel.set_xlabel("weight, %")
+    panel.grid(axis="y", visible=False)
+    return figure
