@@ -334,7 +334,7 @@ def write_folder(out: Path, kind: Kind, files: Mapping[str, bytes]) -> None:
         kind: What writes it.
         files: Name -> content.
     """
-    temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=f"{TEMPORARY}{out.name}-"))
+    temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=f"{TEMPORARY}{out.name}-p{os.getpid()}-"))
     try:
         for name, content in files.items():
             write_atomically(temporary / name, content)

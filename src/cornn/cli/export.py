@@ -94,7 +94,7 @@ def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
         from cornn import fitting
         from cornn.fitting.readers import read
 
-        data = read(command.data, fitting.load_folder(command.source)[1], require_target=False).sequences
+        data = read(command.data, fitting.load_fitted(command.source)[1], require_target=False).sequences
     for text in to_c(trained, command.place("c"), options, data).lines():
         line(console, text)
 

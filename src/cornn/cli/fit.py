@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
-from cornn.plots.terminal import draw_curves
+from cornn.cli.console import line, progress_lines, screen
 
 if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do without
-    from cornn.fitting.readers import Dataset, Layout
+    from cornn.fitting import Evaluation, FitPlan, FitResult
 
 __all__ = ["FitCommand"]
 
@@ -29,7 +28,7 @@ class FitCommand:
     """Fit a model to your own sequences: classification, regression or forecasting.
 
     Writes a folder with the model and a report. A table (.csv, .tsv, .parquet) has one row per sequence, or with --id
-    one row per sample. Other formats: .npz, .ts.
+    one row per sample. Other formats: .npz, .npy, .ts, .tsf, .arff, and the .txt and .tsv files of the UCR archive.
     """
 
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
@@ -44,8 +43,13 @@ class FitCommand:
     """The columns of features. Default: all columns not named elsewhere. For .npz the array (default X)."""
     ignore: tuple[str, ...] = ()
     """Columns to ignore."""
+    group: str | None = None
+    """The column of the group, such as a person, whose sequences are never split between training and test."""
     form: Literal["wide", "long", "series"] | None = None
     """Layout: one row per sequence, one row per sample, or one series. Default: inferred from the ids."""
+    axes: Literal["ntc", "nct"] = "ntc"
+    """Order of the axes of three-dimensional arrays: (sequences, time, features), or with nct, as aeon has it,
+    (sequences, features, time)."""
     task: Literal["classify", "regress", "forecast"] | None = None
     """The task. Default: inferred from the target."""
     horizon: int = 1
@@ -93,79 +97,41 @@ class FitCommand:
 
     def run(self) -> None:
         from cornn import fitting
-        from cornn.fitting import page
-        from cornn.fitting.readers import read
 
         console = screen(stderr=self.json)
-        layout = self._layout()
-        data = read(self.data, layout)
-        task = fitting.choose_task(self.task, data)
-        test = None if self.test is None else read(self.test, data.layout)
-        settings = self._settings(task, data)
-        fitting.check_settings(task, settings)
-        splits = fitting.split(data, task, test, self.test_share, self.seed)
-        facts = fitting.summarize(data, splits, task, self.target)
-        if not self.quiet:
-            _print_facts(console, facts)
         if self.dry_run:
+            plan = fitting.plan_fit(self.data, **self._options())
+            if not self.quiet:
+                _print_facts(console, plan.facts)
             return
-        out = self.out or _new_folder(Path("runs"), self.data.stem)
-        fitting.check_output_folder(out)
-        report = self.report and _can_report()
+
+        def introduce(plan: "FitPlan") -> None:
+            if not self.quiet:
+                line(console, _describe_data(plan))
+
+        def work(watch: Callable) -> "FitResult":
+            options = {"out": self.out, "report": self.report, "introduce": introduce, "watch": watch}
+            return fitting.fit_file(self.data, **self._options(), **options)
+
         try:
-            finished = self._train_with_progress(console, lambda watch: fitting.fit(task, splits, settings, watch))
-            words = f"{test.source}" if test is not None else f"a held-out split of {data.source}"
-            result = fitting.build_result(finished, words)
-            check = text = None
-            try:
-                if finished.estimator.history_:  # a pool of forecasters has no network
-                    check = page.diagnose_fit(finished, f"{data.source} after training")
-                    text = page.render_page(self.data.name, facts, finished, result, check) if report else None
-            except Exception as error:  # a failing report must not lose the trained model
-                message = f"cornn: the report failed ({type(error).__name__}: {error}): the model is written without it"
-                line(screen(stderr=True), message)
-            fitting.write_folder(out, data, finished, result, text)
+            finished = self._train_with_progress(console, work)
         except KeyboardInterrupt:
             print("cornn: stopped; nothing was written.", file=sys.stderr)
             raise SystemExit(130) from None
-        meaning = None if check is None else check.gradients
-        if meaning is not None and text is not None:
-            meaning = f"{meaning.removesuffix('.')} (details: {out / 'report.html'})"
-        self._conclude(console, finished, result, meaning, out)
+        for note in finished.notes:
+            line(screen(stderr=True), f"cornn: {note}")
+        self._conclude(console, finished)
 
-    def _layout(self) -> "Layout":
-        from cornn.fitting.readers import Layout
-
-        form = self.form
-        # Without ids, a table for forecasting is one series, unless --form is given.
-        if form is None and self.task == "forecast" and self.id is None:
-            form = "series"
-        if not self.target and self.task != "forecast" and self.data.suffix.lower() not in (".ts", ".npz"):
-            raise ValueError(
-                "nothing to learn: choose the column with --target, or use --task forecast to predict the next values"
-            )
-        if self.task != "forecast":
-            return Layout(form, self.id, self.time, self.values, self.target, self.ignore)
-        # The values to forecast are also inputs.
-        values = (*self.values, *(name for name in self.target if self.values and name not in self.values))
-        return Layout(form, self.id, self.time, values, (), self.ignore)
-
-    def _settings(self, task: str, data: "Dataset") -> dict[str, Any]:
-        names = ("hidden_size", "num_layers", "epochs", "batch_size", "learning_rate", "validation_share", "patience")
-        given = {name: getattr(self, name) for name in (*names, "dt", "gamma", "epsilon")}
-        settings = {name: value for name, value in given.items() if value is not None}
-        settings |= {"random_state": self.seed, "device": self.device}
+    def _options(self) -> dict[str, Any]:
+        """Return the arguments of `fit_file` that concern the data and the estimator."""
+        names = ("target", "id", "time", "values", "ignore", "group", "form", "axes", "task", "horizon", "test")
+        names = (*names, "test_share", "seed")
+        own = ("hidden_size", "num_layers", "epochs", "batch_size", "learning_rate", "validation_share", "patience")
+        given = {name: getattr(self, name) for name in (*own, "dt", "gamma", "epsilon")}
+        settings = {name: value for name, value in given.items() if value is not None} | {"device": self.device}
         if self.balanced:
-            if task != "classify":
-                raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
             settings["class_weight"] = "balanced"
-        if task == "forecast":
-            settings["horizon"] = self.horizon
-            if self.target:
-                settings["targets"] = [_number(data, name) for name in self.target]
-        elif self.horizon != 1:
-            raise ValueError(f"--horizon is only for forecasts, but the task is to {task}: add --task forecast")
-        return settings
+        return {name: getattr(self, name) for name in names} | {"settings": settings}
 
     def _train_with_progress(self, console: Console, work: Callable[[Callable], Any]) -> Any:
         if self.quiet:
@@ -188,65 +154,62 @@ class FitCommand:
 
             return work(watch)
 
-    def _conclude(self, console: Console, finished: Any, result: dict, meaning: str | None, out: Path) -> None:
+    def _conclude(self, console: Console, finished: "FitResult") -> None:
+        out, evaluation = finished.folder, finished.evaluation
         if self.json:
-            print(json.dumps({**result, "folder": str(out)}), flush=True)
+            print(json.dumps({**finished.result, "folder": str(out)}), flush=True)
             return
-        evaluation = finished.evaluation
-        if not self.quiet:
-            history = finished.estimator.history_
-            name = "validation" if history and "validation" in history[0] else "training"
-            points = [(row["epoch"], row[name]) for row in history]
-            if len(points) >= FEWEST_POINTS:
-                line(console, draw_curves({"": points}, title=f"{name} loss", x_label="epoch"))
-            if evaluation is not None:
-                _print_evaluation(console, evaluation)
-            if meaning is not None:
-                line(console, meaning, style="dim")
-        epochs = f"{result['epochs']} epochs and " if result["epochs"] else ""
-        after = f"after {epochs}{result['seconds']:.1f} s"
+        after = f"{finished.seconds:.1f} s"
+        if finished.result.get("epochs"):
+            after = f"{finished.result['epochs']} epochs and {after}"
         if evaluation is None:
-            line(console, f"fitted {after}; there is no test split")
+            line(console, f"fitted after {after}; there is no test split")
         else:
-            line(
-                console,
-                f"test {evaluation.metric} ",
-                (f"{evaluation.test:.4g}", "bold"),
-                f" {after}, compared with {evaluation.trivial:.4g} {evaluation.trivial_words}",
-            )
-        line(console, f"folder: {out}; predict with: cornn predict {shlex.quote(str(out))} DATA")
+            _print_answer(console, evaluation, after, details=not self.quiet)
+        page = f"page: {out / 'report.html'}; " if out is not None and (out / "report.html").exists() else ""
+        line(console, f"folder: {out}; {page}predict with: cornn predict {shlex.quote(str(out))} DATA")
 
 
 def _losses(row: dict[str, float]) -> str:
     return ", ".join(f"{row[name]:.4g} {name}" for name in ("training", "validation") if name in row)
 
 
-def _number(data: "Dataset", name: str) -> int:
-    if name not in data.features:
-        raise ValueError(f"{data.source} has no values {name!r} to forecast: the values are {', '.join(data.features)}")
-    return data.features.index(name)
+def _describe_data(plan: "FitPlan") -> str:
+    facts, features = dict(plan.facts), len(plan.data.features)
+    target = f"{plan.facts[-1][0]}: {plan.facts[-1][1]}"
+    return f"{facts['file']}; sequences: {facts['sequences']}; steps: {facts['steps']}; features: {features}; {target}"
 
 
-def _can_report() -> bool:
-    """Check before training that the report can be written; otherwise explain what is missing."""
-    from cornn.fitting import page
-
-    try:
-        page.check_packages()
-    except ImportError as error:
-        line(screen(stderr=True), f"cornn: no report.html: {error}")
-        return False
-    return True
-
-
-def _print_facts(console: Console, facts: list[tuple[str, str]]) -> None:
+def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False)
     for name, value in facts:
         table.add_row(name, value)
     console.print(table)
 
 
-def _print_evaluation(console: Console, evaluation: Any) -> None:
+def _print_answer(console: Console, evaluation: "Evaluation", after: str, details: bool) -> None:
+    """Print the score next to the baselines first, then the classes or the errors."""
+    show, interval = evaluation.format, ""
+    if evaluation.interval is not None:
+        interval = f" (95 % interval {show(evaluation.interval[0])} to {show(evaluation.interval[1])})"
+    style = "bold" if evaluation.beats_trivial else "bold red"
+    line(
+        console,
+        f"test {evaluation.metric} ",
+        (show(evaluation.test), style),
+        f"{interval} after {after}, compared with {show(evaluation.trivial)} {evaluation.trivial_words}",
+    )
+    for name, value in list(evaluation.baselines.items())[1:]:
+        line(console, f"{name}: {show(value)}")
+    if evaluation.verdict is not None:
+        line(console, (evaluation.verdict, style if not evaluation.beats_trivial else "yellow"))
+    if not details:
+        return
+    if evaluation.classes:
+        table = Table("class", "precision", "recall", "sequences", box=None, header_style="bold")
+        for own in evaluation.class_scores()[:MOST_CLASSES]:
+            table.add_row(own.name, show(own.precision), show(own.recall), str(own.count))
+        console.print(table)
     if evaluation.confusion and len(evaluation.classes) <= MOST_CLASSES:
         table = Table("true \\ predicted", *evaluation.classes, box=None, header_style="bold")
         for name, row in zip(evaluation.classes, evaluation.confusion, strict=True):
@@ -258,11 +221,4 @@ def _print_evaluation(console: Console, evaluation: Any) -> None:
             table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
         console.print(table)
     for name, value in evaluation.more.items():
-        line(console, f"{name} {value:.4g}")
-
-
-def _new_folder(root: Path, name: str) -> Path:
-    number = 1
-    while (root / f"{name}-{number:04d}").exists():
-        number += 1
-    return root / f"{name}-{number:04d}"
+        line(console, f"{name} {show(value)}")

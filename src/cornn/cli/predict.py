@@ -26,16 +26,8 @@ class PredictCommand:
 
     def run(self) -> None:
         from cornn import fitting
-        from cornn.fitting.readers import read
 
-        estimator, layout, features = fitting.load_folder(self.model)
-        data = read(self.data, layout, require_target=False)
-        if features is not None and len(data.features) != len(features):
-            raise ValueError(
-                f"{self.data} has {len(data.features)} features, but the model was fitted with {len(features)}: "
-                f"{', '.join(features)}"
-            )
-        table = fitting.predict(estimator, data)
+        table = fitting.predict_file(self.model, self.data)
         text = fitting.format_csv(table)
         if self.out is None:
             # A terminal obeys control characters in labels; a file or a pipe gets the labels as they are.

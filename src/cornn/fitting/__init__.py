@@ -1,27 +1,29 @@
 """Fit a model to a file of sequences, evaluate it, report on it, and predict: the library behind `cornn fit`."""
 
-from cornn.fitting.artifact import build_result, check_output_folder, format_csv, load_folder, write_folder, write_text
-from cornn.fitting.evaluate import Evaluation, Predictions, evaluate, predict
-from cornn.fitting.fit import TASKS, FitResult, Splits, check_settings, choose_task, fit, split
+from cornn.fitting.evaluate import ClassScore, Evaluation, Predictions, evaluate, predict
+from cornn.fitting.files import FitPlan, fit_file, plan_fit, predict_file
+from cornn.fitting.fit import TASKS, FitResult, Splits, choose_task, fit, split
+from cornn.fitting.folder import format_csv, load_fitted, write_text
 from cornn.fitting.summary import summarize
 
 __all__ = [
     "TASKS",
+    "ClassScore",
     "Evaluation",
+    "FitPlan",
     "FitResult",
     "Predictions",
     "Splits",
-    "build_result",
-    "check_output_folder",
-    "check_settings",
     "choose_task",
     "evaluate",
     "fit",
+    "fit_file",
     "format_csv",
-    "load_folder",
+    "load_fitted",
+    "plan_fit",
     "predict",
+    "predict_file",
     "split",
     "summarize",
-    "write_folder",
     "write_text",
 ]

@@ -1,5 +1,6 @@
 """Evaluate a fitted estimator on test data, compared with a trivial baseline."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,11 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
+from cornn.estimators.preparation import mean_and_scale
+from cornn.fitting.baselines import STATISTICS, predict_with_ridge
 from cornn.fitting.readers import Dataset
 
-__all__ = ["Evaluation", "Predictions", "evaluate", "predict"]
+__all__ = ["ClassScore", "Evaluation", "Predictions", "evaluate", "predict"]
 
 AnyEstimator = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """How well one class is recognised."""
+
+    name: str
+    precision: float | None  # share of the predictions of this class that are right; None: it is never predicted
+    recall: float | None  # share of its sequences that are recognised; None: the test split has none
+    count: int  # test sequences of this class
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,48 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...] = ()  # one row per true class, one column per predicted class
     pairs: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = ()  # name, true values, predictions
     ahead: tuple[tuple[float, float], ...] = ()  # forecasts: error and baseline error for each step ahead
+    baselines: dict[str, float] = field(default_factory=dict)  # name -> value of the metric, the trivial one first
+    interval: tuple[float, float] | None = None  # accuracy: 95 % confidence interval
+
+    def format(self, value: float | None) -> str:
+        """Format a value of the metric; a share in percent."""
+        return "-" if value is None else f"{100 * value:.1f} %" if self.classes else f"{value:.4g}"
+
+    @property
+    def beats_trivial(self) -> bool:
+        """Whether the model is better than the trivial answer."""
+        return self.test > self.trivial if self.better == "higher" else self.test < self.trivial
+
+    @property
+    def verdict(self) -> str | None:
+        """A warning if something simpler is at least as good; None if the model is better than all baselines."""
+        if not self.beats_trivial:
+            return (
+                f"Do not use this model: it is no better than a trivial answer ({self.metric} "
+                f"{self.format(self.test)}, compared with {self.format(self.trivial)} {self.trivial_words})."
+            )
+        better = [
+            name
+            for name, value in self.baselines.items()
+            if (value >= self.test if self.better == "higher" else value <= self.test)
+        ]
+        if better:
+            return f"Something simpler is at least as good on this test split: {better[0]}."
+        return None
+
+    def class_scores(self) -> list[ClassScore]:
+        """Return precision and recall of each class."""
+        table = np.array(self.confusion).reshape(len(self.classes), len(self.classes))
+        found, there, right = table.sum(0), table.sum(1), table.diagonal()
+        return [
+            ClassScore(
+                name,
+                float(right[k] / found[k]) if found[k] else None,
+                float(right[k] / there[k]) if there[k] else None,
+                int(there[k]),
+            )
+            for k, name in enumerate(self.classes)
+        ]
 
 
 @dataclass(frozen=True)
@@ -105,26 +160,41 @@ def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Ev
     np.add.at(confusion, ([number[name] for name in truth.tolist()], [number[name] for name in found.tolist()]), 1)
     names, counts = np.unique(training.labels(), return_counts=True)
     usual = names[counts.argmax()].item()
+    simple = predict_with_ridge("classify", training, test)
+    right = int((truth == found).sum())
+    trivial = float((truth == usual).mean())
     present = confusion.sum(1) > 0
     recalls = confusion.diagonal()[present] / confusion.sum(1)[present]
     return Evaluation(
         "accuracy",
         "higher",
-        float((truth == found).mean()),
-        float((truth == usual).mean()),
+        right / len(test),
+        trivial,
         f"for always predicting {usual}",
         len(test),
         {"balanced accuracy": float(recalls.mean())},
         tuple(str(name) for name in known),
         tuple(tuple(int(count) for count in row) for row in confusion),
+        baselines={f"always {usual}": trivial, STATISTICS: float((truth == simple).mean())},
+        interval=wilson_interval(right, len(test)),
     )
+
+
+def wilson_interval(right: int, count: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a share (Wilson, 1927)."""
+    z = 1.959964
+    middle = (right + z * z / 2) / (count + z * z)
+    half = z / (count + z * z) * math.sqrt(right * (count - right) / count + z * z / 4)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Evaluation:
     truth = test.numbers().reshape(len(test), -1)
     found = estimator.predict(test.sequences).reshape(len(test), -1)
     usual = training.numbers().reshape(len(training), -1).mean(0)
-    error, trivial = _rms((truth - found) / estimator.target_scale_), _rms((truth - usual) / estimator.target_scale_)
+    scale = mean_and_scale(training.numbers().reshape(len(training), -1))[1]
+    simple = predict_with_ridge("regress", training, test)
+    error, trivial, ridge = (_rms((truth - other) / scale) for other in (found, usual, simple))
     names = training.layout.target or _numbered("target", truth.shape[1])
     more: dict[str, float] = {}
     for name, own, answer in zip(names, truth.T, found.T, strict=False):
@@ -141,6 +211,7 @@ def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Eva
         len(test),
         more,
         pairs=tuple((name, *_points(own, answer)) for name, own, answer in zip(names, truth.T, found.T, strict=False)),
+        baselines={"always the mean": trivial, STATISTICS: ridge},
     )
 
 
@@ -172,6 +243,11 @@ def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cut
         more,
         pairs=tuple((feature, *table.pairs) for feature, table in named if table.pairs[0]),
         ahead=tuple(zip(first.ahead["model"], first.ahead[rule], strict=True)),
+        baselines={
+            name: float(np.mean([table.baselines[name].mase for table in tables]))
+            for name in sorted(first.baselines, key=lambda name: name != rule)
+            if all(name in table.baselines for table in tables)
+        },
     )
 
 

@@ -3,7 +3,8 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,18 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A fitted estimator with its splits and its test result."""
+    """A fitted estimator with its splits and its test result, and what `fit_file` adds."""
 
     task: str
     estimator: AnyEstimator
     splits: Splits
     evaluation: Evaluation | None  # None: no test split
     seconds: float  # of training
+    interrupted: bool = False  # by Ctrl-C: the best model so far was kept
+    facts: tuple[tuple[str, str], ...] = ()  # summary of the data: (name, value)
+    result: dict[str, Any] = field(default_factory=dict)  # content of result.json
+    folder: Path | None = None  # where it was written
+    notes: tuple[str, ...] = ()  # what went wrong or was assumed, in sentences
 
 
 def choose_task(task: str | None, data: Dataset) -> str:
@@ -84,6 +90,8 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
     if not count:
         return Splits(data, None, why="too few for a test split" if share else "")
     random = generator(seed, "test part")  # the name of the stream fixes the split
+    if data.groups is not None:
+        return _split_groups(data, data.groups, count, random)
     if task == "classify":
         _, target = np.unique(data.labels(), return_inverse=True)
         apart = draw_stratified(target, count, random)
@@ -93,6 +101,21 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
     if not chosen:
         return Splits(data, None, why="too few per class for a test split")
     return Splits(data.select([row for row in range(len(data)) if row not in chosen]), data.select(sorted(chosen)))
+
+
+def _split_groups(data: Dataset, groups: list, count: int, random: torch.Generator) -> Splits:
+    """Split off whole groups, drawn at random, with about `count` sequences in all."""
+    names = list(dict.fromkeys(groups))
+    if len(names) < 2:
+        return Splits(data, None, why="there is only one group")
+    chosen: set[Any] = set()
+    for number in torch.randperm(len(names), generator=random).tolist()[:-1]:
+        rows = sum(own in chosen for own in groups)
+        if chosen and abs(rows + groups.count(names[number]) - count) > abs(rows - count):
+            break
+        chosen.add(names[number])
+    kept = [row for row, own in enumerate(groups) if own not in chosen]
+    return Splits(data.select(kept), data.select([row for row, own in enumerate(groups) if own in chosen]))
 
 
 def _check_features(data: Dataset, test: Dataset) -> None:

@@ -1,9 +1,12 @@
-"""The report of a fit: one self-contained HTML page."""
+"""The report of a fit: one self-contained HTML page that starts with the answer."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from cornn._extras import missing_extra
@@ -14,9 +17,33 @@ from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
 from cornn.theory.diagnose import Diagnosis, diagnose, subject_from_layer
 
-__all__ = ["check_packages", "diagnose_fit", "render_page"]
+__all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "render_page"]
 
 SEQUENCES = 2  # that the theory is checked on
+EXAMPLES = 6  # sequences that are drawn
+MOST_TARGETS = 4  # that are drawn
+
+Pictures = list[tuple[str, Any]]
+"""Pairs of a caption and a figure."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One line of the comparison with the baselines."""
+
+    name: str
+    value: float
+    width: float  # percent of the longest bar
+    own: bool  # whether it is the model
+
+
+@dataclass(frozen=True)
+class Example:
+    """One test sequence with its prediction."""
+
+    title: str
+    right: bool | None  # None: a number, which is never exactly right
+    picture: str
 
 
 def check_packages() -> None:
@@ -28,9 +55,11 @@ def check_packages() -> None:
         raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
 
 
-def diagnose_fit(finished: FitResult, name: str) -> Diagnosis:
-    """Check the (first) trained layer against the theory, on its training data."""
-    estimator = finished.estimator
+def diagnose_fit(finished: FitResult, name: str) -> Diagnosis | None:
+    """Check the (first) trained layer against the theory, on its training data; None if no network was trained."""
+    estimator: Any = finished.estimator
+    if not estimator.history_:
+        return None
     sequences = sorted(
         estimator._validate_input(finished.splits.training.sequences, None), key=lambda own: -len(own.values)
     )
@@ -39,17 +68,13 @@ def diagnose_fit(finished: FitResult, name: str) -> Diagnosis:
         return diagnose(subject_from_layer(name, estimator.model_.layer, data.input[: int(data.lengths.min())]))
 
 
-def render_page(
-    title: str, facts: Sequence[tuple[str, str]], finished: FitResult, result: Mapping[str, Any], check: Diagnosis
-) -> str:
+def render_page(title: str, finished: FitResult, folder: Path) -> str:
     """Render the report.
 
     Args:
         title: The title of the page.
-        facts: The summary of the data, from `summarize`.
-        finished: The result of `fit`.
-        result: The content of result.json.
-        check: The diagnosis of the layer, from `diagnose_fit`.
+        finished: The result of `fit`, with the summary of the data and the content of result.json.
+        folder: The folder that the model will be in, for the examples of its use.
 
     Returns:
         The HTML page.
@@ -63,32 +88,141 @@ def render_page(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["number"] = lambda value: f"{value:.4g}"
-    evaluation = finished.evaluation
+    environment.filters["number"] = lambda value: "-" if value is None else f"{value:.4g}"
+    environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.0f} %"
+    evaluation, check = finished.evaluation, diagnose_fit(finished, f"{title} after training")
+    pictures = [] if evaluation is None else PICTURES[finished.task](finished)
+    history = finished.estimator.history_
     return environment.get_template("fitted.html.jinja").render(
         title=title,
-        facts=facts,
-        result=result,
+        facts=finished.facts,
+        result=finished.result,
+        notes=finished.notes,
+        task=finished.task,
         evaluation=evaluation,
-        estimator=finished.estimator,
-        settings=finished.estimator.get_params(),
+        bars=[] if evaluation is None else _bars(evaluation),
+        scores=evaluation.class_scores() if evaluation is not None and evaluation.classes else [],
+        examples=_examples(finished),
+        usage=_usage(finished, folder),
+        settings=_describe_model(finished.estimator),
         check=check,
-        losses=data_uri(fitted.losses(finished.estimator.history_)),
-        pictures=[] if evaluation is None else _pictures(evaluation),
-        theory=data_uri(draw_diagnosis(check.subject.network, check.trajectory)),
+        history=history,
+        losses=data_uri(fitted.losses(history)) if history else None,
+        pictures=[(words, data_uri(figure)) for words, figure in pictures],
+        theory=None if check is None else data_uri(draw_diagnosis(check.subject.network, check.trajectory)),
     )
 
 
-def _pictures(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return (caption, image) pairs."""
-    drawn = []
-    if evaluation.confusion:
-        drawn.append(
-            ("Confusion matrix: rows are true classes, columns are predicted classes", fitted.confusion(evaluation))
+def _bars(evaluation: Evaluation) -> list[Bar]:
+    """Return the model and the baselines, the best first."""
+    rows = [("this model", evaluation.test, True), *((name, own, False) for name, own in evaluation.baselines.items())]
+    rows = [row for row in rows if np.isfinite(row[1])]
+    longest = max((value for _, value, _ in rows), default=1.0) or 1.0
+    rows.sort(key=lambda row: row[1], reverse=evaluation.better == "higher")
+    return [Bar(name, value, 100 * max(value, 0) / longest, own) for name, value, own in rows]
+
+
+def _confusion(finished: FitResult) -> Pictures:
+    assert finished.evaluation is not None
+    words = "Confusion matrix: rows are true classes, columns are predicted classes"
+    return [(words, fitted.confusion(finished.evaluation))]
+
+
+def _residuals(finished: FitResult) -> Pictures:
+    assert finished.evaluation is not None
+    drawn: Pictures = []
+    for name, truth, found in finished.evaluation.pairs[:MOST_TARGETS]:
+        drawn.append((f"{name}: predictions against true values", fitted.predictions(name, truth, found)))
+        drawn.append((f"{name}: residuals", fitted.residuals(name, truth, found)))
+    return drawn
+
+
+def _forecasts(finished: FitResult) -> Pictures:
+    assert finished.evaluation is not None
+    words = "Error by steps ahead, compared with the best trivial rule"
+    return [(words, fitted.forecast_errors(finished.evaluation)), *_residuals(finished)]
+
+
+PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
+    "classify": _confusion,
+    "regress": _residuals,
+    "forecast": _forecasts,
+}
+"""Task -> function that draws the figures of the test, which come directly after the scores."""
+
+
+def _examples(finished: FitResult) -> list[Example]:
+    """Draw a few test sequences: for classes wrong and right ones, for numbers the largest and smallest errors."""
+    test, estimator = finished.splits.test, finished.estimator
+    if test is None or finished.task == "forecast":
+        return []
+    if finished.task == "classify":
+        truth = test.labels()
+        chances = estimator.predict_proba(test.sequences)  # pyright: ignore[reportAttributeAccessIssue]
+        found = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
+        surest = np.argsort(-chances.max(1), kind="stable")
+        wrong = [row for row in surest if found[row] != truth[row]][: EXAMPLES // 2]
+        right = _spread([row for row in surest if found[row] == truth[row]], truth)
+        rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
+        titles = [f"true {truth[row]}, predicted {found[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
+        marks = [bool(found[row] == truth[row]) for row in rows]
+    else:
+        truth = test.numbers().reshape(len(test), -1)
+        found = np.asarray(estimator.predict(test.sequences)).reshape(len(test), -1)
+        order = np.argsort(-np.abs(truth - found).sum(1), kind="stable").tolist()
+        rows = list(dict.fromkeys([*order[: EXAMPLES // 2], *order[-(EXAMPLES // 2) :]]))
+        shown = [[", ".join(f"{value:.4g}" for value in own[row][:3]) for own in (truth, found)] for row in rows]
+        titles, marks = [f"true {own}, predicted {other}" for own, other in shown], [None] * len(rows)
+    return [
+        Example(
+            f"{test.id_name} {test.ids[row]}: {title}",
+            mark,
+            data_uri(fitted.sequence(test.sequences[row], test.features)),
         )
-    if evaluation.ahead:
-        drawn.append(("Error by steps ahead, compared with the best trivial rule", fitted.forecast_errors(evaluation)))
-    if evaluation.pairs:
-        what = "Predictions one step ahead" if evaluation.ahead else "Predictions"
-        drawn.append((f"{what} against true values, and residuals", fitted.residuals(evaluation)))
-    return [(words, data_uri(figure)) for words, figure in drawn]
+        for row, title, mark in zip(rows, titles, marks, strict=True)
+    ]
+
+
+def _spread(rows: list, classes: Any) -> list:
+    """Order rows such that every class comes once before any comes twice."""
+    seen: dict[Any, int] = {}
+    numbered = []
+    for row in rows:
+        seen[classes[row]] = seen.get(classes[row], 0) + 1
+        numbered.append((seen[classes[row]], row))
+    return [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
+
+
+def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
+    """Return how to use the model, in the shell and in Python."""
+    place = str(folder)
+    wanted = "predict_proba" if finished.task == "classify" else "predict"
+    python = [
+        "from cornn.estimators import load",
+        "",
+        f"model = load({f'{place}/model.safetensors'!r})",
+        f"model.{wanted}(X)  # X: (sequences, time, features)",
+    ]
+    quoted = shlex.quote(place)
+    commands = {
+        f"cornn predict {quoted} new.csv": "one row per sequence",
+        f"cornn export {quoted} --to onnx": "servers, phones, browsers",
+        f"cornn export {quoted} --to c": "microcontrollers",
+    }
+    width = max(map(len, commands))
+    shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
+    return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
+
+
+def _describe_model(estimator: Any) -> list[tuple[str, str]]:
+    """Return the settings of the estimator that differ from the defaults, and what was trained."""
+    rows = [("estimator", type(estimator).__name__)]
+    if estimator.history_:
+        network = estimator.network_
+        layers = f"{network.num_layers} {'layer' if network.num_layers == 1 else 'layers'}"
+        rows.append(("network", f"{layers} of {network.hidden_size} neurons, {network.damping} damping"))
+    defaults = type(estimator)().get_params(deep=False)
+    for name, value in estimator.get_params(deep=False).items():
+        if repr(value) != repr(defaults[name]):
+            rows.append((name, str(value)))
+    return rows

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cornn.fitting.evaluate import Evaluation
-from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
+import numpy as np
 
-__all__ = ["confusion", "forecast_errors", "losses", "residuals"]
+from cornn.estimators.sequences import Series
+from cornn.fitting.evaluate import Evaluation
+from cornn.plots.style import COLOURS, STYLES, canvas, styled
+
+__all__ = ["confusion", "forecast_errors", "losses", "predictions", "residuals", "sequence"]
 
 MOST_CLASSES = 20  # above this, cells show no numbers
 
@@ -56,21 +59,47 @@ def confusion(evaluation: Evaluation) -> Any:
 
 
 @styled
-def residuals(evaluation: Evaluation) -> Any:
-    """Plot predictions against true values, and a histogram of the residuals."""
-    shown = evaluation.pairs[:4]
-    figure, axes = canvas(len(shown), 2, size=(9.0, 3.2 * len(shown)))
-    for row, (name, truth, found) in enumerate(shown):
-        first, second = axes[row]
-        ends = [min(*truth, *found), max(*truth, *found)]
-        first.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
-        first.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
-        first.set_xlabel(f"{_plain(name)}, true")
-        first.set_ylabel("predicted")
-        set_panel_title(first, "a", "predictions")
-        second.hist([own - other for own, other in zip(truth, found, strict=True)], bins=30, color=COLOURS[0])
-        second.set_xlabel(f"{_plain(name)}, true minus predicted")
-        set_panel_title(second, "b", "residuals")
+def predictions(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+    """Plot predictions against true values."""
+    figure, axes = canvas(size=(4.2, 3.4))
+    panel = axes[0, 0]
+    ends = [min(*truth, *found), max(*truth, *found)]
+    panel.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
+    panel.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
+    panel.set_xlabel(f"{_plain(name)}, true")
+    panel.set_ylabel("predicted")
+    return figure
+
+
+@styled
+def residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+    """Plot a histogram of the residuals."""
+    bins = max(5, min(30, round(len(truth) ** 0.5 * 2)))
+    figure, axes = canvas(size=(4.2, 3.4))
+    panel = axes[0, 0]
+    panel.hist([own - other for own, other in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
+    panel.axvline(0, color=COLOURS[6], linewidth=0.8)
+    panel.set_xlabel(f"{_plain(name)}, true minus predicted")
+    panel.set_ylabel("sequences")
+    return figure
+
+
+@styled
+def sequence(series: Series, features: Sequence[str]) -> Any:
+    """Plot one sequence, at most three of its features."""
+    figure, axes = canvas(size=(3.6, 1.9))
+    panel = axes[0, 0]
+    values = np.asarray(series.values).reshape(len(series.values), -1)
+    clock = range(len(values)) if series.times is None else np.asarray(series.times) - series.times[0]
+    marker = "." if len(values) < 40 else None
+    for number, name in list(enumerate(features))[:3]:
+        label = _plain(name if len(name) <= 16 else name[:15] + "…")
+        panel.plot(
+            clock, values[:, number], color=COLOURS[number], linestyle=STYLES[number], marker=marker, label=label
+        )
+    panel.set_xlabel("step" if series.times is None else "time")
+    if len(features) > 1:
+        panel.legend(loc="best")
     return figure
 
 

@@ -1,7 +1,7 @@
 """The data set that every reader returns: sequences with names and their positions in the file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class Layout:
         values: The columns of the features. Empty means all columns that are not named elsewhere.
         target: The column or columns to learn.
         ignore: Columns to ignore.
+        group: The column of the group, such as a person, whose sequences are never split between training and test.
+        axes: Order of the axes of three-dimensional arrays: "ntc" (sequences, time, features) or "nct", as aeon has it.
     """
 
     form: str | None = None
@@ -34,6 +36,8 @@ class Layout:
     values: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    group: str | None = None
+    axes: str = "ntc"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,8 @@ class Dataset:
     id_name: str
     target: list[tuple] | None  # as in the file: one tuple per sequence, strings or numbers, None if missing
     places: list[str]  # position of each sequence in the file
+    groups: list[Any] | None = None  # group of each sequence
+    notes: tuple[str, ...] = ()  # what the reader assumed, for the user to check
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -58,11 +64,14 @@ class Dataset:
         def of(whole: list) -> list:
             return [whole[row] for row in rows]
 
-        target = None if self.target is None else of(self.target)
-        return Dataset(
-            self.source, self.layout, self.features, of(self.sequences), of(self.ids), self.id_name, target,
-            of(self.places),
-        )  # fmt: skip
+        return replace(
+            self,
+            sequences=of(self.sequences),
+            ids=of(self.ids),
+            target=None if self.target is None else of(self.target),
+            places=of(self.places),
+            groups=None if self.groups is None else of(self.groups),
+        )
 
     def numbers(self) -> NDArray[np.float64]:
         """Return the targets as numbers, shape (sequences,) or (sequences, targets)."""

@@ -4,11 +4,14 @@ Besides the files that every saved folder has, it contains the page report.html 
 predictions for the test split, predictions.csv.
 """
 
+import contextlib
 import csv
 import io
 import json
 import math
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cornn import __version__, artifacts
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import TEMPORARY, write_atomically, write_errors
 from cornn._checked import convert, decode
 from cornn._json import naming
 from cornn._machine import machine
@@ -25,13 +28,22 @@ from cornn.fitting.evaluate import AnyEstimator, Predictions, predict
 from cornn.fitting.fit import FitResult
 from cornn.fitting.readers import Dataset, Layout
 
-__all__ = ["build_result", "check_output_folder", "format_csv", "load_folder", "write_folder", "write_text"]
+__all__ = [
+    "build_result",
+    "format_csv",
+    "load_fitted",
+    "release_folder",
+    "reserve_folder",
+    "reserve_new_folder",
+    "write_folder",
+    "write_text",
+]
 
-KIND = "fit"
+PAGE = "report.html"
 
 
-def check_output_folder(out: Path) -> None:
-    """Check that a new folder can be written, before any work is done.
+def reserve_folder(out: Path) -> None:
+    """Create an empty folder before any work is done, so that nobody else takes its name.
 
     Args:
         out: The folder, which must not exist yet.
@@ -44,9 +56,44 @@ def check_output_folder(out: Path) -> None:
         raise FileExistsError(f"{out} already exists: choose another --out, or remove it")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        os.rmdir(tempfile.mkdtemp(dir=out.parent, prefix=".new-"))
+        _remove_leftovers(out.parent)
+        out.mkdir()
     except OSError as error:
         raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
+
+
+def reserve_new_folder(root: Path, name: str) -> Path:
+    """Create the first of the folders name-0001, name-0002, … that does not exist yet."""
+    number = 1
+    while True:
+        with contextlib.suppress(FileExistsError):
+            reserve_folder(out := root / f"{name}-{number:04d}")
+            return out
+        number += 1
+
+
+def release_folder(out: Path) -> None:
+    """Remove a reserved folder in which nothing was written."""
+    with contextlib.suppress(OSError):
+        out.rmdir()
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process was writing in a folder: its name ends with the number of that process."""
+    for leftover in folder.glob(f"{TEMPORARY}*"):
+        match = re.fullmatch(rf"{re.escape(TEMPORARY)}.*-p(\d+)-\w+", leftover.name)
+        if match and leftover.is_dir() and not _is_running(int(match[1])):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def build_result(finished: FitResult, test: str | None) -> dict[str, Any]:
@@ -59,16 +106,17 @@ def build_result(finished: FitResult, test: str | None) -> dict[str, Any]:
     Returns:
         A dictionary that JSON can represent.
     """
-    evaluation, estimator = finished.evaluation, finished.estimator
+    evaluation = finished.evaluation
     measured = {} if evaluation is None else {"evaluated_on": test, **asdict(evaluation)}
     measured.pop("pairs", None)
     content = {
         "task": finished.task,
         **measured,
         "sequences": len(finished.splits.training),
-        "epochs": estimator.n_iter_,
+        "epochs": finished.estimator.n_iter_,
+        "parameters": finished.estimator.count_parameters(),
         "seconds": finished.seconds,
-        "parameters": estimator.count_parameters(),
+        "interrupted": finished.interrupted,
         "version": __version__,
         **source(),
         "machine": machine(),
@@ -85,46 +133,70 @@ def _replace_non_finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_folder(out: Path, data: Dataset, finished: FitResult, result: Mapping[str, Any], report: str | None) -> None:
+def write_folder(
+    out: Path, data: Dataset, finished: FitResult, result: Mapping[str, Any], report: str | None
+) -> tuple[Path, str | None]:
     """Write the folder of a fit, completely or not at all.
 
+    If the place has become unusable meanwhile, the trained model is not lost: it is written to another one.
+
     Args:
-        out: The folder, which must not exist yet.
+        out: The reserved folder.
         data: The data that were read.
         finished: The result of `fit`.
         result: The content of result.json, from `build_result`.
         report: The HTML page, or None.
+
+    Returns:
+        The folder that was written, and a sentence about it if it is not `out`.
     """
     estimator, test = finished.estimator, finished.splits.test
+    parameters = estimator.get_params(deep=False)
     config = {
-        "kind": KIND,
+        "kind": "fit",
         "task": finished.task,
         "data": data.source,
         "layout": asdict(data.layout),
         "features": list(data.features),
-        "settings": {name: value for name, value in estimator.get_params().items() if value is not None},
-        **({"network": asdict(estimator.network_)} if estimator.history_ else {}),
+        "settings": {name: value for name, value in parameters.items() if value is not None},
         "version": __version__,
     }
+    rows = [json.dumps(_replace_non_finite(row), allow_nan=False) + "\n" for row in estimator.history_]
     texts = {
         artifacts.CONFIG: json.dumps(config, indent=2) + "\n",
-        artifacts.METRICS: "".join(
-            json.dumps(_replace_non_finite(row), allow_nan=False) + "\n" for row in estimator.history_
-        ),
+        artifacts.METRICS: "".join(rows),
         artifacts.RESULT: json.dumps(result, indent=2, allow_nan=False) + "\n",
     }
     if test is not None and finished.task != "forecast":
         texts["predictions.csv"] = format_csv(predict(estimator, test, truth=True))
     if report is not None:
-        texts["report.html"] = report
+        texts[PAGE] = report
     files = {name: text.encode() for name, text in texts.items()}
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            estimator.save(Path(folder) / artifacts.WEIGHTS)
-            files[artifacts.WEIGHTS] = (Path(folder) / artifacts.WEIGHTS).read_bytes()
-        artifacts.write_folder(out, "estimator", files)
-    except OSError as error:
-        raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        estimator.save(Path(folder) / artifacts.WEIGHTS)
+        files[artifacts.WEIGHTS] = (Path(folder) / artifacts.WEIGHTS).read_bytes()
+    return _write_somewhere(out, files)
+
+
+def _memory() -> str | None:
+    """Return a folder in memory if there is one, so that a full disk does not matter."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _write_somewhere(out: Path, files: Mapping[str, bytes]) -> tuple[Path, str | None]:
+    places = [out, out.with_name(f"{out.name}-{os.getpid()}")]
+    places += [Path(place) / f"cornn-{out.name}-{os.getpid()}" for place in (tempfile.gettempdir(), Path.home())]
+    reason = None
+    for place in places:
+        try:
+            artifacts.write_folder(place, "estimator", files)
+        except OSError as error:
+            reason = reason or error.strerror or str(error)
+            continue
+        if place is out:
+            return out, None
+        return place, f"{out} cannot be written ({reason}): the model is in {place}"
+    raise OSError(f"cannot write the folder {out} ({reason}), nor {', '.join(map(str, places[1:]))}")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -142,7 +214,7 @@ def format_csv(table: Predictions) -> str:
     return text.getvalue()
 
 
-def load_folder(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | None]:
+def load_fitted(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | None]:
     """Load a model that `cornn fit` wrote, or a file that an estimator's `save` wrote.
 
     Args:

@@ -1,0 +1,224 @@
+"""From a file to a fitted model, its report and its predictions: what `cornn fit` and `cornn predict` do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cornn.fitting.evaluate import Predictions, predict
+from cornn.fitting.fit import FitResult, Splits, check_settings, choose_task, fit, split
+from cornn.fitting.folder import (
+    build_result,
+    load_fitted,
+    release_folder,
+    reserve_folder,
+    reserve_new_folder,
+    write_folder,
+)
+from cornn.fitting.readers import Dataset, Layout, read
+from cornn.fitting.summary import summarize
+
+__all__ = ["FitPlan", "fit_file", "plan_fit", "predict_file"]
+
+SELF_DESCRIBING = (".ts", ".npz", ".arff", ".npy")
+"""Endings of formats that say themselves what the target is, or where UCR's convention says it."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitPlan:
+    """What `fit_file` is going to do, after reading and checking everything that can be checked before training."""
+
+    task: str
+    data: Dataset
+    test: Dataset | None
+    splits: Splits
+    settings: Mapping[str, Any]
+    facts: tuple[tuple[str, str], ...]
+
+
+def plan_fit(
+    path: Path | str,
+    *,
+    target: str | Sequence[str] = (),
+    id: str | None = None,
+    time: str | None = None,
+    values: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    group: str | None = None,
+    form: str | None = None,
+    axes: str = "ntc",
+    task: str | None = None,
+    horizon: int = 1,
+    test: Path | str | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+) -> FitPlan:
+    """Read a file, split it and check all settings, without training. The arguments are those of `fit_file`."""
+    path, target = Path(path), (target,) if isinstance(target, str) else tuple(target)
+    data = read(path, _layout(path, task, Layout(form, id, time, tuple(values), target, tuple(ignore), group, axes)))
+    task = choose_task(task, data)
+    other = None if test is None else read(Path(test), data.layout)
+    chosen = {"random_state": seed, **(settings or {})}
+    if task == "forecast":
+        chosen["horizon"] = horizon
+        if target:
+            chosen["targets"] = [_position(data, name) for name in target]
+    elif horizon != 1:
+        raise ValueError(f"--horizon is only for forecasts, but the task is to {task}: add --task forecast")
+    if "class_weight" in chosen and task != "classify":
+        raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
+    check_settings(task, chosen)
+    splits = split(data, task, other, test_share, seed)
+    facts = summarize(data, splits, task, target)
+    return FitPlan(task, data, other, splits, chosen, tuple(facts))
+
+
+def _layout(path: Path, task: str | None, layout: Layout) -> Layout:
+    if task != "forecast":
+        if not layout.target and path.suffix.lower() not in (*SELF_DESCRIBING, ".txt", ".tsv", ".tsf"):
+            raise ValueError(
+                "nothing to learn: choose the column with --target, or use --task forecast to predict the next values"
+            )
+        return layout
+    # Without ids, a table for forecasting is one series, unless --form is given. What is forecast is also an input.
+    form = layout.form or ("series" if layout.id is None else None)
+    values = (*layout.values, *(name for name in layout.target if layout.values and name not in layout.values))
+    return replace(layout, form=form, values=values, target=())
+
+
+def _position(data: Dataset, name: str) -> int:
+    if name not in data.features:
+        raise ValueError(f"{data.source} has no values {name!r} to forecast: the values are {', '.join(data.features)}")
+    return data.features.index(name)
+
+
+def fit_file(
+    path: Path | str,
+    *,
+    target: str | Sequence[str] = (),
+    id: str | None = None,
+    time: str | None = None,
+    values: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    group: str | None = None,
+    form: str | None = None,
+    axes: str = "ntc",
+    task: str | None = None,
+    horizon: int = 1,
+    test: Path | str | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    out: Path | str | None = None,
+    report: bool = True,
+    introduce: Callable[[FitPlan], None] | None = None,
+    watch: Callable[[dict[str, float]], None] | None = None,
+) -> FitResult:
+    """Fit a model to a file of sequences, test it, and write it with a report to a folder.
+
+    Args:
+        path: The data file.
+        target: The column or columns to predict; for arrays the name of the array. With `task="forecast"` the values
+            to forecast.
+        id: The column that identifies the sequence of a row, if each row is a sample.
+        time: The column with the time of a sample.
+        values: The columns of features. Default: all columns that are not named elsewhere.
+        ignore: Columns to ignore.
+        group: The column of the group, such as a person, whose sequences are never split between training and test.
+        form: "wide", "long" or "series"; inferred by default.
+        axes: Order of the axes of three-dimensional arrays, "ntc" or "nct".
+        task: "classify", "regress" or "forecast"; inferred from the target by default.
+        horizon: Number of steps to forecast.
+        test: A file with test data. Default: a share of the data.
+        test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
+        seed: Seed of the test split and of the estimator.
+        settings: Arguments of the estimator, such as `{"method": "network"}`.
+        out: The folder to write, which must not exist yet. Default: a new folder under runs/.
+        report: Whether to write report.html, if the packages for it are installed.
+        introduce: Called with the plan before training.
+        watch: Called with the losses after every epoch of a trained network.
+
+    Returns:
+        The fitted estimator, its test result and the folder.
+
+    Raises:
+        ValueError: If the file or a setting is wrong; the message names the row and the remedy.
+        FileExistsError: If `out` exists.
+
+    Examples:
+        >>> result = fit_file("waves.csv", target="kind", out="waves")
+        >>> result.evaluation.test, result.estimator, result.folder
+    """
+    plan = plan_fit(
+        path,
+        target=target,
+        id=id,
+        time=time,
+        values=values,
+        ignore=ignore,
+        group=group,
+        form=form,
+        axes=axes,
+        task=task,
+        horizon=horizon,
+        test=test,
+        test_share=test_share,
+        seed=seed,
+        settings=settings,
+    )
+    if introduce is not None:
+        introduce(plan)
+    if out is None:
+        folder = reserve_new_folder(Path("runs"), Path(path).stem)
+    else:
+        reserve_folder(folder := Path(out))
+    try:
+        finished = fit(plan.task, plan.splits, plan.settings, watch)
+        words = plan.test.source if plan.test is not None else f"a held-out split of {plan.data.source}"
+        finished = replace(finished, facts=plan.facts, result=build_result(finished, words), notes=plan.data.notes)
+        finished, page = _write_page(finished, Path(path).name, folder) if report else (finished, None)
+        place, note = write_folder(folder, plan.data, finished, finished.result, page)
+        if place != folder:
+            release_folder(folder)
+    except BaseException:
+        release_folder(folder)
+        raise
+    return replace(finished, folder=place, notes=(*finished.notes, *([] if note is None else [note])))
+
+
+def _write_page(finished: FitResult, title: str, folder: Path) -> tuple[FitResult, str | None]:
+    """Return the page, or a note why there is none: a failing report must not lose the trained model."""
+    from cornn.fitting import page
+
+    try:
+        page.check_packages()
+        return finished, page.render_page(title, finished, folder)
+    except ImportError as error:
+        note = f"no report.html: {error}"
+    except Exception as error:
+        note = f"the report failed ({type(error).__name__}: {error}): the model is written without it"
+    return replace(finished, notes=(*finished.notes, note)), None
+
+
+def predict_file(model: Path | str, path: Path | str) -> Predictions:
+    """Predict the sequences of a file with a saved model.
+
+    Args:
+        model: A folder of `fit_file`, or a file that an estimator's `save` wrote.
+        path: The data file, in the layout of the training data; it needs no target.
+
+    Returns:
+        A table with one row per sequence; for forecasts one row per step ahead.
+
+    Examples:
+        >>> predict_file("waves", "new.csv").rows
+    """
+    estimator, layout, features = load_fitted(Path(model))
+    data = read(Path(path), layout, require_target=False)
+    if features is not None and len(data.features) != len(features):
+        raise ValueError(
+            f"{path} has {len(data.features)} features, but the model was fitted with {len(features)}: "
+            f"{', '.join(features)}"
+        )
+    return predict(estimator, data)
