@@ -7,12 +7,13 @@ import torch
 __all__ = ["autocast_to_bfloat16", "no_autocast"]
 
 _AS_IT_IS = contextlib.nullcontext()
+_WITH_AUTOCAST = ("cpu", "cuda")
 
 
 def no_autocast(device: str) -> contextlib.AbstractContextManager:
     """Return a context manager in which operations run in the types of their arguments."""
-    # The compiler of PyTorch 2.11 cannot trace the first question.
-    if not torch.compiler.is_compiling() and not torch.amp.is_autocast_available(device):
+    # Only other devices may lack it; the compiler of PyTorch 2.11 cannot trace the question.
+    if device not in _WITH_AUTOCAST and not torch.amp.is_autocast_available(device):
         return _AS_IT_IS
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else _AS_IT_IS
 

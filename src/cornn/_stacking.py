@@ -24,6 +24,9 @@ from cornn.engine import check_backend, check_precision
 __all__ = ["Stack", "check_input", "check_sizes", "check_state", "check_timespans", "split_state"]
 
 
+NO_STEPS = "input has no time steps: a sequence needs at least one"
+
+
 def check_sizes(input_size: int, hidden_size: int) -> None:
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
         if not isinstance(size, int) or size < 1:
@@ -253,6 +256,8 @@ class Stack(nn.Module):
             if state is not None:
                 raise ValueError("state and hx are two names of one argument: give one of them")
             state = hx
+        if state is None and timespans is None and self._is_single() and type(input) is Tensor and input.dim() == 3:
+            return self._run_single(input)
         return self._run(input, state, timespans, every=True)
 
     def last_state(
@@ -276,6 +281,22 @@ class Stack(nn.Module):
             The tensors of the state, which are views of one tensor.
         """
         return self._run(input, state, timespans, every=False, lengths=lengths)[1]
+
+    def _is_single(self) -> bool:
+        return self.num_layers == 1 and not self.bidirectional and self.checkpoint_every is None
+
+    def _run_single(self, input: Tensor) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:
+        """Do what `_run` does for the usual call, where little is to be arranged: short sequences feel the rest."""
+        cell = self.cells["l0"]
+        if self.batch_first:
+            input = input.transpose(0, 1)
+        input = check_input(input, cell.weight_ih, (3,), "")
+        if input.shape[0] == 0:
+            raise ValueError(NO_STEPS)
+        options = {"every": True, "backend": self.backend, "precision": self.precision}
+        output, parts = cell.sequence(input, None, timespans=None, lengths=None, **options)
+        state = parts if len(parts) > 1 else parts[0]
+        return output.transpose(0, 1) if self.batch_first else output, state
 
     def _run(self, input, state, timespans, every: bool, lengths: Tensor | None = None):
         packed, unbatched, batch_first, order, back = None, False, self.batch_first, None, None
@@ -303,7 +324,7 @@ class Stack(nn.Module):
         layout = "(batch, time, features)" if self.batch_first else "(time, batch, features)"
         input = check_input(input, weight, (3,), f"{layout}, or (time, features) unbatched")
         if input.shape[0] == 0:
-            raise ValueError("input has no time steps: a sequence needs at least one")
+            raise ValueError(NO_STEPS)
         if timespans is not None:
             timespans = _arrange_timespans(timespans, input, batch_first)
         if lengths is not None and packed is None:

@@ -68,7 +68,10 @@ def is_eager(tensors: Sequence[Tensor | None]) -> bool:
         or forward_ad._current_level >= 0
     ):
         return False
-    return all(x is None or (type(x) in _PLAIN and not _is_legacy_batched(x)) for x in tensors)
+    for x in tensors:  # noqa: SIM110 (this is asked at every call)
+        if x is not None and (type(x) not in _PLAIN or _is_legacy_batched(x)):
+            return False
+    return True
 
 
 def _public_raw_stream(device: int) -> int:
@@ -83,7 +86,7 @@ current_raw_stream: Callable[[int], int] = (
 
 def is_tracing() -> bool:
     """Return whether torch.jit.trace is recording."""
-    return torch._C._get_tracing_state() is not None
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
 
 
 def is_transformed(tensors: Sequence[Tensor | None]) -> bool:

@@ -94,6 +94,8 @@ MADE = [
     ("gated", 6, 2, 3, 33, 2, 1, "bias lengths trail"),
     ("lipschitz", 5, 2, 5, 20, 2, 2, "lengths trail"),
     ("leaky", 5, 1, 9, 40, 1, 4, "bias lengths"),
+    ("cornn/explicit/tanh", 6, 2, 9, 20, 16, 4, "bias lengths trail"),
+    ("cornn/explicit/tanh", 5, 1, 3, 50, 9, 1, "bias trail"),
 ]
 
 

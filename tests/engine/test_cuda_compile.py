@@ -11,6 +11,7 @@ from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     CLUSTERS,
     INPUT_WEIGHTS,
+    INPUT_WEIGHTS_WITH_SPANS,
     ROWS,
     ROWS_WITH_PARAMETERS,
     TENSOR_SIZES,
@@ -131,14 +132,17 @@ def test_one_state_compiles_without_spills(arch, update, size, rows):
 MAKES_DRIVE = [
     case(*values, representative=values[2] == 64)
     for values in (
-        ("sm_80", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
+        ("sm_80", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS[128]),
         ("sm_90", "cornn/implicit/tanh", 128, 1, False, 1),
         ("sm_90", "cornn/implicit/tanh", 128, 4, False, 1),
-        ("sm_90", "cornn/implicit/tanh", 128, 4, True, INPUT_WEIGHTS),
-        ("sm_90", "cornn/implicit/tanh", 64, 2, False, INPUT_WEIGHTS),
-        ("sm_90", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
-        ("sm_100", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS),
-        ("sm_100", "lipschitz", 128, 4, False, INPUT_WEIGHTS // 2),
+        ("sm_90", "cornn/implicit/tanh", 128, 4, True, INPUT_WEIGHTS_WITH_SPANS),
+        ("sm_90", "cornn/implicit/tanh", 64, 1, False, INPUT_WEIGHTS[64]),
+        ("sm_90", "cornn/implicit/tanh", 64, 2, False, INPUT_WEIGHTS[64]),
+        ("sm_90", "cornn/implicit/tanh", 32, 4, False, INPUT_WEIGHTS[32]),
+        ("sm_90", "lipschitz", 64, 4, False, INPUT_WEIGHTS[64] // 2),
+        ("sm_90", "lipschitz", 128, 4, False, INPUT_WEIGHTS[128] // 2),
+        ("sm_100", "cornn/implicit/tanh", 128, 4, False, INPUT_WEIGHTS[128]),
+        ("sm_100", "lipschitz", 128, 4, False, INPUT_WEIGHTS[128] // 2),
     )
 ]
 

@@ -149,6 +149,13 @@ def test_above_128_neurons_it_says_that_it_is_exact(monkeypatch):
     assert cuda.usable(problem(128, "exact", "cuda"))[1].endswith("in exact fp32")
 
 
+def test_only_exact_blocks_make_the_drive():
+    update = engine.UPDATES[UPDATE]
+    assert cuda.makes_drive(update, 64, 3)
+    assert not any(cuda.makes_drive(update, 64, 3, precision=precision) for precision in ("tf32", "bf16"))
+    assert not cuda.makes_drive(update, 129, 3)
+
+
 def test_every_layout_fits_the_smallest_chip():
     """99 KiB of shared memory a block: compute capability 8.6, 8.9 and 12.0."""
     for size in TENSOR_SIZES:

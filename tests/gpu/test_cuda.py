@@ -101,7 +101,7 @@ def check(steps, batch, hidden, *, update=UPDATE, every=True, **options):
 @pytest.mark.parametrize("hidden", [1, 20, 32, 33, 64, 65, 96, 127, 128])
 @pytest.mark.parametrize("batch", [1, 7, 133])
 def test_one_block(hidden, batch):
-    check(30, batch, hidden, features=9)
+    check(30, batch, hidden, features=17)
 
 
 @pytest.mark.parametrize("hidden", [1, 33, 64, 128])
@@ -110,6 +110,15 @@ def test_one_block(hidden, batch):
 def test_a_block_makes_the_drive(hidden, batch, features):
     assert cuda.makes_drive(engine.UPDATES[UPDATE], hidden, features)
     check(20, batch, hidden, features=features, ragged=batch == 7)
+
+
+@pytest.mark.parametrize("hidden", [20, 33, 64])
+@pytest.mark.parametrize("batch", [1, 7, 300, 1024])
+def test_a_small_block_makes_the_drive_of_more_features(hidden, batch):
+    for features in (9, 16):
+        assert cuda.makes_drive(engine.UPDATES[UPDATE], hidden, features)
+        assert not cuda.makes_drive(engine.UPDATES[UPDATE], hidden, features, spans=True)
+        check(20, batch, hidden, features=features, ragged=batch == 7)
 
 
 @pytest.mark.parametrize("features", [1, 4])

@@ -177,33 +177,40 @@ def initial_state(update: Update, given: Given) -> Tensor:
 
 def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
     """Return whether autograd records an operation on these tensors."""
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    if torch.is_grad_enabled():
+        for x in tensors:  # a loop: this is asked at every call
+            if x is not None and x.requires_grad:
+                return True
+    return False
 
 
 def check(update: Update, given: Given) -> None:
     """Raise ValueError for wrong shapes and devices. Kernels get addresses only, and would read beyond the end."""
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
-    group, hidden = weight.shape[:-2], weight.shape[-2] // update.products
-    steps, *batch, features = input.shape
-    drives = update.drives * hidden
+    shape, group, hidden = input.shape, weight.shape[:-2], weight.shape[-2] // update.products
+    batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
     if input_weight is None and features != drives:
         raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
     device = input.device
-    for name, tensor, shape in (
-        ("state", state, (update.states, *batch, hidden)),
-        ("input_weight", input_weight, (*group, drives, features)),
-        ("bias", bias, (*group, drives)),
-        ("weight", weight, (*group, update.products * hidden, update.states * hidden)),
-        ("parameters", parameters, (len(update.parameters), *group, hidden)),
-        ("timespans", timespans, (steps, *batch)),
-        ("lengths", lengths, tuple(batch)),
-    ):
-        if tensor is None:
-            continue
-        if tensor.shape != shape:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
-        if tensor.device != device and name != "lengths":
-            raise ValueError(f"{name} is on {tensor.device}, the input on {device}: move one with .to(...)")
+    _check("weight", weight, (*group, update.products * hidden, update.states * hidden), device)
+    _check("parameters", parameters, (len(update.parameters), *group, hidden), device)
+    if state is not None:
+        _check("state", state, (update.states, *batch, hidden), device)
+    if input_weight is not None:
+        _check("input_weight", input_weight, (*group, drives, features), device)
+    if bias is not None:
+        _check("bias", bias, (*group, drives), device)
+    if timespans is not None:
+        _check("timespans", timespans, (shape[0], *batch), device)
+    if lengths is not None:
+        _check("lengths", lengths, tuple(batch), lengths.device)
+
+
+def _check(name: str, tensor: Tensor, shape: tuple[int, ...], device: torch.device) -> None:
+    if tensor.shape != shape:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
+    if tensor.device != device:
+        raise ValueError(f"{name} is on {tensor.device}, the input on {device}: move one with .to(...)")
 
 
 def about_this_machine(function: Callable[..., Answer]) -> Callable[..., Answer]:

@@ -61,7 +61,7 @@ class _Recurrence(torch.autograd.Function):
         ctx.backend, ctx.request, ctx.scales = backend, request, scales
         ctx.save_for_backward(*tensors, output, trail, *(given[2:5] if scales is not None else ()))
         ctx.set_materialize_grads(False)
-        return output, *map(without_history, last.split(1))
+        return output, *map(without_history, last.chunk(request.update.states))
 
     @staticmethod
     def backward(ctx, grad_output, *grad_parts):
@@ -122,4 +122,4 @@ def recur(given: Given, scales: Scales | None, backend: str, request: Request) -
         output, *parts = _apply(backend, request, scales, *given)
         return output, tuple(parts)
     output, last, _ = BACKENDS[backend].forward(_scaled_at_once(given, scales), request)
-    return output, tuple(map(without_history, last.split(1)))
+    return output, tuple(map(without_history, last.chunk(request.update.states)))

@@ -29,6 +29,17 @@ def start_trail(given: Given, request: Request) -> Tensor:
     return trail
 
 
+def _rows(sequence: Tensor) -> Tensor:
+    """(time, batch, features) -> (time * batch, features)"""
+    return sequence.reshape(-1, sequence.shape[-1])
+
+
+def _rows_from(sequence: Tensor, first: int, count: int) -> Tensor:
+    """Rows of a contiguous sequence (..., features) by one view, which takes less time than two."""
+    features = sequence.shape[-1]
+    return sequence.as_strided((count, features), (features, 1), sequence.storage_offset() + first * features)
+
+
 def drive_(given: Given, out: Tensor) -> None:
     """out = V u + b for every step, (time, batch, drives), as one product."""
     input, input_weight, bias = given.input, given.input_weight, given.bias
@@ -43,16 +54,11 @@ def drive_(given: Given, out: Tensor) -> None:
         if bias is not None:
             out += bias.unsqueeze(-2)
     elif bias is None:
-        torch.mm(_rows(input), input_weight.T, out=_rows(out))
+        torch.mm(_rows(input), input_weight.t(), out=_rows(out))
     elif input.is_cuda and input.shape[-1] == 1:
-        torch.addcmul(bias, input, input_weight.T, out=out)  # no product, one multiply-add each
+        torch.addcmul(bias, input, input_weight.t(), out=out)  # no product, one multiply-add each
     else:
-        torch.addmm(bias, _rows(input), input_weight.T, out=_rows(out))
-
-
-def _rows(sequence: Tensor) -> Tensor:
-    """(time, batch, features) -> (time * batch, features)"""
-    return sequence.reshape(-1, sequence.shape[-1])
+        torch.addmm(bias, _rows(input), input_weight.t(), out=_rows(out))
 
 
 def _flat(sequence: Tensor) -> Tensor:
@@ -61,6 +67,9 @@ def _flat(sequence: Tensor) -> Tensor:
         return sequence.transpose(0, 1).flatten(1, 2)
     return _rows(sequence)
 
+
+# Values from which a GPU is slower at a sum than at two kernels instead.
+LARGE_SUM = 1 << 21
 
 # Sequences of a group of models that fill a GPU when each makes a product of its own.
 ENOUGH_SEQUENCES = 64
@@ -92,21 +101,23 @@ def _for_weight(drive: Tensor, given: Given, after: After) -> Tensor:
     if drive.shape[-1] != rows:
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
+    gradient = drive.new_empty(given.weight.shape)
     # y and z of the step before: the initial state, then all but the last of what was kept.
-    gradient = torch.empty(given.weight.shape, dtype=drive.dtype, device=drive.device)
-    hidden = after.output.shape[-1]
-    group = drive.dim() == 4
-    later = drive[1:] if group else _rows(drive)[drive.shape[1] :].T
-    for i, columns in enumerate(gradient.split(hidden, -1)):
-        sequence = after.trail[i - 1] if i else after.output
-        if group:
-            torch.add(
-                _over_steps(later, sequence[:-1]), drive[0].mT @ state[i] if state is not None else 0, out=columns
-            )
-            continue
-        torch.mm(later, _rows(sequence)[: later.shape[1]], out=columns)
+    if drive.dim() == 4:
+        for i, columns in enumerate(gradient.split(after.output.shape[-1], -1)):
+            sequence = after.trail[i - 1] if i else after.output
+            columns.copy_(_over_steps(drive[1:], sequence[:-1]))
+            if state is not None:
+                columns += drive[0].mT @ state[i]
+        return gradient
+    (steps, batch, hidden), width = after.output.shape, gradient.shape[-1]
+    later = _rows_from(drive, batch, (steps - 1) * batch).t()
+    for i in range(width // hidden):
+        sequence, first = (after.trail, (i - 1) * steps * batch) if i else (after.output, 0)
+        columns = gradient.as_strided((rows, hidden), (width, 1), i * hidden)
+        torch.mm(later, _rows_from(sequence, first, (steps - 1) * batch), out=columns)
         if state is not None:
-            columns.addmm_(drive[0].T, state[i])
+            columns.addmm_(drive[0].t(), state[i])
     return gradient
 
 
@@ -124,15 +135,19 @@ def for_input_map(
         gradient = _over_steps(drive, _with_one(input))
         return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
     flat = _flat(drive)
-    for_bias = None
-    if need_bias:
-        # On a GPU a product with ones sums over many rows faster than a sum does.
-        ones = flat.new_ones(1, 1).expand(*flat.shape[:-2], 1, flat.shape[-2]) if flat.is_cuda else None
-        for_bias = flat.sum(-2) if ones is None else (ones @ flat).squeeze(-2)
-    return _for_input_weight(flat, _flat(input)) if need_weight else None, for_bias
+    return _for_input_weight(flat, _flat(input)) if need_weight else None, _for_bias(flat) if need_bias else None
+
+
+def _for_bias(flat: Tensor) -> Tensor:
+    if not flat.is_cuda or flat.numel() < LARGE_SUM:
+        return flat.sum(-2)
+    # A product with ones sums over many rows faster than a sum does.
+    return (flat.new_ones(*flat.shape[:-2], 1, flat.shape[-2]) @ flat).squeeze(-2)
 
 
 def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
+    if drive.is_cuda and drive.dim() == 2:
+        return torch.mm(drive.t(), input)
     if drive.device.type != "cpu":
         return drive.mT @ input
     # BLAS on a CPU is several times slower at results with few columns than at results with few rows.

@@ -47,9 +47,12 @@ def _tanh_backward_(gradient: Tensor, value: Tensor, out: Tensor) -> None:
     torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Oscillator:
-    """coRNN's update. Its parameters are dt, gamma and epsilon; a span multiplies dt for one step."""
+    """coRNN's update. Its parameters are dt, gamma and epsilon; a span multiplies dt for one step.
+
+    There is one object of each, in `OSCILLATORS`.
+    """
 
     damping: str
     activation: str
@@ -94,7 +97,7 @@ class Oscillator:
         return (for_h if span is None else for_h * span), for_gamma, for_epsilon, for_h * dt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OneState:
     """The update of a network with one state, `functional.POINTWISE[pointwise]`, with its derivative.
 

@@ -23,6 +23,7 @@ from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
 from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     INPUT_WEIGHTS,
+    INPUT_WEIGHTS_WITH_SPANS,
     LARGEST,
     ROWS,
     ROWS_WITH_PARAMETERS,
@@ -81,9 +82,12 @@ def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool,
     return True, f"{kernels}, products in {precision}"
 
 
-def makes_drive(update: Update, hidden: int, features: int) -> bool:
+def makes_drive(update: Update, hidden: int, features: int, spans: bool = False, precision: str = "exact") -> bool:
     """Return whether the forward kernel makes the drive of the input as it goes."""
-    return hidden <= BLOCK_SIZES[-1] and 1 <= features * update.drives <= INPUT_WEIGHTS
+    if hidden > BLOCK_SIZES[-1] or precision != "exact" or features == 0:
+        return False
+    most = next(most for size, most in INPUT_WEIGHTS.items() if hidden <= size)
+    return features * update.drives <= (min(most, INPUT_WEIGHTS_WITH_SPANS) if spans else most)
 
 
 def _macros(layout: Plan | TensorPlan, macros: dict[str, object]) -> dict[str, object]:
@@ -180,9 +184,10 @@ def _read(tensor: Tensor | None) -> Tensor | None:
 
 
 def forward(given: Given, request: Request) -> Passed:
-    update, every, keep, _ = request
+    update, every, keep, precision = request
     (*shape, features), hidden = given.input.shape, given.weight.shape[-2] // update.products
-    made = given.input_weight is not None and makes_drive(update, hidden, features)
+    spans = given.timespans is not None
+    made = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
     if not made:
         trail = gemms.start_trail(given, request)
     else:

@@ -62,12 +62,16 @@ def prepare(
 
 def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
     """Run it on the current stream of its device. A tensor is handed over as its address, None as 0."""
-    values = [x.data_ptr() if isinstance(x, Tensor) else int(x or 0) for x in arguments]
+    values = [0 if x is None else x if x.__class__ is int else _value(x) for x in arguments]
     if torch.cuda.current_device() == what.device:
         _launch(what, values)
     else:
         with torch.cuda.device(what.device):
             _launch(what, values)
+
+
+def _value(argument: Tensor | int) -> int:
+    return argument.data_ptr() if isinstance(argument, Tensor) else int(argument)
 
 
 def _launch(what: Launch, values: list[int]) -> None:

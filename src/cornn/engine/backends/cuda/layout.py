@@ -6,6 +6,7 @@ __all__ = [
     "BLOCK_SIZES",
     "CLUSTERS",
     "INPUT_WEIGHTS",
+    "INPUT_WEIGHTS_WITH_SPANS",
     "LARGEST",
     "ROWS",
     "ROWS_WITH_PARAMETERS",
@@ -20,8 +21,10 @@ __all__ = [
 LARGEST = 512
 """Neurons that fit on the chip."""
 BLOCK_SIZES = (32, 64, 96, 128)
-INPUT_WEIGHTS = 4
-"""Values of V that a lane has registers for: with as many for a neuron a block makes the drive itself."""
+INPUT_WEIGHTS = {32: 16, 64: 16, 96: 4, 128: 4}
+"""Padded size -> values of V that a lane has registers for; with as many, or fewer, a block makes the drive itself."""
+INPUT_WEIGHTS_WITH_SPANS = 4
+"""The same where timespans take their share."""
 CLUSTERS = {192: (4, 1), 256: (4, 1), 384: (8, 2), 512: (8, 2)}
 """Padded size -> (blocks in a cluster, sets of 4 sequences that a cluster serves)."""
 
