@@ -1,7 +1,7 @@
 """Kernels compiled when they are first needed, with NVRTC through cuda-core, and kept on disk.
 
 What a cache file holds is handed to the driver as machine code for the GPU and to nothing else. A file that was cut
-short or changed does not match the checksum it begins with, and is compiled again.
+short, changed or renamed does not match the checksum it begins with, and is compiled again.
 """
 
 import contextlib
@@ -10,15 +10,19 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from cornn._atomic import TEMPORARY, write_atomically
 from cornn._extras import install_command
 
 __all__ = ["KERNELS", "compiled", "folder", "missing"]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+
+LEFTOVER_AGE = 3600.0
+"""Seconds after which a file that is being written is taken for a leftover."""
 
 _DIGEST = hashlib.sha256().digest_size
 
@@ -56,27 +60,28 @@ def _key(name: str, macros: Mapping[str, object], arch: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def _seal(path: Path, cubin: bytes) -> bytes:
+    """Return the checksum of a cubin and of its file's name, which says for what it was compiled."""
+    return hashlib.sha256(f"{path.name}\0".encode() + cubin).digest()
+
+
 def _read(path: Path) -> bytes | None:
     try:
         data = path.read_bytes()
     except OSError:
         return None
     digest, cubin = data[:_DIGEST], data[_DIGEST:]
-    return cubin if hashlib.sha256(cubin).digest() == digest else None
+    return cubin if _seal(path, cubin) == digest else None
 
 
 def _write(path: Path, cubin: bytes) -> None:
     """Write atomically: other processes never see a partial file. A read-only folder is not an error."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(cubin).digest() + cubin)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
+        for left in path.parent.glob(f"{TEMPORARY}*"):  # of a process that was killed while it wrote
+            if time.time() - left.stat().st_mtime > LEFTOVER_AGE:
+                left.unlink()
+        write_atomically(path, _seal(path, cubin) + cubin)
 
 
 def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:

@@ -1,0 +1,155 @@
+"""The kernels kept on disk: damage, other devices, processes at the same time, processes that are killed.
+
+Needs no GPU: the compiler is replaced by one that counts its calls.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from cornn._atomic import TEMPORARY
+from cornn.engine.backends.cuda import nvrtc
+
+pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
+
+FILE = "block_forward.cu"
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither fork nor SIGKILL")
+
+
+class Compiler:
+    """Stands for `cuda.core.Program`; its cubin says for what it was compiled."""
+
+    calls = 0
+
+    def __init__(self, source, language, options):
+        self.options = options
+
+    def compile(self, kind):
+        Compiler.calls += 1
+        return SimpleNamespace(code=f"machine code for {self.options.arch}, {self.options.define_macro}".encode() * 50)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "kernels"))
+    monkeypatch.setattr("cuda.core.Program", Compiler)
+    monkeypatch.setattr(Compiler, "calls", 0)
+    return tmp_path / "kernels"
+
+
+def test_no_flipped_bit_is_believed(cache):
+    first = nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90")
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    draw = random.Random(0)
+    for number in range(200):
+        damaged = bytearray(whole)
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        file.write_bytes(damaged)
+        assert nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90") == first
+        assert Compiler.calls == number + 2
+        assert file.read_bytes() == whole
+
+
+def test_the_file_of_another_device_is_not_believed(cache):
+    """Two files change places: each is whole, and wrong."""
+    wanted = {arch: nvrtc.compiled(FILE, {"SIZE": 64}, arch) for arch in ("sm_80", "sm_90")}
+    one, other = cache.iterdir()
+    contents = one.read_bytes(), other.read_bytes()
+    one.write_bytes(contents[1])
+    other.write_bytes(contents[0])
+    assert {arch: nvrtc.compiled(FILE, {"SIZE": 64}, arch) for arch in wanted} == wanted
+    assert Compiler.calls == 4
+
+
+def test_another_compiler_version_compiles_again(cache, monkeypatch):
+    nvrtc.compiled(FILE, {}, "sm_90")
+    monkeypatch.setattr("cuda.bindings.nvrtc.nvrtcVersion", lambda: (0, 99, 0))
+    nvrtc.compiled(FILE, {}, "sm_90")
+    assert Compiler.calls == 2
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_read_only_cache_is_no_error(cache, monkeypatch):
+    cache.mkdir()
+
+    def refuse(*_):
+        raise PermissionError(30, "Read-only file system")
+
+    monkeypatch.setattr(nvrtc, "write_atomically", refuse)
+    assert nvrtc.compiled(FILE, {}, "sm_90") == nvrtc.compiled(FILE, {}, "sm_90")
+    assert Compiler.calls == 2
+    assert list(cache.iterdir()) == []
+
+
+def test_leftovers_of_killed_processes_go(cache):
+    cache.mkdir()
+    old, new = cache / f"{TEMPORARY}old", cache / f"{TEMPORARY}new"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    then = time.time() - 2 * nvrtc.LEFTOVER_AGE
+    os.utime(old, (then, then))
+    nvrtc.compiled(FILE, {}, "sm_90")
+    assert not old.exists()
+    assert new.exists()  # another process may be writing it
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from cornn.engine.backends.cuda import nvrtc
+path = Path(sys.argv[1])
+cubin = b"%d" * 500_000
+while True:
+    nvrtc._write(path, cubin)
+    found = nvrtc._read(path)
+    if found is None or len(found) != len(cubin) or len(set(found)) > 1:
+        sys.exit(3)
+"""
+
+
+@POSIX
+def test_processes_at_the_same_time_and_kills_leave_whole_files(cache):
+    path = cache / "shared.cubin"
+    # Bytes of one kind each: a mixture would be seen.
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER.replace("%d", str(number)), str(path)]) for number in range(2)
+    ]
+    try:
+        deadline = time.monotonic() + 60
+        while not path.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for writer in writers:
+            for _ in range(200):
+                found = nvrtc._read(path)
+                assert found is not None
+                assert len(set(found)) == 1
+            os.kill(writer.pid, signal.SIGKILL)
+            assert writer.wait() == -signal.SIGKILL
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    assert nvrtc._read(path) is not None
+
+
+def _compile_here(folder):
+    os.environ["CORNN_CACHE"] = folder
+    return nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90")
+
+
+@POSIX
+def test_a_fresh_cache_and_many_processes_give_one_answer(cache):
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        found = pool.map(_compile_here, [str(cache)] * 16, chunksize=1)
+    assert len(set(found)) == 1
+    assert [path.suffix for path in cache.iterdir()] == [".cubin"]
