@@ -16,6 +16,7 @@ from cornn.engine.backends.cuda.layout import (
     ROWS_WITH_PARAMETERS,
     TENSOR_SIZES,
     Plan,
+    grid_plan,
     tensor_plans,
 )
 from cornn.engine.updates import UPDATES
@@ -82,6 +83,50 @@ def test_it_compiles_without_spills(arch, layout, direction, spans):
         used = resources(cubin)
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+# Multiprocessors and bytes of shared memory per block of one device of each kind, the largest layer of a few that it
+# holds, and an odd one.
+DEVICES = {
+    "sm_80": (108, 166_912, 1024),
+    "sm_86": (84, 101_376, 640),
+    "sm_89": (128, 101_376, 768),
+    "sm_90": (132, 232_448, 1536),
+    "sm_100": (148, 232_448, 1536),
+    "sm_120": (170, 101_376, 1024),
+}
+
+
+@pytest.mark.parametrize(
+    ("arch", "hidden"),
+    [
+        case(arch, hidden, representative=hidden == 530)
+        for arch, (_, _, largest) in DEVICES.items()
+        for hidden in (200, 530, largest)
+    ],
+)
+def test_a_grid_fits_and_compiles_without_spills(arch, hidden):
+    multiprocessors, shared, _ = DEVICES[arch]
+    layout = grid_plan(hidden, 120, multiprocessors, shared)
+    assert layout is not None
+    assert layout.shared() <= shared
+    assert 1 <= layout.bands * layout.teams <= multiprocessors
+    assert layout.bands * layout.rows >= hidden
+    for direction, spans, for_parameters in (
+        ("forward", 0, 0),
+        ("forward", 1, 0),
+        ("backward", 0, 0),
+        ("backward", 1, 1),
+    ):
+        macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
+        used = resources(nvrtc.compiled(f"grid_{direction}.cu", _macros(layout, macros), arch))
+        assert 0 < used[REGISTERS] <= 65536 // layout.threads
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+def test_a_grid_serves_no_layer_that_does_not_fit():
+    assert grid_plan(1792, 8, 132, 232_448) is None
+    assert grid_plan(1024, 8, 84, 101_376) is None
 
 
 # Every kernel on tensor cores for one architecture, with timespans those that need most registers; for the others the

@@ -159,13 +159,21 @@ def test_a_cluster(hidden, batch):
     check(30, batch, hidden)
 
 
-@pytest.mark.parametrize("hidden", [20, 128, 200])
+@pytest.mark.parametrize(("hidden", "batch"), [(513, 1), (520, 133), (768, 7), (1024, 120), (1100, 50), (1536, 3)])
+def test_a_grid(hidden, batch):
+    usable, reason = cuda.usable(problem(hidden))
+    if not usable:
+        pytest.skip(reason)
+    check(20, batch, hidden)
+
+
+@pytest.mark.parametrize("hidden", [20, 128, 200, 530])
 @pytest.mark.parametrize("steps", [1, 2, 5, 5000])
 def test_few_and_many_steps(hidden, steps):
     check(steps, 3, hidden)
 
 
-@pytest.mark.parametrize("hidden", [20, 64, 128, 200, 300])
+@pytest.mark.parametrize("hidden", [20, 64, 128, 200, 300, 600])
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("spans", [False, True])
 def test_lengths_and_timespans(hidden, ragged, spans):
@@ -213,7 +221,7 @@ def test_one_state_in_a_cuda_graph(update, ragged):
 
 
 @pytest.mark.parametrize("update", COUPLED)
-@pytest.mark.parametrize("hidden", [100, 200])
+@pytest.mark.parametrize("hidden", [100, 200, 520])
 def test_every_update(update, hidden):
     # Duffing oscillators blow up under a strong drive: a few steps only.
     check(3 if "duffing" in update else 25, 5, hidden, update=update, spans=True)
@@ -226,7 +234,7 @@ def test_several_sequences_in_a_block(hidden, batch, ragged):
     check(20, batch, hidden, ragged=ragged)
 
 
-@pytest.mark.parametrize("hidden", [64, 200])
+@pytest.mark.parametrize("hidden", [64, 200, 600])
 def test_only_the_last_state(hidden):
     check(25, 5, hidden, every=False)
     given, lengths = arguments(25, 5, hidden)
@@ -237,7 +245,7 @@ def test_only_the_last_state(hidden):
     assert torch.equal(last, want)
 
 
-@pytest.mark.parametrize("hidden", [40, 128, 200])
+@pytest.mark.parametrize("hidden", [40, 128, 200, 600])
 def test_a_group_gives_what_each_gives_alone(hidden):
     check(20, 6, hidden, groups=3)
     given, _ = arguments(20, 6, hidden, groups=3)
@@ -256,7 +264,7 @@ def test_strides_and_places_of_the_arguments_do_not_matter():
         torch.testing.assert_close(got[name], want[name])
 
 
-@pytest.mark.parametrize("hidden", [64, 128, 256, 512])
+@pytest.mark.parametrize("hidden", [64, 128, 256, 512, 768])
 def test_repeated_runs_are_equal_to_the_bit(hidden):
     given, lengths = arguments(200, 33, hidden, spans=hidden == 64)
     first = results(given, lengths, dtype=torch.float32, backend="cuda")
@@ -265,7 +273,7 @@ def test_repeated_runs_are_equal_to_the_bit(hidden):
         assert all(torch.equal(first[name], again[name]) for name in first)
 
 
-@pytest.mark.parametrize("hidden", [128, 256])
+@pytest.mark.parametrize("hidden", [128, 256, 600])
 def test_two_streams_at_once(hidden):
     cases = [arguments(300, 20, hidden, seed=seed)[0] for seed in (0, 1)]
     want = [call(given, None, UPDATE, "cuda", True)[0] for given in cases]
@@ -297,7 +305,7 @@ def assert_same_in_a_graph(step):
     assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
-@pytest.mark.parametrize("hidden", [64, 256])
+@pytest.mark.parametrize("hidden", [64, 256, 600])
 def test_it_can_be_captured_in_a_graph(hidden):
     given, _ = arguments(30, 8, hidden)
     leaves = {name: None if x is None else x.clone().requires_grad_() for name, x in given.items()}
@@ -315,5 +323,5 @@ def problem(hidden, dtype=torch.float32):
 
 def test_what_it_cannot_do_it_says():
     assert cuda.usable(problem(128))[0]
-    assert "512" in cuda.usable(problem(513))[1]
+    assert "do not fit" in cuda.usable(problem(10_000))[1]
     assert "float32" in cuda.usable(problem(128, torch.float64))[1]

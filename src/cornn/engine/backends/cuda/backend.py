@@ -1,8 +1,9 @@
 """The recurrence on NVIDIA GPUs: one kernel forward and one backward, in exact fp32.
 
-Up to 128 neurons a block holds the weights in its registers for the whole sequence, above that a cluster of blocks
-does. With few features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the
-input. The kernels say how; here they are chosen, compiled and launched. The interface is in `contract.py`.
+Up to 128 neurons a block holds the weights in its registers for the whole sequence. Up to 512 a cluster of blocks does,
+on devices that have clusters. Beyond that a grid of blocks that fills the device holds them in shared memory. With few
+features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the input. The
+kernels say how; here they are chosen, compiled and launched. The interface is in `contract.py`.
 
 With a precision other than "exact" the products of the steps run on tensor cores, for large batches: weights, states
 and deltas are rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is
@@ -24,12 +25,14 @@ from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     INPUT_WEIGHTS,
     INPUT_WEIGHTS_WITH_SPANS,
-    LARGEST,
+    LARGEST_CLUSTER,
     ROWS,
     ROWS_WITH_PARAMETERS,
     TENSOR_SIZES,
+    GridPlan,
     Plan,
     TensorPlan,
+    grid_plan,
     plan,
     tensor_plan,
 )
@@ -60,8 +63,6 @@ def usable(problem: Problem) -> tuple[bool, str]:
         )
     if rule.states == 1 and problem.precision != "exact":
         return False, f"its kernels for networks with one state compute in exact float32, not in {problem.precision}"
-    if problem.hidden > LARGEST:
-        return False, f"{problem.hidden} neurons do not fit on the chip (at most {LARGEST})"
     if problem.hidden > BLOCK_SIZES[-1] and problem.groups * problem.batch * problem.hidden >= 2**30:
         return False, "its cluster kernels count the bytes of a step with 32 bits: use smaller batches"
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
@@ -71,15 +72,27 @@ def usable(problem: Problem) -> tuple[bool, str]:
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
     if reason := unable(index):
         return False, reason
-    major, minor = torch.cuda.get_device_capability(index)
-    if hidden > BLOCK_SIZES[-1] and major not in (9, 10):
-        return False, f"above {BLOCK_SIZES[-1]} neurons it needs compute capability 9.0 or 10.0, not {major}.{minor}"
+    if _needs_grid(index, hidden) and _grid(index, hidden, 1) is None:
+        return False, f"the weights of {hidden} neurons do not fit into the shared memory of this device"
     kernels = "one fused kernel forward and one backward"
     if precision == "exact":
         return True, f"{kernels}, in exact fp32"
     if hidden > TENSOR_SIZES[-1]:
         return True, f"{kernels}, in exact fp32: no reduced-precision kernel above {TENSOR_SIZES[-1]} neurons"
     return True, f"{kernels}, products in {precision}"
+
+
+@functools.cache
+def _needs_grid(device: int | None, hidden: int) -> bool:
+    """Return whether neither a block nor a cluster of this device holds the weights."""
+    clusters = torch.cuda.get_device_capability(device)[0] in (9, 10)
+    return hidden > (LARGEST_CLUSTER if clusters else BLOCK_SIZES[-1])
+
+
+@functools.cache
+def _grid(device: int | None, hidden: int, batch: int) -> GridPlan | None:
+    properties = torch.cuda.get_device_properties(device)
+    return grid_plan(hidden, batch, properties.multi_processor_count, properties.shared_memory_per_block_optin)
 
 
 def makes_drive(update: Update, hidden: int, features: int, spans: bool = False, precision: str = "exact") -> bool:
@@ -90,7 +103,7 @@ def makes_drive(update: Update, hidden: int, features: int, spans: bool = False,
     return features * update.drives <= (min(most, INPUT_WEIGHTS_WITH_SPANS) if spans else most)
 
 
-def _macros(layout: Plan | TensorPlan, macros: dict[str, object]) -> dict[str, object]:
+def _macros(layout: Plan | TensorPlan | GridPlan, macros: dict[str, object]) -> dict[str, object]:
     return {**layout.macros, **macros}
 
 
@@ -138,6 +151,28 @@ def _prepared(
     return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
 
 
+@functools.cache
+def _prepared_grid(
+    direction: str, update: Update, spans: bool, for_parameters: bool, device: int, layout: GridPlan
+) -> Launch:
+    macros = _macros(layout, _update_macros(update, spans))
+    if direction == "backward":
+        macros["FOR_PARAMETERS"] = int(for_parameters)
+    blocks, shared = layout.bands * layout.teams, layout.shared()
+    return prepare(f"grid_{direction}.cu", direction, macros, device, blocks, layout.threads, shared, cooperative=True)
+
+
+def _run_grid(prepared: Launch, layout: GridPlan, given: Given, arguments: list, groups: int, batch: int) -> None:
+    """Run a kernel for as many sequences at a time as the device has room for."""
+    for group in range(groups):
+        for begin in range(0, batch, layout.sequences * layout.teams):
+            teams = min(layout.teams, -(-(batch - begin) // layout.sequences))
+            values = given.input.new_zeros(teams * 2 * layout.size * layout.sequences)
+            counters = torch.zeros(32 * teams, dtype=torch.int32, device=values.device)
+            what = prepared._replace(blocks=layout.bands * teams)
+            launch(what, [*arguments, values, counters, group, begin])
+
+
 def run_kernel(
     direction: str,
     given: Given,
@@ -166,6 +201,21 @@ def run_kernel(
         # Tensor core kernels move two neurons at a time where they may.
         elif hidden % 2 == 0:
             wide = all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
+    if _needs_grid(device, hidden):
+        layout = _grid(device, hidden, size[1])
+        if 0 in size or layout is None:
+            return
+        arguments += (shape[0], *size)
+        if direction == "forward":
+            arguments.append(None if state is None else _read(state[0] @ weight[..., :hidden].mT))
+        _run_grid(
+            _prepared_grid(direction, update, spans, for_parameters, device, layout),
+            layout,
+            given,
+            arguments,
+            *size[:2],
+        )
+        return
     features = shape[-1] if makes_drive else 0
     prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features)
     if prepared is None:

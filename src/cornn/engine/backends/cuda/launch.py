@@ -28,6 +28,7 @@ class Launch(NamedTuple):
     shared: int
     device: int
     alive: Any  # what the function belongs to
+    cooperative: bool = False  # whether all blocks must run at the same time
 
 
 def unable(device: int | None) -> str | None:
@@ -39,11 +40,18 @@ def unable(device: int | None) -> str | None:
 
 
 def prepare(
-    file: str, name: str, macros: Mapping[str, object], device: int, blocks: int, threads: int, shared: int = 0
+    file: str,
+    name: str,
+    macros: Mapping[str, object],
+    device: int,
+    blocks: int,
+    threads: int,
+    shared: int = 0,
+    cooperative: bool = False,
 ) -> Launch:
     """The kernel `name` of a file of the kernels folder, compiled if this is its first use anywhere.
 
-    shared: bytes of dynamic shared memory.
+    shared: bytes of dynamic shared memory. cooperative: whether all blocks must run at the same time.
     """
     from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
     from cuda.core import ObjectCode  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
@@ -57,7 +65,7 @@ def prepare(
             (error,) = driver.cuKernelSetAttribute(setting, shared, kernel.handle, driver.CUdevice(device))
             if error != driver.CUresult.CUDA_SUCCESS:
                 raise RuntimeError(f"the driver refused {shared} bytes of shared memory for {file}: {error.name}")
-    return Launch(driver.CUfunction(int(kernel.handle)), blocks, threads, shared, device, kernel)
+    return Launch(driver.CUfunction(int(kernel.handle)), blocks, threads, shared, device, kernel, cooperative)
 
 
 def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
@@ -75,16 +83,18 @@ def _value(argument: Tensor | int) -> int:
 
 
 def _launch(what: Launch, values: list[int]) -> None:
-    function, blocks, threads, shared, device, _ = what
+    function, blocks, threads, shared, device, _, cooperative = what
     _bind(device)
     stored, pointers = _arrays(len(values))
     numbers = stored(*values)
     first = ctypes.addressof(numbers)
     addresses = pointers(*range(first, first + 8 * len(values), 8))
     place = ctypes.addressof(addresses)
-    (error,) = _driver().cuLaunchKernel(
-        function, blocks, 1, 1, threads, 1, 1, shared, current_raw_stream(device), place, 0
-    )
+    size = blocks, 1, 1, threads, 1, 1, shared, current_raw_stream(device)
+    if cooperative:
+        (error,) = _driver().cuLaunchCooperativeKernel(function, *size, place)
+    else:
+        (error,) = _driver().cuLaunchKernel(function, *size, place, 0)
     if error:
         raise RuntimeError(f"the driver refused to launch a kernel: {error.name}")
 

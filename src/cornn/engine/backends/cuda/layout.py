@@ -5,21 +5,24 @@ from typing import NamedTuple
 __all__ = [
     "BLOCK_SIZES",
     "CLUSTERS",
+    "GRID_ROWS",
     "INPUT_WEIGHTS",
     "INPUT_WEIGHTS_WITH_SPANS",
-    "LARGEST",
+    "LARGEST_CLUSTER",
     "ROWS",
     "ROWS_WITH_PARAMETERS",
     "TENSOR_SIZES",
+    "GridPlan",
     "Plan",
     "TensorPlan",
+    "grid_plan",
     "plan",
     "tensor_plan",
     "tensor_plans",
 ]
 
-LARGEST = 512
-"""Neurons that fit on the chip."""
+LARGEST_CLUSTER = 512
+"""Neurons whose weights fit on one cluster of blocks."""
 BLOCK_SIZES = (32, 64, 96, 128)
 INPUT_WEIGHTS = {32: 16, 64: 16, 96: 4, 128: 4}
 """Padded size -> values of V that a lane has registers for; with as many, or fewer, a block makes the drive itself."""
@@ -99,6 +102,52 @@ def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tu
         return -(-blocks // (multiprocessors * resident)) * (latency + together * rows * issue)
 
     return Plan(size, min(choices, key=cost))
+
+
+GRID_ROWS = (24, 16, 8)
+"""Neurons that a block of a grid may hold."""
+_GRID_SEQUENCES = (8, 16, 24, 32, 40)
+# Cycles that a step of a grid takes besides its multiply-adds, an estimate: the exchange of values and the sums.
+_GRID_LATENCY = 4500
+
+
+class GridPlan(NamedTuple):
+    """How a problem is laid out on a grid of blocks, all of which run at the same time."""
+
+    size: int  # neurons after padding
+    rows: int  # neurons of a block
+    sequences: int  # sequences of a block
+    bands: int  # blocks that share the neurons of the same sequences
+    teams: int  # such sets of blocks that run at the same time
+
+    kind = "grid"
+    threads = 256
+
+    def shared(self, direction: str = "", spans: bool = False, for_parameters: bool = False) -> int:
+        """Bytes of dynamic shared memory: `Memory` of the kernels."""
+        return 8 * self.rows * self.size + max(768 * self.sequences, 32 * self.rows * self.sequences)
+
+    @property
+    def macros(self) -> dict[str, object]:
+        return {"SIZE": self.size, "ROWS": self.rows, "SEQUENCES": self.sequences}
+
+
+def grid_plan(hidden: int, batch: int, multiprocessors: int, shared: int) -> GridPlan | None:
+    """The layout that should take the least time; None if no grid of this device holds the weights.
+
+    shared: bytes of shared memory that a block may have.
+    """
+    size = -(-hidden // 64) * 64
+    found = []
+    for rows in GRID_ROWS:
+        bands = -(-hidden // rows)
+        for sequences in _GRID_SEQUENCES:
+            layout = GridPlan(size, rows, sequences, bands, multiprocessors // bands)
+            if layout.teams == 0 or layout.shared() > shared:
+                continue
+            waves = -(-batch // (sequences * layout.teams))
+            found.append((waves * (rows * size * sequences // 64 + _GRID_LATENCY), layout))
+    return min(found)[1] if found else None
 
 
 TENSOR_SIZES = (64, 128)
