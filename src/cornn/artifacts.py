@@ -68,6 +68,7 @@ __all__ = [
     "load_estimator",
     "load_run",
     "pack_model",
+    "unpack_model",
     "write_folder",
     "write_manifest",
 ]

@@ -56,12 +56,13 @@ def test_a_copy_is_published(tmp_path):
     assert published.model.head.weight.abs().min() > 0
 
 
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_a_weight_that_is_missing_is_noticed(tmp_path):
     HubModel.from_model(model_of()).save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     del weights["model.head.bias"]
     save_file(weights, tmp_path / "model.safetensors")
-    with pytest.raises(RuntimeError, match=r"model\.head\.bias"):
+    with pytest.raises(ValueError, match=r"is damaged: .*model\.head\.bias"):
         HubModel.from_pretrained(tmp_path, strict=True)
 
 
@@ -77,3 +78,19 @@ def test_a_weight_that_is_missing_is_noticed(tmp_path):
 def test_what_the_hub_has_no_place_for(model, says):
     with pytest.raises(ValueError, match=says):
         HubModel.from_model(model())
+
+
+def test_damage_is_noticed(tmp_path):
+    HubModel.from_model(model_of()).save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    text = config.read_text(encoding="utf8")
+    config.write_text(text.replace("implicit", "explicit"), encoding="utf8")
+    with pytest.raises(ValueError, match=r"config\.json does not describe the model in model\.safetensors"):
+        HubModel.from_pretrained(tmp_path, strict=True)
+    config.write_text(text, encoding="utf8")
+    weights = tmp_path / "model.safetensors"
+    damaged = bytearray(weights.read_bytes())
+    damaged[-3] ^= 1
+    weights.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged: .* checksum: download or export it again"):
+        HubModel.from_pretrained(tmp_path, strict=True)

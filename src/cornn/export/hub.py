@@ -1,13 +1,20 @@
 """Models for the Hugging Face hub: a folder with config.json and the weights in safetensors."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from cornn._atomic import write_atomically
+from cornn._checksums import read_bytes
 from cornn._constants import Values
 from cornn._extras import missing_extra
+from cornn._json import naming
+from cornn.artifacts import WEIGHTS, describe_model, pack_model, unpack_model
 from cornn.layers import CoRNN, CoRNNCell
 from cornn.models import SequenceModel
 
@@ -135,6 +142,24 @@ class HubModel(
         )
         made.model.load_state_dict(model.state_dict())
         return made.eval()
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        """Write the weights with a checksum and the arguments of the model, which `from_pretrained` verifies."""
+        content = pack_model(self.state_dict(), describe_model(self.model))
+        write_atomically(Path(save_directory) / WEIGHTS, content)
+
+    @classmethod
+    def _load_as_safetensor(cls, model: Self, model_file: str, map_location: str, strict: bool) -> Self:
+        path = Path(model_file)
+        weights, spec = unpack_model(read_bytes(path), path, "download or export it again")
+        with naming(path):
+            model.load_state_dict(weights, strict=strict)
+        if spec is not None and asdict(spec) != json.loads(json.dumps(asdict(describe_model(model.model)))):  # pyright: ignore[reportArgumentType]
+            raise ValueError(
+                f"{path.with_name('config.json')} does not describe the model in {path.name}: it is damaged or was "
+                "edited; download or export it again"
+            )
+        return model.to(map_location).eval()
 
     def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Apply the model; input: (time, batch, features), or words (time, batch)."""

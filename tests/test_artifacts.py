@@ -1,0 +1,231 @@
+"""Saved folders: what was written is read back, and one wrong bit anywhere is noticed or makes no difference."""
+
+import json
+import os
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from cornn import CoRNN, SequenceModel, artifacts
+from cornn._checksums import (
+    DamagedFileError,
+    UncheckedFileWarning,
+    pack_tensors,
+    read_sealed_json,
+    unpack_tensors,
+    write_sealed_json,
+)
+from cornn.baselines import MODELS
+from cornn.lab.runs import Run, create, open_run, save_checkpoints
+
+FLIPS = 1000
+READ_BACK = ["artifact.json", "config.json", "model.safetensors", "result.json", "metrics.jsonl"]
+
+
+def small_model(name="cornn"):
+    torch.manual_seed(0)
+    return SequenceModel(MODELS[name].layer(2, 4), outputs=2)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A finished run, an interrupted run, and a fitted estimator."""
+    from cornn.fitting import fit_file
+
+    root = tmp_path_factory.mktemp("saved")
+    model = small_model()
+    for name in ("finished", "interrupted"):
+        run = create(root / name, {"seed": 3, "model": {"dt": 0.1}})
+        for step in (1, 2):
+            run.log({"step": step, "metric": 1 / step})
+            run.save_checkpoint({"step": step, "weights": model.state_dict()})
+        if name == "finished":
+            run.save_model(model, model.state_dict())
+            run.save_result({"test": 0.25})
+    random = np.random.default_rng(0)
+    rows = [[*np.round(random.normal(size=6) + k % 2, 3), "ab"[k % 2]] for k in range(20)]
+    lines = [",".join(map(str, row)) for row in [[*(f"t{k}" for k in range(6)), "y"], *rows]]
+    (root / "data.csv").write_text("\n".join(lines))
+    fit_file(root / "data.csv", target="y", out=root / "estimator", report=False)
+    return root
+
+
+def use(folder):
+    """What the commands read from a folder, as one comparable value."""
+    saved = artifacts.load(folder)
+    if isinstance(saved, artifacts.EstimatorArtifact):
+        from cornn.fitting import predict_file
+
+        table = predict_file(folder, folder.parent / "data.csv")
+        return repr((table, saved.result, saved.config))
+    run = open_run(folder)
+    if run.complete:
+        with torch.no_grad():
+            answer = run.model()(torch.linspace(-1, 1, 12).reshape(3, 2, 2))
+        return repr((answer.tolist(), run.metrics(), run.config, run.result))
+    checkpoint = run.checkpoint()
+    run.forget_after(checkpoint["step"])
+    weights = {name: value.tolist() for name, value in checkpoint["weights"].items()}
+    return repr((checkpoint["step"], weights, run.metrics(), run.config))
+
+
+def use_or_sentence(folder):
+    try:
+        return use(folder), None
+    except (ValueError, UncheckedFileWarning, FileNotFoundError) as error:
+        return None, str(error)
+
+
+def test_a_flipped_bit_is_noticed_or_harmless(folders, tmp_path):
+    random = np.random.default_rng(1)
+    kept = {"finished": READ_BACK, "interrupted": ["artifact.json", "config.json", "metrics.jsonl", "checkpoint.pt"]}
+    kept["estimator"] = READ_BACK[:4]
+    shutil.copy(folders / "data.csv", tmp_path / "data.csv")
+    noticed = 0
+    expected = {name: use(folders / name) for name in kept}
+    cases = [(name, file) for name, files in kept.items() for file in files]
+    for name in kept:
+        shutil.copytree(folders / name, tmp_path / name)
+    for number in range(FLIPS):
+        name, file = cases[number % len(cases)]
+        path = tmp_path / name / file
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        damaged[random.integers(len(whole))] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        found, sentence = use_or_sentence(tmp_path / name)
+        if sentence is None:
+            assert found == expected[name], (name, file)
+        else:
+            assert len(sentence.splitlines()) == 1
+            assert name in sentence
+            noticed += 1
+        path.write_bytes(whole)
+    assert noticed > 0.9 * FLIPS  # the others are white space in JSON
+
+
+def test_a_damaged_checkpoint_says_that_the_previous_one_is_kept(folders, tmp_path):
+    shutil.copytree(folders / "interrupted", tmp_path / "run")
+    path = tmp_path / "run/checkpoint.pt"
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(DamagedFileError, match=r"checkpoint\.pt is damaged or truncated: the previous .* is kept: `mv"):
+        Run(tmp_path / "run").checkpoint()
+    os.replace(tmp_path / "run/checkpoint-before.pt", path)
+    assert Run(tmp_path / "run").checkpoint()["step"] == 1
+
+
+def test_rows_that_a_checkpoint_refers_to_must_be_there(folders, tmp_path):
+    """As after a power cut on a file system that lost them."""
+    shutil.copytree(folders / "interrupted", tmp_path / "run")
+    metrics = tmp_path / "run/metrics.jsonl"
+    metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged: it lacks rows .* previous checkpoint"):
+        Run(tmp_path / "run").checkpoint()
+    assert Run(tmp_path / "run").checkpoint(before=True)["step"] == 1
+
+
+def test_metrics_are_on_the_disk_before_a_checkpoint_refers_to_them(tmp_path, monkeypatch):
+    run = create(tmp_path, {})
+    run.log({"step": 1})
+    order = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (order.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (order.append(f"replace {new}"), replace(old, new)))
+    save_checkpoints([(run, {"step": 1})])
+    names = [name.split("/")[-1] for name in order]
+    assert names[0] == "metrics.jsonl"
+    assert names[-1] == "checkpoint.pt"
+
+
+@pytest.mark.parametrize("stop", range(1, 8))
+def test_a_run_that_is_killed_while_it_finishes_is_complete_or_resumes(tmp_path, monkeypatch, stop):
+    """Stopped before its n-th change of a name, a folder is complete or has its checkpoint, and never half a result."""
+    run = create(tmp_path, {})
+    run.save_checkpoint({"step": 1})
+    calls, replace = [], os.replace
+
+    def killed(old, new):
+        calls.append(new)
+        if len(calls) == stop:
+            raise KeyboardInterrupt
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", killed)
+    model = small_model()
+    try:
+        run.save_model(model, model.state_dict())
+        run.save_result({"test": 1.0})
+        finished = True
+    except KeyboardInterrupt:
+        finished = False
+    monkeypatch.undo()
+    again = open_run(tmp_path)
+    assert again.complete is finished
+    assert (again.result is not None) is finished
+    assert again.checkpoint() == {"step": 1}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_layer_is_built_again_from_its_arguments(name, tmp_path):
+    model = small_model(name)
+    run = create(tmp_path, {})
+    run.save_model(model, model.state_dict())
+    input = torch.randn(5, 3, 2)
+    with torch.no_grad():
+        torch.testing.assert_close(artifacts.load_run(tmp_path).model()(input), model.eval()(input), rtol=0, atol=0)
+
+
+def test_options_of_a_layer_are_stored(tmp_path):
+    layer = CoRNN(
+        2, 3, num_layers=2, bidirectional=True, dt=0.3, gamma=[1.0, 2.0, 3.0], epsilon=2.0, damping="implicit"
+    )
+    model = SequenceModel(layer, 2, read="every", encoder=torch.nn.Embedding(7, 2))
+    create(tmp_path, {}).save_model(model, model.state_dict())
+    again = artifacts.load_run(tmp_path).model()
+    words = torch.randint(0, 7, (5, 3))
+    with torch.no_grad():
+        assert torch.equal(again(words), model(words))
+
+
+def test_names_in_a_manifest_stay_in_the_folder(folders, tmp_path):
+    shutil.copytree(folders / "finished", tmp_path / "run")
+    artifacts.write_manifest(tmp_path / "run", "run", {"../outside": "0"})
+    with pytest.raises(DamagedFileError, match=r"lists '\.\./outside', which is not the name of a file in the folder"):
+        artifacts.load(tmp_path / "run")
+
+
+def test_a_later_format_says_what_to_install(folders, tmp_path):
+    shutil.copytree(folders / "finished", tmp_path / "run")
+    content = read_sealed_json(tmp_path / "run/artifact.json")
+    write_sealed_json(tmp_path / "run/artifact.json", content | {"format": 99})
+    with pytest.raises(ValueError, match="has format 99, this version reads up to 2"):
+        artifacts.load(tmp_path / "run")
+
+
+def test_files_without_checksums_load_with_one_warning(folders, tmp_path):
+    shutil.copytree(folders / "finished", tmp_path / "run")
+    (tmp_path / "run/artifact.json").unlink()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        artifacts.load_run(tmp_path / "run").model()
+    assert [type(own.message) for own in caught] == [UncheckedFileWarning]
+
+
+def test_a_single_file_carries_its_checksum(tmp_path):
+    content = pack_tensors({"a": np.arange(5.0)}, {"note": "x"})
+    arrays, metadata = unpack_tensors(content, tmp_path / "a", remedy="again")
+    assert (arrays["a"].tolist(), metadata) == ([0, 1, 2, 3, 4], {"note": "x"})
+    with pytest.raises(DamagedFileError, match="does not match its checksum"):
+        unpack_tensors(content[:-1] + b"\1", tmp_path / "a", remedy="again")
+
+
+def test_sealed_json(tmp_path):
+    path = tmp_path / "a.json"
+    write_sealed_json(path, {"seeds": [0, 1], "x": 1.5})
+    assert read_sealed_json(path) == {"seeds": [0, 1], "x": 1.5}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"x": 1.6}))
+    with pytest.raises(DamagedFileError, match=r"a\.json is damaged: its content does not match its checksum"):
+        read_sealed_json(path)
