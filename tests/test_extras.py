@@ -69,9 +69,10 @@ def solve():
 
 
 def search():
-    from cornn.lab.experiments.search import spec
+    from cornn.lab.experiments.run import check_storage
+    from cornn.lab.experiments.storage import Storage
 
-    spec.check(None)
+    check_storage(Storage("memory"))
 
 
 CASES = {
@@ -86,7 +87,7 @@ CASES = {
     "Lightning Fabric": ("lab", "lightning_fabric lightning", train),
     "filelock": ("lab", "filelock", lock),
     "scipy": ("lab", "scipy.integrate", solve),
-    "optuna": ("search", "optuna", search),
+    "optuna": ("lab", "optuna", search),
 }
 """Package -> its extra, the modules to hide, and what needs them. `tests/test_cli.py` has TensorBoard."""
 
@@ -127,7 +128,7 @@ def test_all_messages_come_from_one_place():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("missing_extra", "install_command"):
                 found.update(argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant))
-    assert found == {*EXTRAS} - {"all", "dev", "docs", "release", "test"}
+    assert found == {*EXTRAS} - {"all", "dev", "docs", "release", "search", "test"}
 
 
 def test_the_message_works_before_and_after_a_release():
@@ -140,5 +141,5 @@ def test_the_message_works_before_and_after_a_release():
 def test_the_extra_all_is_everything_for_users():
     (everything,) = EXTRAS["all"]
     named = set(re.search(r"\[(.*)\]", everything)[1].split(","))
-    assert named | {"cli"} == {*EXTRAS} - {"all", "dev", "docs", "release", "test"}
+    assert named | {"cli"} == {*EXTRAS} - {"all", "dev", "docs", "release", "search", "test"}
     assert "cornn[cli]" in EXTRAS["lab"]

@@ -1,5 +1,7 @@
 """cornn compare"""
 
+import math
+import shutil
 import signal
 import sys
 import time
@@ -12,7 +14,11 @@ from rich.table import Table
 
 from cornn.cli.console import line, screen, silence_libraries
 from cornn.lab.experiments import compare
-from cornn.lab.experiments.compare import Contest, Place, Row
+from cornn.lab.experiments.compare import Contest
+from cornn.lab.experiments.run import read_status, run_experiments
+from cornn.lab.experiments.status import Status
+from cornn.lab.experiments.storage import PATIENCE, Storage
+from cornn.lab.training import Progress
 
 __all__ = ["CompareCommand"]
 
@@ -24,7 +30,7 @@ class CompareCommand:
     Contests: all, or any of adding-500, har2, psmnist, noisy-cifar10, psmnist-short, adding-2000, adding-5000. Each
     model gets the same number of random trials of the same length, judged by validation. The best configuration is
     trained longer with other seeds and tested once. The command can be stopped at any time; run it again to continue,
-    also on another machine that has a copy of the folder."""
+    and several times at once, or on several machines with one --storage, to share the work."""
 
     contests: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """The contests to run."""
@@ -39,14 +45,18 @@ class CompareCommand:
     seeds: int | None = None
     """Number of final runs per model. Default: 3."""
     workers: int = 1
-    """Number of processes that share the work on one device."""
+    """Number of processes on this machine that share the work."""
     budget_seconds: float | None = None
     """Time limit: no trial is started that would exceed it, and final runs are saved to be resumed later."""
     results: Path = Path("results")
     """Folder of the records, which are written to compare/CONTEST.json."""
     folder: Path = Path("runs/compare")
-    """Working folder, with one file per trial and final run."""
-    device: str = "auto"
+    """Working folder, with the database of the trials and the run folders of unfinished runs."""
+    storage: str | None = None
+    """Database of the trials, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in --folder."""
+    patience: float = PATIENCE
+    """Seconds for which a worker waits for a database that has gone away."""
+    device: str | None = None
     """Device: auto, cpu or cuda."""
     data: str | None = None
     """The data folder. Default: CORNN_DATA, or data/."""
@@ -57,43 +67,57 @@ class CompareCommand:
 
     def run(self) -> None:
         console = screen()
-        if self.workers < 1:
-            raise ValueError(f"workers must be above 0, got {self.workers}")
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
         contests = compare.select_contests(self.contests, self.models, **changes)
+        place = {"device": self.device, "data": self.data}
+        experiments = [one for contest in contests for one in contest.experiments(**place).values()]
+        storage = Storage(self.storage or f"sqlite:///{self.folder / 'trials.db'}", self.patience)
         if self.dry_run:
-            _print_plan(console, contests, self.folder)
+            _print_plan(console, contests, read_status(experiments, storage))
             return
-        start, printed = time.monotonic(), 0
+        for contest in contests:
+            compare.check_record(contest, self.results)
+        start, seen = time.monotonic(), {one.name: one.trials + len(one.seeds) for one in experiments}
 
-        def follow(rows: list[Row]) -> None:
-            nonlocal printed
-            left = sum(row.left for row in rows)
-            if left != printed and not self.quiet:
-                printed = left
-                complete = [f"{row.contest.name} {row.entrant}" for row in rows if not row.left]
-                last = f"; complete: {', '.join(complete)}" if complete else ""
-                line(console, f"{time.monotonic() - start:.0f} s: {left} left{last}")
+        def follow(status: Status, progress: Progress | None) -> None:
+            if not self.quiet and status.left != seen[status.experiment.name]:
+                seen[status.experiment.name] = status.left
+                done = "complete" if not status.left else f"{status.left} left"
+                line(console, f"{time.monotonic() - start:.0f} s: {status.experiment.name} {done}")
 
-        place = Place(self.folder, self.device, self.data, self.workers)
+        ends = math.inf if self.budget_seconds is None else time.time() + self.budget_seconds
+        options = {"workers": self.workers, "prepare": silence_libraries, "follow": follow, "ends": ends}
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            ended = compare.compare(contests, place, self.results, self.budget_seconds, silence_libraries, follow)
-        except KeyboardInterrupt:
+            statuses = run_experiments(experiments, storage, self.folder, **options)
+        except KeyboardInterrupt as stop:
+            self._write(contests, read_status(experiments, storage))
             print("cornn: stopped. Run the same command to continue", file=sys.stderr)
-            sys.exit(128 + signal.SIGINT)
+            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
         finally:
             signal.signal(signal.SIGTERM, before)
-        _print_plan(console, contests, self.folder)
-        for path, why in ended.broken:
-            line(console, f"{path} crashed a worker: {why}")
-        for path in ended.written:
+        _print_plan(console, contests, statuses)
+        for path in self._write(contests, statuses):
             line(console, str(path))
-        if ended.left:
-            line(console, f"{ended.left} trials and final runs left: run the same command to continue")
+        for status in statuses:
+            if not status.left:
+                shutil.rmtree(self.folder / status.experiment.name, ignore_errors=True)
+        if left := sum(status.left for status in statuses):
+            line(console, f"{left} trials and final runs left: run the same command to continue")
+
+    def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:
+        """Write the records of all contests."""
+        written = (compare.write_record(one, _of(one, statuses), self.results) for one in contests)
+        return [path for path in written if path is not None]
 
 
-def _print_plan(console: Console, contests: list[Contest], folder: Path) -> None:
+def _of(contest: Contest, statuses: list[Status]) -> dict[str, Status]:
+    """Return the status of each model of a contest."""
+    known = {status.experiment.name: status for status in statuses}
+    return {entrant: known[contest.experiment(entrant).name] for entrant in contest.entrants}
+
+
+def _print_plan(console: Console, contests: list[Contest], statuses: list[Status]) -> None:
     for contest in contests:
         line(
             console,
@@ -102,14 +126,18 @@ def _print_plan(console: Console, contests: list[Contest], folder: Path) -> None
             f"{contest.hidden_size} neurons",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")
-        for row in compare.rows(contest, folder):
-            spent = sum(one["seconds"] for one in (*row.trials, *row.finals))
+        for entrant, status in _of(contest, statuses).items():
+            spent = sum(one["seconds"] or 0.0 for one in (*status.rows, *status.runs))
             table.add_row(
-                row.entrant,
-                ", ".join(contest.space(row.entrant)),
-                f"{len(row.trials)} of {contest.trials}",
-                "" if row.best is None else f"{row.best['validation']:.4g}",
-                f"{len(row.finals)} of {contest.seeds}",
+                entrant,
+                ", ".join(status.experiment.space),
+                f"{status.done} of {contest.trials}",
+                "" if status.best is None else f"{status.best['validation']:.4g}",
+                f"{len(status.runs)} of {contest.seeds}",
                 f"{spent:.0f}",
             )
+            for row in (*status.rows, *status.runs):
+                if reason := row.get("failure") or row.get("failed"):
+                    what = f"trial {row['trial']}" if "trial" in row else f"seed {row['seed']}"
+                    line(console, f"{entrant}, {what}: {reason}", style="dim")
         console.print(table)

@@ -43,7 +43,7 @@ class ReportCommand:
 def _missing(results: Path) -> list[tuple[str, str, int]]:
     """Return the experiments without all their runs, and how many are missing."""
     missing = [(one, len(reproduce.missing(one, results))) for one in reproduce.plan(["all"])]
-    return [(one.config.task.name, one.name, seeds) for one, seeds in missing if seeds]
+    return [(one.base.task.name, one.name, seeds) for one, seeds in missing if seeds]
 
 
 def _runs(source: Path) -> list[Path]:

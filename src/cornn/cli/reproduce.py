@@ -1,8 +1,12 @@
 """cornn reproduce"""
 
 import importlib.util
+import math
+import signal
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -10,10 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn._extras import install_command
-from cornn._json import read_json
-from cornn.cli.console import line, screen
+from cornn.cli.console import line, screen, silence_libraries
 from cornn.cli.progress import OutputOptions, run_with_progress
 from cornn.lab.experiments import reproduce
+from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status
+from cornn.lab.experiments.storage import PATIENCE, Storage
+from cornn.lab.training import Progress, Watch
 
 __all__ = ["ReproduceCommand"]
 
@@ -34,11 +42,18 @@ class ReproduceCommand:
     seeds: int | None = None
     """Number of seeds per experiment, in place of its own."""
     budget_minutes: float | None = None
-    """Time limit: no run is started that would exceed it, judging by recorded times."""
+    """Time limit: no experiment is started that would exceed it, judging by recorded times."""
     results: Path = Path("results")
     """Folder of the records, which are read and written."""
     folder: Path = Path("runs/reproduce")
     """Folder of the run folders."""
+    storage: str | None = None
+    """Database that workers share, such as postgresql://USER@HOST/DATABASE; or memory, for one worker without
+    SQLAlchemy. Default: a SQLite file in --folder."""
+    patience: float = PATIENCE
+    """Seconds for which a worker waits for a database that has gone away."""
+    workers: int = 1
+    """Number of processes on this machine that share the work."""
     device: str | None = None
     """Device: auto, cpu or cuda."""
     data: str | None = None
@@ -50,31 +65,67 @@ class ReproduceCommand:
 
     def run(self) -> None:
         console = screen()
-        planned = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
-        left = [(one, reproduce.missing(one, self.results)) for one in planned]
+        plan = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
+        left = [(one, reproduce.missing(one, self.results)) for one in plan]
         _print_plan(console, left, self.results)
         if self.dry_run:
             return
         if {"heuristics", "all"} & set(self.targets):
             _draw_heuristics(console, self.folder)
-        began = time.monotonic()
-        for one, seeds in left:
-            if not seeds:
-                continue
-            needed = (reproduce.seconds_a_run(one, self.results) or 0.0) * len(seeds)
-            spent = time.monotonic() - began
-            if self.budget_minutes is not None and spent + needed > 60 * self.budget_minutes:
-                line(console, f"{one.config.task.name} {one.name}: skipped, over the time limit", style="dim")
-                continue
-            line(console, (one.config.task.name, "bold"), f" {one.name}, seeds {seeds}")
+        experiments = [replace(one, seeds=seeds) for one, seeds in left if seeds]
+        if not experiments:
+            return
+        storage = Storage(self.storage or f"sqlite:///{self.folder / 'runs.db'}", self.patience)
+        ends = math.inf if self.budget_minutes is None else time.time() + 60 * self.budget_minutes
 
-            def work(watch, one=one):
-                return reproduce.complete(one, self.results, self.folder, watch)
+        def work(watch: Watch) -> list[Status]:
+            def follow(status: Status, progress: Progress | None) -> None:
+                if progress is not None:
+                    watch(progress)
 
-            for path in run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work):
-                result = read_json(path)["result"]
-                text = f"{result['metric']} {result['test']:.4f}" if "test" in result else f"failed: {result['failed']}"
-                line(console, f"  {path}: {text}")
+            return run_experiments(
+                experiments,
+                storage,
+                self.folder,
+                workers=self.workers,
+                prepare=silence_libraries,
+                follow=follow,
+                finish=partial(reproduce.record_runs, results=self.results),
+                expected=partial(_expected, results=self.results),
+                ends=ends,
+            )
+
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            statuses = run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work)
+        except KeyboardInterrupt as stop:
+            print("cornn: stopped. Run the same command to continue", file=sys.stderr)
+            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        for status in statuses:
+            self._conclude(console, status)
+
+    def _conclude(self, console: Console, status: Status) -> None:
+        """Print the results of an experiment."""
+        name, known = status.experiment.name, {one["seed"] for one in status.runs}
+        for one in status.runs:
+            if one["seed"] in status.experiment.seeds:
+                failed = f"failed: {one.get('failed')}"
+                text = failed if one["test"] is None else f"{status.task.metric} {one['test']:.4f}"
+                line(console, f"  {name}, seed {one['seed']}: {text}")
+        if skipped := [seed for seed in status.experiment.seeds if seed not in known]:
+            line(console, f"{name}: seeds {skipped} left, over the time limit", style="dim")
+        elif unrecorded := reproduce.missing(status.experiment, self.results):
+            raise FileNotFoundError(
+                f"{name} is done, but seeds {list(unrecorded)} have no record under {self.results}: copy the records "
+                "of the worker that ran them, or choose another --folder or --storage to run them again"
+            )
+
+
+def _expected(experiment: Experiment, results: Path) -> float:
+    """Return the seconds that the runs of an experiment take, by recorded times; 0 if there are none."""
+    return (reproduce.seconds_per_run(experiment, results) or 0.0) * len(experiment.seeds)
 
 
 def _draw_heuristics(console: Console, folder: Path) -> None:
@@ -89,16 +140,16 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
     line(console, f"heuristics: {', '.join(map(str, written))}")
 
 
-def _print_plan(console: Console, left: list[tuple[reproduce.Planned, list[int]]], results: Path) -> None:
-    table = Table("task", "run", "recorded", "to run", "minutes", box=None, header_style="bold")
+def _print_plan(console: Console, left: list[tuple[Experiment, tuple[int, ...]]], results: Path) -> None:
+    table = Table("experiment", "recorded", "to run", "minutes", box=None, header_style="bold")
     total, unknown = 0.0, 0
     for one, seeds in left:
-        seconds = reproduce.seconds_a_run(one, results)
+        seconds = reproduce.seconds_per_run(one, results)
         minutes = None if seconds is None else seconds * len(seeds) / 60
         total += minutes or 0.0
         unknown += len(seeds) if minutes is None else 0
         shown = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
-        table.add_row(one.config.task.name, one.name, str(one.seeds - len(seeds)), str(len(seeds)), shown)
+        table.add_row(one.name, str(len(one.seeds) - len(seeds)), str(len(seeds)), shown)
     console.print(table)
     runs = sum(len(seeds) for _, seeds in left)
     note = f"; the time of {unknown} is unknown" if unknown else ""

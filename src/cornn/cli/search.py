@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,18 +16,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from cornn.cli.console import line, progress_lines
+from cornn.cli.console import line, progress_lines, silence_libraries
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
 from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
 from cornn.lab.config import Train
-from cornn.lab.experiments import search
-from cornn.lab.experiments.search import Follow, Search, Standing
+from cornn.lab.experiments.run import check_storage, run_experiments
+from cornn.lab.experiments.search import make_search, write_search
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status
+from cornn.lab.experiments.storage import PATIENCE, Storage, hide_password
 from cornn.lab.recipes import PAPER, RANGES
 from cornn.lab.tasks import TASKS
 from cornn.lab.training import Progress
 
 __all__ = ["SearchCommand", "parse"]
+
+Follow = Callable[[Status, Progress | None], None]
 
 SHOWN = 10
 """Number of trials in the final table, best first."""
@@ -47,6 +52,10 @@ class SearchCommand:
     """Database of the trials, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in the --out folder."""
     study: str | None = None
     """Name of the study that workers share. Default: task, model and number of neurons."""
+    patience: float = PATIENCE
+    """Seconds for which a worker waits for a database that has gone away."""
+    workers: int = 1
+    """Number of processes on this machine that share the trials."""
     prune: bool = False
     """Stop trials that are worse than the median of the others at the same evaluation."""
     out: Path | None = None
@@ -61,10 +70,10 @@ class SearchCommand:
 
     def run(self) -> None:
         console = training_console(OutputOptions(self.quiet, self.json))
-        plan, out = self._plan()
-        search.check(plan)
+        experiment, storage, out = self._plan()
+        check_storage(storage)
         if self.dry_run or not self.quiet:
-            _describe(console, plan, out)
+            _describe(console, experiment, storage, out)
         if self.dry_run:
             return
         try:
@@ -73,27 +82,26 @@ class SearchCommand:
                 if not (self.json or self.quiet):
                     followers.append(_bar(console, stack) if console.is_terminal else _text())
 
-                def follow(standing: Standing, progress: Progress | None) -> None:
+                def follow(status: Status, progress: Progress | None) -> None:
                     for one in followers:
-                        one(standing, progress)
+                        one(status, progress)
 
-                standing = search.run(plan, follow)
+                options = {"workers": self.workers, "prepare": silence_libraries, "follow": follow}
+                (status,) = run_experiments([experiment], storage, out, **options)
+                follow(status, None)
         except KeyboardInterrupt as stop:
             print("cornn: stopped. Run the same command to continue; the stopped trial is repeated", file=sys.stderr)
             sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
-        best, trials = search.write(plan, standing, out)
+        best, trials = write_search(status, storage, out)
         if self.json:
-            print(json.dumps({"best": standing.best, "config": str(best), "trials": str(trials)}), flush=True)
+            print(json.dumps({"best": status.best, "config": str(best), "trials": str(trials)}), flush=True)
         else:
-            _conclude(console, plan, standing, best, trials)
+            _conclude(console, status, best, trials)
 
-    def _plan(self) -> tuple[Search, Path]:
-        base = self.train
-        searched = {setting: ends for setting, ends in search.space(base).items() if setting not in self.given}
-        study = self.study or f"{base.task.name}-{base.model.name}-{base.model.hidden_size}"
-        out = self.out or Path("runs") / f"search-{study}"
-        storage = self.storage or f"sqlite:///{out / 'trials.db'}"
-        return Search(base, searched, self.trials, study, storage, self.prune), out
+    def _plan(self) -> tuple[Experiment, Storage, Path]:
+        experiment = make_search(self.train, self.trials, name=self.study, given=self.given, prune=self.prune)
+        out = self.out or Path("runs") / f"search-{experiment.name}"
+        return experiment, Storage(self.storage or f"sqlite:///{out / 'trials.db'}", self.patience), out
 
 
 def parse(arguments: Sequence[str]) -> SearchCommand:
@@ -105,26 +113,28 @@ def parse(arguments: Sequence[str]) -> SearchCommand:
     return SearchCommand(start.config.override(**overrides), given=tuple(overrides), **own)
 
 
-def _describe(console: Console, plan: Search, out: Path) -> None:
+def _describe(console: Console, experiment: Experiment, storage: Storage, out: Path) -> None:
     """Print the ranges and the plan."""
-    task, model, budget = plan.base.task.name, plan.base.model.name, plan.base.budget
+    base = experiment.base
+    task, model, budget = base.task.name, base.model.name, base.budget
     source = "the paper's" if model == "cornn" and task in RANGES else "ours; the paper has none"
-    line(console, (task, "bold"), f", {model}, recipe {plan.base.recipe}; ranges: {source}")
-    for name, (low, high) in plan.space.items():
-        line(console, f"  {name}: {low:g} to {high:g}, log-uniform")
+    line(console, (task, "bold"), f", {model}, recipe {base.recipe}; ranges: {source}")
+    for name, draw in experiment.space.items():
+        line(console, f"  {name}: {draw}, log-uniform")
     length = f"{budget.epochs:,} epochs" if budget.epochs is not None else f"{budget.steps:,} steps"
+    pruned = "pruned by the median" if experiment.prune else "none pruned"
     line(
         console,
-        f"{plan.trials} trials of at most {length}, {'pruned by the median' if plan.prune else 'none pruned'}; "
-        f"seed {plan.base.seed}; study {plan.study} in {search.hidden(plan.storage)}; result in {out}",
+        f"{experiment.trials} trials of at most {length}, {pruned}; "
+        f"seed {base.seed}; study {experiment.name} in {hide_password(storage.url)}; result in {out}",
     )
 
 
 def _lines() -> Follow:
     printed: set[int] = set()
 
-    def follow(standing: Standing, progress: Progress | None) -> None:
-        for row in standing.rows:
+    def follow(status: Status, progress: Progress | None) -> None:
+        for row in status.rows:
             if row["state"] != "running" and row["trial"] not in printed:
                 printed.add(row["trial"])
                 print(json.dumps(row), flush=True)
@@ -135,9 +145,9 @@ def _lines() -> Follow:
 def _text() -> Follow:
     write = progress_lines()
 
-    def follow(standing: Standing, progress: Progress | None) -> None:
-        best = "" if standing.best is None else f", best {standing.best['validation']:.4g}"
-        write(f"{standing.done} of {standing.trials} trials{best}")
+    def follow(status: Status, progress: Progress | None) -> None:
+        best = "" if status.best is None else f", best {status.best['validation']:.4g}"
+        write(f"{status.done} of {status.experiment.trials} trials{best}")
 
     return follow
 
@@ -152,22 +162,22 @@ def _bar(console: Console, stack: ExitStack) -> Follow:
     shown = bar.add_task("search", total=None, others="", best="…", own="", left="")
     drawn = 0.0
 
-    def follow(standing: Standing, progress: Progress | None) -> None:
+    def follow(status: Status, progress: Progress | None) -> None:
         nonlocal drawn
         now = time.monotonic()
         if progress is not None and now - drawn < SECONDS_BETWEEN_UPDATES:
             return
         drawn = now
-        counts = {"running": standing.running, "pruned": standing.pruned, "failed": standing.failed}
+        counts = {"running": status.running, "pruned": status.pruned, "failed": status.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "
-        left = standing.seconds_left
+        left = status.seconds_left
         bar.update(
             shown,
-            completed=standing.done,
-            total=standing.trials,
+            completed=status.done,
+            total=status.experiment.trials,
             others=f" ({others})" if others else "",
-            best="…" if standing.best is None else f"{standing.best['validation']:.4g}",
+            best="…" if status.best is None else f"{status.best['validation']:.4g}",
             own=own,
             left="" if left is None else f"about {timedelta(seconds=round(left))} left",
         )
@@ -175,25 +185,22 @@ def _bar(console: Console, stack: ExitStack) -> Follow:
     return follow
 
 
-def _conclude(console: Console, plan: Search, standing: Standing, best: Path, trials: Path) -> None:
-    sign = 1 if standing.better == "lower" else -1
-    ranked = sorted(
-        (row for row in standing.rows if row["state"] == "complete"), key=lambda row: sign * row["validation"]
-    )
-    table = Table("trial", "validation", *plan.space, "steps", "seconds", box=None, header_style="bold")
+def _conclude(console: Console, status: Status, best: Path, trials: Path) -> None:
+    ranked, space = status.ranked, status.experiment.space
+    table = Table("trial", "validation", *space, "steps", "seconds", box=None, header_style="bold")
     for row in ranked[:SHOWN]:
-        values = [f"{row['values'][name]:.3g}" for name in plan.space]
+        values = [f"{row['values'][name]:.3g}" for name in space]
         table.add_row(
             str(row["trial"]), f"{row['validation']:.4g}", *values, f"{row['steps']:,}", f"{row['seconds']:.0f}"
         )
     console.print(table)
-    for row in standing.rows:
+    for row in status.rows:
         if row["failure"] is not None:
             line(console, f"trial {row['trial']} failed: {row['failure']}")
     line(
         console,
-        f"{standing.done} trials, {standing.pruned} pruned, {standing.failed} failed; list: {trials}\nbest validation ",
+        f"{status.done} trials, {status.pruned} pruned, {status.failed} failed; list: {trials}\nbest validation ",
         (f"{ranked[0]['validation']:.4g}", "bold"),
         f", trial {ranked[0]['trial']}; train it with\n"
-        f"cornn train {plan.base.task.name} --config {shlex.quote(str(best))}",
+        f"cornn train {status.experiment.base.task.name} --config {shlex.quote(str(best))}",
     )

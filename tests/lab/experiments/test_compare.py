@@ -1,21 +1,21 @@
+"""Comparisons with equal tuning budgets: every model's experiment, the record, and what is stopped or refused."""
+
 import importlib
 import json
 import os
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
-import torch
 
 from cornn.lab import training
 from cornn.lab.experiments import compare
-from cornn.lab.experiments.compare import CONTESTS, ENTRANTS, Contest, Place
-from cornn.lab.experiments.compare import work as module
-from cornn.lab.experiments.compare.jobs import Job, check, claimed, rows
-from cornn.lab.experiments.compare.work import work
+from cornn.lab.experiments.compare import CONTESTS, ENTRANTS, Contest, write_record
+from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.storage import Storage
 from cornn.lab.report import comparison, page
 from cornn.lab.tasks import Adding, NoisyCIFAR10, PermutedMNIST
 
@@ -23,42 +23,57 @@ STARTS = {"memory": "ours"}
 TINY = Contest("adding-20", Adding(20), "paper", STARTS, "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
 
 
-def finished(folder, contest=TINY):
-    return sorted(str(path.relative_to(folder / contest.name)) for path in folder.rglob("*/trial-*.json"))
+def run(contest: Contest, folder: Path, data=None, **options) -> dict:
+    """Entrant -> status after one worker."""
+    experiments = contest.experiments(device="cpu", data=data)
+    storage = Storage(f"sqlite:///{folder}/trials.db", 0.0)
+    return dict(zip(experiments, run_experiments(list(experiments.values()), storage, folder, **options), strict=True))
 
 
 def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
     for contest in CONTESTS.values():
-        for entrant in contest.entrants:
+        for entrant, experiment in contest.experiments().items():
             assert ENTRANTS[entrant].start in ("usual", *contest.starts)
-            values = [contest.values(entrant, trial) for trial in range(4)]
+            values = [experiment.values(trial) for trial in range(4)]
             assert len({str(one) for one in values}) == 4
-            assert values == [contest.values(entrant, trial) for trial in range(4)]
+            assert values == [experiment.values(trial) for trial in range(4)]
+            assert experiment.seeds == (1, 2, 3)
             for one in values:
                 assert 1e-4 <= one["learning_rate"] <= 3e-2
-                trial, final = (contest.configuration(entrant, one, seed) for seed in (0, 1))
-                # What a record holds, with lists for tuples, is the same training.
-                assert contest.configuration(entrant, json.loads(json.dumps(one))) == trial
+                trial, final = experiment.trial_config(one), experiment.run_config(one, 1)
+                # What the storage has, with lists for tuples, is the same training.
+                assert experiment.trial_config(json.loads(json.dumps(one))) == trial
+                assert getattr(trial.budget, contest.unit) == contest.trial
                 assert getattr(final.budget, contest.unit) == contest.final
+                assert final.budget.until == contest.until
+                assert trial.model == final.model
                 assert trial.model.hidden_size == contest.hidden_size
                 assert contest.batch_size in (None, trial.budget.batch_size)
 
 
+def test_published_trials_had_these_values():
+    """Rows of published comparisons can be repeated: a trial's number gives the values of the record."""
+    for name in ("har2", "psmnist", "adding-500"):
+        record = json.loads((Path(__file__).parents[3] / f"results/compare/{name}.json").read_text())
+        for entrant in ("cornn", "lstm", "antisymmetric"):
+            trials = record["models"][entrant]["trials"]
+            values = [json.loads(json.dumps(CONTESTS[name].experiment(entrant).values(one["trial"]))) for one in trials]
+            assert values == [one["values"] for one in trials]
+
+
 def test_options_of_a_layer_reach_it():
-    config = TINY.configuration("antisymmetric", TINY.values("antisymmetric", 0))
+    experiment = TINY.experiment("antisymmetric", device="cpu")
+    config = experiment.trial_config(experiment.values(0))
     assert set(config.model.constants) == {"epsilon", "gamma"}
-    other = config.override(layer={"epsilon": 2 * config.model.constants["epsilon"]}, device="cpu")
-    assert training.validate(config.override(device="cpu")).metric != training.validate(other).metric
+    other = config.override(layer={"epsilon": 2 * config.model.constants["epsilon"]})
+    assert training.validate(config).metric != training.validate(other).metric
 
 
 def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plain_figures):
-    place, results = Place(tmp_path / "work", "cpu"), tmp_path / "results"
-    work([TINY], place)
-    assert len(finished(place.folder)) == 2 * (2 + 2)
-    assert not list(place.folder.rglob("config.json"))  # the run folders are gone
-    ended = compare.compare([TINY], place, results)
-    assert (ended.left, ended.broken) == (0, ())
-    (path,) = ended.written
+    results = tmp_path / "results"
+    statuses = run(TINY, tmp_path)
+    assert [status.left for status in statuses.values()] == [0, 0]
+    path = write_record(TINY, statuses, results)
     assert path == results / "compare" / "adding-20.json"
     record = json.loads(path.read_text())
     assert record["task"] == {"name": "adding", "length": 20}
@@ -71,6 +86,8 @@ def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plai
         assert row.entry["finals"][0]["curve"] == {"step": [12], "validation": [row.entry["finals"][0]["validation"]]}
         assert row.solved == "0 of 2"
         assert "epsilon" in row.chosen
+        # Each row, trial and run names its own source.
+        assert all("digest" in one for one in (row.entry, *row.entry["trials"], *row.entry["finals"]))
     assert row.entry["parameters"] == 8 * 7 // 2 + 8 * 2 + 8 + 9
     # The report and the tables of the docs show it.
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
@@ -79,6 +96,22 @@ def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plai
     for shown in (page.page(results, []), table):
         assert row.title in shown
         assert row.test_summary in shown
+
+
+def test_rows_of_other_models_stay_in_the_record(tmp_path):
+    first = write_record(TINY, run(replace(TINY, entrants=("cornn",)), tmp_path / "one"), tmp_path)
+    before = json.loads(first.read_text())["models"]["cornn"]
+    write_record(TINY, run(replace(TINY, entrants=("antisymmetric",)), tmp_path / "other"), tmp_path)
+    models = json.loads(first.read_text())["models"]
+    assert set(models) == {"cornn", "antisymmetric"}
+    assert models["cornn"] == before
+    with pytest.raises(ValueError, match=r"another comparison \(trial was 6, is 7\): choose another --results"):
+        write_record(replace(TINY, trial=7), {}, tmp_path)
+
+
+def test_the_runs_are_trained_side_by_side(tmp_path):
+    statuses = run(TINY, tmp_path)
+    assert [one["side_by_side"] for status in statuses.values() for one in status.runs] == [2] * 4
 
 
 SMALL = {
@@ -92,11 +125,10 @@ SMALL = {
 def test_a_contest_on_images_is_run_by_all_who_take_part(tmp_path, monkeypatch, name):
     tiny.write_mnist(tmp_path / "data", monkeypatch)
     tiny.write_cifar10(tmp_path / "data", monkeypatch)
-    place = Place(tmp_path / "work", "cpu", str(tmp_path / "data"))
     contest = replace(CONTESTS[name], trials=1, seeds=1, trial=1, final=2, hidden_size=4, **SMALL[name])
-    work([contest], place)
-    ended = compare.compare([contest], place, tmp_path / "results")
-    assert (ended.left, ended.broken) == (0, ())
+    statuses = run(contest, tmp_path / "work", str(tmp_path / "data"))
+    assert sum(status.left for status in statuses.values()) == 0
+    write_record(contest, statuses, tmp_path / "results")
     (found,) = comparison.read(tmp_path / "results")
     assert {row.name for row in found.rows} == set(contest.entrants)
     assert all(len(row.tests) == 1 for row in found.rows)
@@ -118,154 +150,94 @@ def test_what_was_published_stands_beside_it():
         assert published(contest, entrant) == ""
 
 
-def test_two_workers_share_it_and_come_to_the_same(tmp_path):
-    one = replace(TINY, entrants=("cornn",), seeds=1)
-    alone, shared = Place(tmp_path / "alone", "cpu"), Place(tmp_path / "shared", "cpu", workers=2)
-    work([one], alone)
-    ended = compare.compare([one], shared, tmp_path / "results", budget_seconds=60)
-    assert (ended.left, ended.broken) == (0, ())
-    assert finished(shared.folder) == finished(alone.folder)
-    for name in finished(alone.folder):
-        here, there = (json.loads((place.folder / one.name / name).read_text()) for place in (alone, shared))
-        assert here["validation"] == there["validation"]
-        assert (here["workers"], there["workers"]) == (1, 2)
+def test_what_was_stopped_is_continued(tmp_path, monkeypatch):
+    one = replace(TINY, entrants=("cornn",))
+    whole = run(one, tmp_path / "whole")["cornn"]
+    monkeypatch.setattr(Experiment, "run_config", _saving(Experiment.run_config))
 
+    def stop(status, progress):
+        if progress is not None and status.searched and progress.step == 7:
+            raise KeyboardInterrupt
 
-def test_what_was_stopped_goes_on(tmp_path, monkeypatch):
-    place = Place(tmp_path, "cpu")
-    asked = []
-
-    def twice():
-        asked.append(1)
-        return len(asked) <= 2
-
-    work([TINY], place, wanted=twice)
-    assert finished(tmp_path) == ["cornn/trial-000.json", "cornn/trial-001.json"]
-    # A job that another process has is left to it, one that is done is not done again.
-    jobs = [Job(TINY, "cornn", 0), Job(TINY, "cornn", rows(TINY, tmp_path)[0].best["trial"], 1)]
-    for job, own in zip(jobs, (False, True), strict=True):
-        with claimed(job, tmp_path) as have:
-            assert have is own
-            with claimed(job, tmp_path) as again:
-                assert not again
-
-    # A final run is stopped in the middle, and goes on from its checkpoint.
-    def stopped(config, here):
-        def stop(progress):
-            if progress.step == 7:
-                raise KeyboardInterrupt
-
-        return training.fit(config.override(checkpoint_every=0.0), here, stop)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(training, "fit_or_resume", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            work([TINY], place)
-    assert len(list(tmp_path.rglob("checkpoint.pt"))) == 1
+    with pytest.raises(KeyboardInterrupt):
+        run(one, tmp_path / "parts", follow=stop)
+    assert len(list((tmp_path / "parts").rglob("checkpoint.pt"))) == 2
     steps = []
-    fitting, resume = sys.modules["cornn.lab.training.fit"], training.resume
-    monkeypatch.setattr(fitting, "resume", lambda path, _: resume(path, lambda progress: steps.append(progress.step)))
-    work([TINY], place)
+    parts = run(one, tmp_path / "parts", follow=lambda status, progress: progress and steps.append(progress.step))
     assert steps == list(range(8, 13))
-    assert len(finished(tmp_path)) == 8
+    assert [row["test"] for row in parts["cornn"].runs] == [row["test"] for row in whole.runs]
+
+
+def _saving(make):
+    return lambda experiment, values, seed: make(experiment, values, seed).override(checkpoint_every=0.0)
 
 
 def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):
-    place = Place(tmp_path / "work", "cpu")
-    drawn = Contest.values
+    make = Experiment.trial_config
 
-    def wild(self, entrant, trial):
-        return drawn(self, entrant, trial) | ({"learning_rate": 1e30, "clip": 0.0} if trial == wild.trial else {})
+    def wild(experiment, values):
+        diverges = values == experiment.values(0)
+        return make(experiment, values).override(**({"learning_rate": 1e30, "clip": 0.0} if diverges else {}))
 
-    monkeypatch.setattr(Contest, "values", wild)
+    monkeypatch.setattr(Experiment, "trial_config", wild)
     one = replace(TINY, entrants=("cornn",), seeds=1)
-    wild.trial = 0
-    work([one], place)
-    (row,) = rows(one, place.folder)
-    assert row.trials[0]["validation"] is None
-    assert "the loss is" in row.trials[0]["failed"]
-    assert (row.best["trial"], row.left, len(row.finals)) == (1, 0, 1)
-    # With nothing but such trials there is no final run.
+    status = run(one, tmp_path / "one")["cornn"]
+    assert status.rows[0]["validation"] is None
+    assert "the loss is" in status.rows[0]["failure"]
+    assert (status.best["trial"], status.left, len(status.runs)) == (1, 0, 1)
+    write_record(one, {"cornn": status}, tmp_path)
+    # With nothing but such trials there is no run.
     none = replace(one, name="adding-none", trials=1)
-    work([none], place)
-    (row,) = rows(none, place.folder)
-    assert (row.best, row.left, row.finals) == (None, 0, ())
-    compare.compare([one, none], place, tmp_path / "results", budget_seconds=0)
-    shown = {contest.name: contest for contest in comparison.read(tmp_path / "results")}
+    status = run(none, tmp_path / "none")["cornn"]
+    assert (status.best, status.left, status.runs) == (None, 0, ())
+    write_record(none, {"cornn": status}, tmp_path)
+    shown = {contest.name: contest for contest in comparison.read(tmp_path)}
     assert shown["adding-20"].rows[0].trials == "2 (1 diverged)"
     assert (shown["adding-none"].rows, shown["adding-none"].begun) == ((), ("coRNN",))
 
 
-def test_what_ends_a_worker_is_named_and_left_alone(tmp_path, monkeypatch):
-    place = Place(tmp_path, "cpu")
-
-    def broken(job, place):
-        raise TypeError("a mistake")
-
-    monkeypatch.setattr(module, "_trial", broken)
-    with pytest.raises(TypeError):
-        work([TINY], place)
-    (path,) = tmp_path.rglob("*.broken")
-    assert path.read_text() == "TypeError: a mistake\n"
-    monkeypatch.undo()
-    work([TINY], place)
-    assert len([name for name in finished(tmp_path) if name.startswith("antisymmetric")]) == 4
-    assert Job(TINY, "cornn", 0).outcome(tmp_path) is None
+def test_runs_that_diverge_are_rows_too(tmp_path, monkeypatch):
+    make = Experiment.run_config
+    wild = {"learning_rate": 1e30, "clip": 0.0}
+    monkeypatch.setattr(Experiment, "run_config", lambda one, values, seed: make(one, {**values, **wild}, seed))
+    status = run(replace(TINY, entrants=("cornn",)), tmp_path)["cornn"]
+    assert [one["test"] for one in status.runs] == [None, None]
+    assert all("the loss is" in one["failed"] or "not finite" in one["failed"] for one in status.runs)
+    assert status.left == 0
 
 
-@pytest.mark.parametrize("name", ["validate", "fit_or_resume"])
-def test_a_job_without_memory_has_no_outcome(tmp_path, monkeypatch, name):
-    place = Place(tmp_path, "cpu")
+def test_no_trial_is_begun_that_would_not_be_done(tmp_path, monkeypatch):
+    one = replace(TINY, entrants=("cornn",))
+    assert run(one, tmp_path, ends=time.time() - 1)["cornn"].done == 0
+    real = training.validate
 
-    def full(*arguments):
-        raise torch.OutOfMemoryError("others have it")
+    def slow(*arguments):
+        time.sleep(2.0)
+        return real(*arguments)
 
-    monkeypatch.setattr(training, name, full)
-    with pytest.raises(torch.OutOfMemoryError):
-        work([TINY], place)
-    (path,) = tmp_path.rglob("*.broken")
-    assert "others have it" in path.read_text()
-    done = finished(tmp_path)
-    monkeypatch.undo()
-    path.unlink()
-    work([TINY], place)
-    assert len(finished(tmp_path)) > len(done)
-    assert not any("failed" in json.loads((tmp_path / TINY.name / name).read_text()) for name in finished(tmp_path))
-
-
-def test_no_trial_is_begun_that_would_not_be_done(tmp_path):
-    place = Place(tmp_path, "cpu")
-    work([TINY], place, ends=time.time() - 1)
-    assert finished(tmp_path) == []
-    path = Job(TINY, "cornn", 0).path(tmp_path)
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"trial": 0, "validation": 1.0, "better": "lower", "seconds": 1e6}))
-    work([replace(TINY, entrants=("cornn",))], place, ends=time.time() + 1000)
-    assert finished(tmp_path) == ["cornn/trial-000.json"]
-
-
-def test_a_folder_of_another_comparison_is_refused(tmp_path):
-    check(TINY, tmp_path)
-    check(replace(TINY, trials=20), tmp_path)
-    with pytest.raises(ValueError, match=r"another comparison \(trial was 6, is 7\): choose another --folder"):
-        check(replace(TINY, trial=7), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "validate", slow)
+        assert run(replace(one, trials=1), tmp_path)["cornn"].done == 1
+    assert run(one, tmp_path, ends=time.time() + 1.5)["cornn"].done == 1
+    assert run(one, tmp_path)["cornn"].done == 2
 
 
 def test_the_command(cornn, tmp_path, monkeypatch):
-    monkeypatch.setattr("cornn.lab.experiments.compare.contests.CONTESTS", {"adding-20": TINY})
+    monkeypatch.setattr(compare, "CONTESTS", {"adding-20": TINY})
     code, out, _ = cornn("compare", "--dry-run")
     assert code == 0
     assert "trials of 6 steps, final runs of at most 12, 8 neurons" in out
-    work([TINY], Place(tmp_path / "runs/compare", "cpu"))
-    code, out, _ = cornn("compare", "adding-20", "--device", "cpu")
-    assert code == 0
+    assert not (tmp_path / "runs").exists()
+    code, out, err = cornn("compare", "adding-20", "--device", "cpu")
+    assert code == 0, err
     assert os.path.join("results", "compare", "adding-20.json") in out
+    assert "2 of 2" in cornn("compare", "--dry-run")[1]
     for words, said in (
         (("mnist",), "unknown contest 'mnist': choose from all, adding-20"),
         (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, cornn-ringing, lstm"),
         (("all", "--trials", "0"), "trials must be above 0, got 0"),
         (("all", "--workers", "0"), "workers must be above 0, got 0"),
-        (("all", "--workers", "0"), "workers must be above 0, got 0"),
+        (("all", "--trial", "7"), "is of another comparison (trial was 6, is 7): choose another --results"),
     ):
         code, _, err = cornn("compare", *words)
         assert code == 2

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from cornn._extras import install_command
 from cornn.lab import records, training
 from cornn.lab.config import as_dictionary
 from cornn.lab.experiments import reproduce
-from cornn.lab.experiments.reproduce import TARGETS, Planned
+from cornn.lab.experiments.reproduce import TARGETS
+from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.storage import Storage
 from cornn.lab.recipes import RECIPES, Recipe, resolve
 from cornn.lab.report import targets
 from cornn.lab.report.tables import RunGroup
@@ -19,47 +23,62 @@ from cornn.lab.tasks import PermutedMNIST, SequentialMNIST
 SMALL = resolve("adding", length=10, hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu")
 
 
-def silent(progress):
-    pass
+def plan(config, seeds):
+    return reproduce._runs(config, seeds)
+
+
+def complete(experiment: Experiment, results: Path, folder: Path, watch=lambda progress: None) -> list[Path]:
+    """Run what has no record, and return the new records."""
+    before = set(results.rglob("*.json"))
+
+    def follow(status, progress):
+        if progress is not None:
+            watch(progress)
+
+    left = replace(experiment, seeds=reproduce.missing(experiment, results))
+    finish = partial(reproduce.record_runs, results=results)
+    storage = Storage(f"sqlite:///{folder}/runs.db", 0.0)
+    run_experiments([left], storage, folder, follow=follow, finish=finish)
+    return sorted(set(results.rglob("*.json")) - before)
 
 
 def test_every_target_has_runs_and_none_comes_twice():
     assert [target for target in TARGETS if not reproduce.plan([target])] == ["heuristics"]
     planned = reproduce.plan(["all"])
-    names = [(one.config.task.name, one.name) for one in planned]
+    names = [one.name for one in planned]
     assert len(set(names)) == len(names)
-    assert reproduce.plan(["smnist", "distribution"])[0].seeds == 10
-    assert {one.seeds for one in reproduce.plan(["all"], seeds=2)} == {2}
-    assert {one.config.place.device for one in reproduce.plan(["har2"], device="cpu")} == {"cpu"}
+    assert reproduce.plan(["smnist", "distribution"])[0].seeds == tuple(range(10))
+    assert {one.seeds for one in reproduce.plan(["all"], seeds=2)} == {(0, 1)}
+    assert {one.base.place.device for one in reproduce.plan(["har2"], device="cpu")} == {"cpu"}
     with pytest.raises(ValueError, match="unknown target 'mnist': choose from all, har2, adding"):
         reproduce.plan(["mnist"])
 
 
 def test_what_has_a_record_is_not_run_again(tmp_path):
-    planned = Planned(SMALL, 3)
+    planned = plan(SMALL, 3)
     results = tmp_path / "results"
     records.write(records.record(training.fit(replace(SMALL, seed=1), tmp_path / "before")), results)
-    assert reproduce.missing(planned, results) == [0, 2]
-    written = reproduce.complete(planned, results, tmp_path / "runs", silent)
+    assert reproduce.missing(planned, results) == (0, 2)
+    written = complete(planned, results, tmp_path / "runs")
     assert len(written) == 2
-    assert reproduce.missing(planned, results) == []
-    assert reproduce.seconds_a_run(planned, results) > 0
+    assert reproduce.missing(planned, results) == ()
+    assert reproduce.seconds_per_run(planned, results) > 0
     # Another setting is another run.
-    assert reproduce.missing(Planned(resolve("adding", length=10, hidden_size=4, steps=30), 1), results) == [0]
+    assert reproduce.missing(plan(resolve("adding", length=10, hidden_size=4, steps=30), 1), results) == (0,)
 
 
 def test_a_better_recipe_of_psmnist_is_run_with_a_permutation_for_each_seed(tmp_path, monkeypatch):
     changes = {"hidden_size": 4, "batch_size": 16, "epochs": 1, "schedule": "cosine", "drop_after": 0, "shift": 1}
     small = resolve("psmnist", "paper-128").override(recipe="better-small", **changes)
     monkeypatch.setitem(RECIPES["psmnist"], "better-small", Recipe(small, "made up", "better"))
-    found = [one for one in reproduce.plan(["better"]) if one.config.recipe == "better-small"]
+    found = [one for one in reproduce.plan(["better"]) if one.base.recipe == "better-small"]
     orders = PermutedMNIST(shift=1), PermutedMNIST("own", shift=1)
-    assert [(one.config.task, one.seeds) for one in found] == [(order, 5) for order in orders]
+    assert [(one.base.task, len(one.seeds)) for one in found] == [(order, 5) for order in orders]
     # Two seeds of it on a few images are one figure of the table.
     tiny.write_mnist(tmp_path / "data", monkeypatch)
     results, runs = tmp_path / "results", tmp_path / "runs"
-    config = found[1].config.override(validation=8, device="cpu", data=tmp_path / "data")
-    written = reproduce.complete(Planned(config, 2), results, runs, silent)
+    config = found[1].base.override(validation=8, device="cpu", data=tmp_path / "data")
+    written = complete(plan(config, 2), results, runs)
     names = [path.name.rsplit("-", 1)[0] for path in written]
     assert names == [f"better-small-permutation-own-validation-8-shift-1-cornn4-seed{seed}" for seed in (0, 1)]
     tests = [json.loads(path.read_text())["result"]["test"] for path in written]
@@ -83,8 +102,8 @@ def test_a_mean_that_rounds_up_to_the_target_does_not_meet_it():
 
 
 def test_the_better_recipe_of_smnist_is_run_with_changed_images():
-    (found,) = [one for one in reproduce.plan(["better"]) if isinstance(one.config.task, SequentialMNIST)]
-    assert found.config.task == SequentialMNIST(shift=1, warp=0.15)
+    (found,) = [one for one in reproduce.plan(["better"]) if isinstance(one.base.task, SequentialMNIST)]
+    assert found.base.task == SequentialMNIST(shift=1, warp=0.15)
 
 
 def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
@@ -117,38 +136,38 @@ def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_plan_that_was_stopped_goes_on(tmp_path, seeds):
-    planned = Planned(SMALL.override(checkpoint_every=0.0), seeds)
+    planned = plan(SMALL.override(checkpoint_every=0.0), seeds)
 
     def stop(progress):
         if progress.step == 12:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", stop)
-    assert reproduce.missing(planned, tmp_path / "results") == list(range(seeds))
+        complete(planned, tmp_path / "results", tmp_path / "runs", stop)
+    assert reproduce.missing(planned, tmp_path / "results") == tuple(range(seeds))
     steps = []
-    reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", lambda progress: steps.append(progress.step))
+    complete(planned, tmp_path / "results", tmp_path / "runs", lambda progress: steps.append(progress.step))
     assert steps[0] == 13
-    assert reproduce.missing(planned, tmp_path / "results") == []
+    assert reproduce.missing(planned, tmp_path / "results") == ()
 
 
 def test_a_failure_is_recorded(tmp_path):
-    planned = Planned(SMALL.override(learning_rate=1e30), 1)
-    (path,) = reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", silent)
+    planned = plan(SMALL.override(learning_rate=1e30), 1)
+    (path,) = complete(planned, tmp_path / "results", tmp_path / "runs")
     assert "not finite" in json.loads(path.read_text())["result"]["failed"] or "nan" in path.read_text()
-    assert reproduce.missing(planned, tmp_path / "results") == []
-    assert reproduce.seconds_a_run(planned, tmp_path / "results") is None
+    assert reproduce.missing(planned, tmp_path / "results") == ()
+    assert reproduce.seconds_per_run(planned, tmp_path / "results") is None
 
 
 def test_more_seeds_than_before_are_run(tmp_path):
     results, runs = tmp_path / "results", tmp_path / "runs"
     for seeds, new in ((2, [0, 1]), (4, [2, 3]), (5, [4])):
-        planned = Planned(SMALL, seeds)
-        assert reproduce.missing(planned, results) == new
-        written = reproduce.complete(planned, results, runs, silent)
+        planned = plan(SMALL, seeds)
+        assert reproduce.missing(planned, results) == tuple(new)
+        written = complete(planned, results, runs)
         assert sorted(json.loads(path.read_text())["config"]["seed"] for path in written) == new
         assert all("test" in json.loads(path.read_text())["result"] for path in written)
-        assert reproduce.missing(planned, results) == []
+        assert reproduce.missing(planned, results) == ()
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -156,19 +175,18 @@ def test_what_is_wrong_with_the_place_is_no_failure_of_the_run(tmp_path, monkeyp
     def full(*arguments):
         raise RuntimeError("no CUDA device here")
 
-    planned = Planned(SMALL, seeds)
+    planned = plan(SMALL, seeds)
     with monkeypatch.context() as patch:
-        patch.setattr(reproduce, "fit_seeds", full)
-        patch.setattr(reproduce, "fit_or_resume", full)
+        patch.setattr(training, "train_seeds", full)
         with pytest.raises(RuntimeError, match="no CUDA device"):
-            reproduce.complete(planned, tmp_path / "results", tmp_path / "runs", silent)
-    assert reproduce.missing(planned, tmp_path / "results") == list(range(seeds))
+            complete(planned, tmp_path / "results", tmp_path / "runs")
+    assert reproduce.missing(planned, tmp_path / "results") == tuple(range(seeds))
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Two targets of small runs in place of the paper's."""
-    runs = {"one": lambda: [Planned(SMALL, 1)], "two": lambda: [Planned(SMALL.override(model="gru"), 2)]}
+    runs = {"one": lambda: [plan(SMALL, 1)], "two": lambda: [plan(SMALL.override(model="gru"), 2)]}
     monkeypatch.setattr(reproduce, "TARGETS", runs)
 
 
@@ -179,11 +197,11 @@ def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path
     assert not (tmp_path / "results").exists()
     code, out, _ = cornn("reproduce", "one", "--quiet")
     assert code == 0
-    assert "cornn4-seed0-" in out
+    assert "seed 0: " in out
     assert "0 runs left" in cornn("reproduce", "one", "--quiet")[1]
     code, out, _ = cornn("reproduce", "--quiet", "--budget-minutes", "0")
     assert code == 0
-    assert "skipped, over the time limit" in out
+    assert "left, over the time limit" in out
     assert len(list((tmp_path / "results/adding").iterdir())) == 1
     code, _, err = cornn("reproduce", "three")
     assert code == 2

@@ -1,4 +1,4 @@
-"""Random search: its space, what becomes of trials that fail, and that the test part stays unread."""
+"""Random search: its space, what becomes of trials that fail, and that the test split stays unread."""
 
 import json
 import math
@@ -6,8 +6,6 @@ import signal
 import sqlite3
 import statistics
 import sys
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import optuna
@@ -16,12 +14,12 @@ import tiny
 
 from cornn._extras import install_command
 from cornn.lab import training
-from cornn.lab.config import CoRNNSpec, flat_settings
 from cornn.lab.data import har
+from cornn.lab.experiments import queue as queues
 from cornn.lab.experiments import search
-from cornn.lab.experiments.search import Search, work
-from cornn.lab.experiments.search import spec as plans
-from cornn.lab.experiments.search import study as studies
+from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.search import make_search
+from cornn.lab.experiments.storage import Storage
 from cornn.lab.recipes import RANGES, RECIPES, resolve
 from cornn.lab.training import Progress, Validated
 
@@ -29,15 +27,25 @@ SHORT = ["adding", "--length", "10", "--hidden-size", "8", "--steps", "20", "--e
 BASE = resolve("adding", "paper", length=10, hidden_size=8, steps=20, evaluate_every=10, device="cpu")
 
 
-def planned(folder: Path, **changes) -> Search:
-    ranges = search.space(BASE)
-    return replace(Search(BASE, ranges, 3, "some", f"sqlite:///{folder}/trials.db"), **changes)
+def stored(folder: Path, **changes) -> Storage:
+    return Storage(f"sqlite:///{folder}/trials.db", **{"patience": 0.0} | changes)
 
 
-def known(plan: Search) -> list:
-    """All trials of a search, those that do not count too."""
-    with studies.joined(plan, plan.base.task.load(0)) as study:
-        return study.get_trials()
+def run(folder: Path, trials: int = 3, follow=lambda status, progress: None, prune=False, **changes):
+    """The status of a small search after one worker."""
+    experiment = make_search(BASE, trials, name="some", prune=prune)
+    return run_experiments([experiment], stored(folder, **changes), folder, follow=follow)[0]
+
+
+def entries(storage: Path | str, study: str = "some") -> list:
+    """All attempts of a search, also those that do not count; of a folder, or of a URL."""
+    url = storage if isinstance(storage, str) else f"sqlite:///{storage}/trials.db"
+    opened = optuna.storages.RDBStorage(url)
+    try:
+        return optuna.load_study(study_name=study, storage=opened).get_trials()
+    finally:
+        opened.remove_session()
+        opened.engine.dispose()
 
 
 def pretend(monkeypatch, reach) -> None:
@@ -61,61 +69,46 @@ def test_the_ranges_are_the_papers():
     names = ("learning_rate", "dt", "gamma", "epsilon")
     assert {task: tuple(ranges.get(name) for name in names) for task, ranges in RANGES.items()} == table
     assert resolve("adding", "paper").optimiser.learning_rate == 2e-2
-    for task in RANGES:
-        for name, recipe in RECIPES[task].items():
-            settings = flat_settings(recipe.train)
-            for setting, (low, high) in RANGES[task].items() if recipe.origin == "paper" else ():
-                assert low <= settings[setting] <= high, (task, name, setting)
 
 
 def test_every_task_and_model_has_a_space():
     for task in (*RANGES, "lorenz96"):
-        for recipe in RECIPES[task].values():
-            if isinstance(recipe.train.model, CoRNNSpec):
-                assert ("gamma" in search.space(recipe.train)) == (recipe.train.model.gamma is not None)
-            assert search.space(recipe.train.override(model="lstm")) == {"learning_rate": (1e-4, 1e-1)}
+        for recipe in RECIPES[task]:
+            config = resolve(task, recipe)
+            if config.model.name == "cornn":
+                assert ("gamma" in search.ranges(config)) == (config.model.gamma is not None)
+                assert search.ranges(config.override(model="lstm")) == {"learning_rate": (1e-4, 1e-1)}
 
 
 def test_values_are_log_uniform_and_depend_on_the_seed_and_the_number_alone():
-    ranges = search.space(resolve("psmnist", "paper"))
-
-    def drawn(seed):
-        study = optuna.create_study(sampler=studies.Numbered(seed))
-        trials = [study.ask() for _ in range(200)]
-        # In another order than their numbers': workers differ in speed.
-        for trial in trials if seed else reversed(trials):
-            for name, ends in ranges.items():
-                trial.suggest_float(name, *ends, log=True)
-        return [trial.params for trial in trials]
-
-    values = drawn(0)
-    assert drawn(0)[:20] == values[:20]
-    assert drawn(1)[0] != values[0]
-    for name, (low, high) in ranges.items():
-        assert len({row[name] for row in values}) == len(values)
+    experiment = make_search(resolve("psmnist", "paper"), 200)
+    values = [experiment.values(number) for number in range(200)]
+    assert [experiment.values(number) for number in (7, 3)] == [values[7], values[3]]
+    assert make_search(resolve("psmnist", "paper", seed=1), 1).values(0) != values[0]
+    for name, (low, high) in search.ranges(experiment.base).items():
+        assert len({row[name] for row in values}) > 190
         # Uniform on [0, 1]: within three standard errors of 1/2.
         places = [math.log(row[name] / low) / math.log(high / low) for row in values]
-        assert min(places) >= 0
-        assert max(places) <= 1
+        assert min(places) >= -1e-9
+        assert max(places) <= 1 + 1e-9
         assert abs(statistics.fmean(places) - 0.5) < 3 / math.sqrt(12 * len(places))
 
 
-def test_the_test_part_is_never_read(tmp_path, monkeypatch):
+def test_the_test_split_is_never_read(tmp_path, monkeypatch):
     tiny.write_har(tmp_path)
     real, splits = har.read, []
     monkeypatch.setattr(har, "read", lambda where, split: (splits.append(split), real(where, split))[1])
     base = resolve("har2", "paper-tiny", epochs=1, device="cpu", data=str(tmp_path))
-    ranges = search.space(base)
-    standing = search.run(Search(base, ranges, 2, "har2", f"sqlite:///{tmp_path}/trials.db"))
-    assert standing.complete == 2
-    assert splits == ["train"]
+    (status,) = run_experiments([make_search(base, 2)], stored(tmp_path), tmp_path)
+    assert status.complete == 2
+    assert set(splits) == {"train"}
     training.fit(base, tmp_path / "run")
-    assert splits == ["train", "train", "test"]
+    assert splits[-1] == "test"
 
 
 def test_the_best_configuration_trains(cornn, tmp_path):
-    code, out, _ = cornn("search", *SHORT, "--trials", 3)
-    assert code == 0
+    code, out, err = cornn("search", *SHORT, "--trials", 3)
+    assert code == 0, err
     assert "3 trials, 0 pruned, 0 failed" in out
     folder = tmp_path / "runs/search-adding-cornn-8"
     best, trials = (json.loads((folder / name).read_text()) for name in ("best.json", "trials.json"))
@@ -126,6 +119,11 @@ def test_the_best_configuration_trains(cornn, tmp_path):
     assert code == 0
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert result["validation"] == pytest.approx(least["validation"], rel=1e-6)
+
+
+def test_optunas_tools_see_the_values_of_a_trial(tmp_path):
+    status = run(tmp_path, 1)
+    assert entries(tmp_path)[0].params == status.rows[0]["values"] == status.experiment.values(0)
 
 
 def test_a_dry_run_shows_the_space_and_the_plan_and_writes_nothing(cornn, tmp_path):
@@ -140,7 +138,7 @@ def test_a_dry_run_shows_the_space_and_the_plan_and_writes_nothing(cornn, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_goes_on_where_it_was_and_json_is_one_line_a_trial(cornn, monkeypatch):
+def test_the_command_continues_and_json_is_one_line_per_trial(cornn, monkeypatch):
     pretend(monkeypatch, lambda trial: [1.0 / (trial + 1)])
     assert cornn("search", *SHORT, "--trials", 2)[0] == 0
     code, out, _ = cornn("search", *SHORT, "--trials", 4, "--json")
@@ -157,63 +155,63 @@ def test_trials_that_diverge_are_failed_with_the_reason(cornn, tmp_path):
     folder = tmp_path / "runs/search-adding-cornn-8"
     rows = json.loads((folder / "trials.json").read_text())["trials"]
     assert [row["state"] for row in rows] == ["failed", "failed"]
-    assert all("try a smaller learning_rate or dt" in row["failure"] for row in rows)
+    assert all("the loss is" in row["failure"] for row in rows)
     assert not (folder / "best.json").exists()
 
 
 def test_pruning_stops_what_is_behind_the_median(tmp_path, monkeypatch):
     pretend(monkeypatch, lambda trial: [1.0] * 8 if trial < 5 else [1.0 + trial] * 8)
-    standing = search.run(planned(tmp_path, trials=7, prune=True))
-    assert (standing.complete, standing.pruned) == (5, 2)
+    status = run(tmp_path, 7, prune=True)
+    assert (status.complete, status.pruned) == (5, 2)
     # Not before a quarter of the training.
-    assert [row["steps"] for row in standing.rows[5:]] == [2, 2]
+    assert [row["steps"] for row in status.rows[5:]] == [2, 2]
 
 
-def test_a_trial_whose_worker_is_stopped_is_tried_again(tmp_path):
-    plan = planned(tmp_path, trials=2)
-
-    def stop(standing, progress):
+def test_a_trial_whose_worker_is_stopped_keeps_its_number_and_values(tmp_path):
+    def stop(status, progress):
         if progress is not None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search.run(plan, stop)
-    standing = search.run(plan)
-    assert (standing.complete, standing.failed) == (2, 0)
-    stopped, again, _ = known(plan)
-    assert stopped.user_attrs["set_aside"] == "its worker was stopped"
+        run(tmp_path, 2, stop)
+    status = run(tmp_path, 2)
+    assert (status.complete, status.failed) == (2, 0)
+    assert [row["values"] for row in status.rows] == [status.experiment.values(number) for number in (0, 1)]
+    stopped, again, _ = entries(tmp_path)
+    assert stopped.user_attrs["set_aside"] == "it was stopped"
+    assert again.user_attrs["trial"] == stopped.user_attrs["trial"] == 0
     assert again.params == stopped.params
-    assert again.user_attrs["instead_of"] == 0
 
 
 def test_a_trial_that_ends_its_workers_counts_as_failed_in_the_end(tmp_path, monkeypatch):
     def validate(config, task, watch):
         raise OSError("the data are gone")
 
-    plan = planned(tmp_path, trials=1)
     monkeypatch.setattr(training, "validate", validate)
-    for _ in range(studies.ATTEMPTS):
+    for _ in range(queues.ATTEMPTS):
         with pytest.raises(OSError, match="the data are gone"):
-            search.run(plan)
-    standing = search.run(plan)
-    assert standing.failed == 1
+            run(tmp_path, 1)
+    status = run(tmp_path, 1)
+    assert (status.failed, status.left) == (1, 0)
     reason = "3 workers ended in it without a result, the last one with OSError: the data are gone"
-    assert standing.rows[0]["failure"] == reason
-    assert len({tuple(trial.params.values()) for trial in known(plan)}) == 1
+    assert status.rows[0]["failure"] == reason
+    assert len({tuple(entry.params.values()) for entry in entries(tmp_path)}) == 1
 
 
-def test_of_two_workers_that_take_the_last_trial_one_steps_back(tmp_path):
-    plan, task, others = planned(tmp_path, trials=1), BASE.task.load(0), []
+def test_of_two_workers_that_queue_the_same_trial_one_steps_back(tmp_path):
+    """Both look at the study before either has put the trial into the queue."""
+    twice = []
 
-    def race(standing, progress):
-        if progress is not None and not others:
-            others.append("one")
-            with studies.joined(plan, task) as study:
-                study.optimize(partial(work._try, plan, task, race), 1, catch=(work._NotCounted,))
+    def race(status, progress):
+        if progress is not None and not twice:
+            study = optuna.load_study(study_name="some", storage=f"sqlite:///{tmp_path}/trials.db")
+            study.enqueue_trial({}, user_attrs={"trial": 0, "values": status.experiment.values(0)})
+            twice.append(1)
 
-    assert search.run(plan, race).complete == 1
-    assert [trial.state.name for trial in known(plan)] == ["COMPLETE", "FAIL"]
-    assert known(plan)[1].user_attrs["set_aside"] == "as many as are wanted were under way"
+    assert run(tmp_path, 1, race).complete == 1
+    assert run(tmp_path, 2).complete == 2
+    assert [entry.state.name for entry in entries(tmp_path)] == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert entries(tmp_path)[1].user_attrs["set_aside"] == "another worker has it"
 
 
 @pytest.mark.parametrize(
@@ -222,6 +220,8 @@ def test_of_two_workers_that_take_the_last_trial_one_steps_back(tmp_path):
         (["nothing"], "unknown task 'nothing': choose one of adding, smnist, "),
         (["--trials", "3"], "no task is given: choose one of adding, smnist, "),
         ([*SHORT, "--trials", "0"], "trials must be above 0, got 0"),
+        ([*SHORT, "--workers", "0"], "workers must be above 0, got 0"),
+        ([*SHORT, "--storage", "memory", "--workers", "2"], "the storage memory belongs to one process"),
         ([*SHORT, "--devices", "2"], "start the command once per device"),
         ([*SHORT, "--recipe", "nobody"], "adding has no recipe 'nobody': choose one of ours, paper"),
         ([*SHORT, "--dt", ".1", "--gamma", "1", "--epsilon", "1"], "all searchable settings are given as options"),
@@ -251,7 +251,7 @@ def test_a_study_of_another_search_is_refused(cornn, monkeypatch):
     assert cornn("search", *SHORT, "--trials", 1)[0] == 0
     code, _, err = cornn("search", *SHORT, "--trials", 1, "--batch-size", 7, "--quiet")
     assert code == 2
-    assert "belongs to another search (budget.batch_size was 50, is 7): choose another name with --study" in err
+    assert "belongs to another experiment (config.budget.batch_size was 50, is 7): choose another name" in err
 
 
 def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):
@@ -263,12 +263,18 @@ def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):
 
     monkeypatch.setattr(training, "validate", validate)
     with pytest.raises(OSError, match=r"trials\.db failed \(.*\): fix it, then run the same command to continue"):
-        search.run(planned(tmp_path))
+        run(tmp_path)
+
+
+def test_without_sqlalchemy_one_worker_searches_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    (status,) = run_experiments([make_search(BASE, 2)], Storage("memory"), tmp_path)
+    assert status.complete == 2
 
 
 def test_the_docs_have_the_ranges():
     text = (Path(__file__).parents[3] / "docs/search.md").read_text(encoding="utf8")
-    for whose, spaces in (("the paper", RANGES), ("ours", plans.OURS)):
+    for whose, spaces in (("the paper", RANGES), ("ours", search.OURS)):
         for task, ranges in spaces.items():
             cells = [f"{low:g} to {high:g}" for low, high in ranges.values()]
             cells = cells if "learning_rate" in ranges else ["0.02", *cells]
@@ -278,10 +284,10 @@ def test_the_docs_have_the_ranges():
 def test_without_optuna_the_remedy_is_named(cornn, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, _, err = cornn("search", *SHORT)
-    assert (code, err) == (2, f"cornn: a search needs optuna: {install_command('search')}\n")
+    assert (code, err) == (2, f"cornn: experiments need optuna: {install_command('lab')}\n")
 
 
-def test_a_signal_says_how_to_go_on(cornn, monkeypatch):
+def test_a_signal_says_how_to_continue(cornn, monkeypatch):
     def validate(config, task, watch):
         raise training.Stopped(signal.SIGTERM)
 

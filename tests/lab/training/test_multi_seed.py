@@ -189,7 +189,7 @@ def test_seeds_that_are_there_are_continued_or_taken_as_they_are(tmp_path):
     again, _ = training.train_seeds(CONFIG, (1, 5), tmp_path / "parts", lambda progress: None)
     assert [run.config["seed"] for run in again] == [1, 5]
     other = resolve("synthetic", device="cpu", learning_rate=0.02)
-    with pytest.raises(ValueError, match=r"is the run of another configuration .*learning_rate was 0.01, is 0.02"):
+    with pytest.raises(ValueError, match=r"is the run of another configuration .*learning_rate was 0\.01, is 0\.02"):
         training.train_seeds(other, (1,), tmp_path / "parts")
 
 

@@ -27,6 +27,10 @@ class Between:
         even, logarithmic = self.low + share * (self.high - self.low), self.low * (self.high / self.low) ** share
         return float(f"{even if self.even else logarithmic:.{DIGITS}g}")
 
+    def distributions(self, name: str) -> "list[tuple[str, Between | tuple]]":
+        """Return the name and the range of each number, for Optuna's tools."""
+        return [(name, self)]
+
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g}"
 
@@ -39,6 +43,9 @@ class OneOf:
 
     def draw(self, random: torch.Generator) -> Any:
         return self.values[int(torch.randint(len(self.values), (), generator=random))]
+
+    def distributions(self, name: str) -> list[tuple[str, Between | tuple]]:
+        return [(name, self.values)]
 
     def __str__(self) -> str:
         return " or ".join(f"{value:g}" if isinstance(value, float) else value for value in self.values)
@@ -53,6 +60,9 @@ class Pair:
 
     def draw(self, random: torch.Generator) -> tuple[float, float]:
         return self.first.draw(random), self.second.draw(random)
+
+    def distributions(self, name: str) -> list[tuple[str, Between | tuple]]:
+        return [(f"{name}_1", self.first), (f"{name}_2", self.second)]
 
     def __str__(self) -> str:
         return f"({self.first}, {self.second})"

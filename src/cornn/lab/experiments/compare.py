@@ -1,0 +1,208 @@
+"""coRNN and its rivals at the same budget of tuning: a list of experiments that differ in the model and its space.
+
+Each model has the same number of random trials of the same length, judged by validation. The best one is trained longer
+with other seeds and tested once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cornn import __version__
+from cornn._checked import without_defaults
+from cornn._json import read_json
+from cornn._machine import device_for, machine
+from cornn._source import source
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status, list_changes
+from cornn.lab.recipes import resolve
+from cornn.lab.recipes.ranges import ENTRANTS, space
+from cornn.lab.runs import write_json
+from cornn.lab.tasks import HAR2, Adding, NoisyCIFAR10, PermutedMNIST
+
+__all__ = ["CONTESTS", "ENTRANTS", "Contest", "check_record", "select_contests", "write_record"]
+
+TRIAL_SEED = 0
+"""All trials share their split, and their first weights where the model is the same."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A comparison on one task. Lengths are in steps or in epochs."""
+
+    name: str
+    task: Any
+    recipe: str  # of the task: what all models share
+    starts: Mapping[str, str]  # an entrant's start, where not the usual one -> its recipe
+    unit: str  # "steps" or "epochs"
+    trial: int  # length of a trial
+    final: int  # length of a run
+    hidden_size: int
+    entrants: tuple[str, ...]
+    trials: int = 12
+    seeds: int = 3  # number of runs with the settings of the best trial, with the seeds 1, 2, ...
+    until: float = 0.0  # a run stops once its validation is as good
+    batch_size: int | None = None  # of all models; None: the recipe's
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What must be the same for rows to be comparable."""
+        own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
+        own |= {} if self.batch_size is None else {"batch_size": self.batch_size}
+        return {"task": {"name": self.task.name, **without_defaults(self.task)}, **own}
+
+    def experiment(self, entrant: str, **place: Any) -> Experiment:
+        """Return the experiment of one model.
+
+        The learning rate of all falls to 0 along a cosine, and the weights of the best validation are kept.
+        """
+        who = ENTRANTS[entrant]
+        start = resolve(self.task.name, self.starts.get(who.start, self.recipe))
+        sizes = {} if self.batch_size is None else {"batch_size": self.batch_size}
+        base = replace(start, task=self.task).override(
+            model=who.model,
+            schedule="cosine",
+            drop_after=0,
+            warm_up=0,
+            keep="best",
+            until=0.0,
+            seed=TRIAL_SEED,
+            hidden_size=self.hidden_size,
+            **{self.unit: self.trial},
+            **sizes,
+            **{name: value for name, value in place.items() if value is not None},
+        )
+        return Experiment(
+            f"{self.name}-{entrant}",
+            base,
+            space(self.task.name, entrant),
+            self.trials,
+            {self.unit: self.final, "until": self.until},
+            tuple(range(1, self.seeds + 1)),
+            stream=("compare", self.name, entrant),
+        )
+
+    def experiments(self, **place: Any) -> dict[str, Experiment]:
+        """Return the experiments of all models by name. `place`: device and data."""
+        return {entrant: self.experiment(entrant, **place) for entrant in self.entrants}
+
+
+_ADDING = ("cornn", "cornn-memory", "lstm", "gru", "tanh-rnn", "fastrnn", "antisymmetric", "exprnn", "lem")
+# LEM, which takes longest, comes last, so that it keeps no other waiting.
+_PSMNIST = ("cornn-ringing", *_ADDING[:-1], "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv", "lem")
+# The rows of the paper's table, but for the incremental network, which is slow; and underdamped neurons.
+_NOISY_CIFAR10 = ("cornn", "cornn-ringing", "lstm", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz")
+_SLOW = ("cornn", "cornn-memory", "cornn-ringing", "lstm", "skip-lstm", "skip-gru", "incremental", "unitary")
+
+_STARTS = {"memory": "memory", "ringing": "ringing"}
+
+
+def _adding(length: int, trial: int, final: int) -> Contest:
+    name = f"adding-{length}"
+    return Contest(name, Adding(length), "paper", {"memory": "ours"}, "steps", trial, final, 128, _ADDING, until=0.008)
+
+
+CONTESTS = {
+    "adding-500": _adding(500, 1000, 3000),
+    "har2": Contest("har2", HAR2(), "paper", _STARTS, "epochs", 25, 100, 64, tuple(ENTRANTS)),
+    "psmnist": Contest("psmnist", PermutedMNIST(), "paper-128", _STARTS, "epochs", 2, 20, 128, _PSMNIST),
+    "noisy-cifar10": Contest(
+        "noisy-cifar10", NoisyCIFAR10(), "paper", {"ringing": "ringing"}, "epochs", 2, 10, 128, _NOISY_CIFAR10, trials=8
+    ),
+    # Half an epoch and two. A network that is computed step by step takes about as long for 500 sequences as for 120.
+    "psmnist-short": Contest(
+        "psmnist-short", PermutedMNIST(), "paper-128", _STARTS, "steps", 57, 228, 128, _SLOW, trials=6, batch_size=500
+    ),
+    "adding-2000": _adding(2000, 600, 2000),
+    "adding-5000": _adding(5000, 400, 1500),
+}
+"""Name -> what is compared, in the order in which it is wanted."""
+
+
+def select_contests(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:
+    """Return the contests with these names ("all" for all), restricted to these models if any are given.
+
+    Args:
+        contests: Names of contests.
+        models: Names of entrants.
+        changes: Numbers of trials and of seeds, and lengths of a trial and of a run, unless None.
+    """
+    for wanted, known, what in ((contests, ("all", *CONTESTS), "contest"), (models, tuple(ENTRANTS), "model")):
+        for name in wanted:
+            if name not in known:
+                raise ValueError(f"unknown {what} {name!r}: choose from {', '.join(known)}")
+    given = {name: value for name, value in changes.items() if value is not None}
+    for name, value in given.items():
+        if value < 1:
+            raise ValueError(f"{name} must be above 0, got {value}")
+    chosen = [CONTESTS[name] for name in CONTESTS if name in contests or "all" in contests]
+    changed = [replace(contest, **given) for contest in chosen]
+    if not models:
+        return changed
+    return [replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in changed]
+
+
+def _path(contest: Contest, results: Path) -> Path:
+    return results / "compare" / f"{contest.name}.json"
+
+
+def check_record(contest: Contest, results: Path) -> None:
+    """Reject a contest whose record is of another budget: its rows would not be comparable."""
+    path = _path(contest, results)
+    if path.exists():
+        before = read_json(path)
+        changed = list_changes({name: before.get(name) for name in contest.about}, contest.about)
+        if changed:
+            raise ValueError(f"{path} is of another comparison ({'; '.join(changed)}): choose another --results")
+
+
+def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path) -> Path | None:
+    """Write what is known of a contest. Models that are not in `statuses` keep the rows that they have.
+
+    Args:
+        contest: The contest.
+        statuses: Entrant -> status of its experiment.
+        results: Folder of the records.
+    """
+    check_record(contest, results)
+    found = {entrant: status for entrant, status in statuses.items() if status.done}
+    if not found:
+        return None
+    path = _path(contest, results)
+    before = read_json(path) if path.exists() else {}
+    one = next(iter(found.values()))
+    here = {"machine": machine(), "device": device_for(one.experiment.base.place.device), **source()}
+    here |= {"version": __version__, "workers": 1}
+    machines = [*before.get("machines", ()), *([here] if here not in before.get("machines", ()) else ())]
+    content = {
+        "contest": contest.name,
+        **contest.about,
+        "metric": one.task.metric,
+        "better": one.task.better,
+        "solved": one.task.solved,
+        "machines": machines,
+        "models": before.get("models", {}) | {entrant: _entry(status) for entrant, status in found.items()},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, content, indent=None)
+    return path
+
+
+def _entry(status: Status) -> dict[str, Any]:
+    """Return the row of a model: its space, its trials and its runs."""
+    sizes = [one["parameters"] for one in status.runs if "parameters" in one]
+    final = ("seed", "test", "validation", "steps", "epochs", "seconds", "failed", "curve", "commit", "digest")
+    return {
+        "space": {name: str(draw) for name, draw in status.experiment.space.items()},
+        "parameters": sizes[0] if sizes else None,
+        "chosen": None if status.best is None else status.best["trial"],
+        "trials": [_trial(row) for row in status.rows if row["state"] != "running"],
+        "finals": [{name: one[name] for name in final if name in one} for one in status.runs],
+        **source(),
+    }
+
+
+def _trial(row: Mapping[str, Any]) -> dict[str, Any]:
+    same = {name: row[name] for name in ("trial", "values", "validation", "steps", "seconds")}
+    return same | ({"failed": row["failure"]} if row["failure"] else {}) | row.get("source", {})

@@ -1,0 +1,260 @@
+"""The queue of an experiment: its trials and its runs as entries of Optuna studies, which workers share.
+
+An entry is one attempt at a piece of work, and says in its attributes at which: the number of a trial, or the seeds of
+runs. Attempts end
+
+    complete    trained to the end;
+    pruned      stopped early, behind the median of the others;
+    failed      diverged, or ran out of memory: the attribute "failure" has the reason;
+    set aside   not counted: the worker was stopped, or another one has the same work ("set_aside");
+    died        none of these: the worker was killed, or ended with an error ("ended_by").
+
+What nobody has or has had is put into the queue by any worker that looks. A piece of work is thus repeated after its
+worker died, with the same number and the same values, up to `ATTEMPTS` times.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status, TaskInfo, list_changes
+
+__all__ = ["NotTaken", "Queue", "Work", "make_status", "register_parameters"]
+
+ATTEMPTS = 3
+"""Workers that may die of a trial or of runs before it counts as failed."""
+TRIALS_BEFORE_PRUNING = 5
+"""Minimum number of trials for a median."""
+
+LIVE = (TrialState.WAITING, TrialState.RUNNING)
+
+
+@dataclass(frozen=True)
+class Work:
+    """The number of a trial, or the seeds of runs."""
+
+    trial: int | None = None
+    seeds: tuple[int, ...] = ()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {"trial": self.trial} if self.trial is not None else {"seeds": list(self.seeds)}
+
+
+def _work_of(entry: FrozenTrial) -> Work | None:
+    """Return what an entry is an attempt at; None for an entry that Optuna made without being asked."""
+    own = entry.user_attrs
+    if "seeds" in own:
+        return Work(seeds=tuple(own["seeds"]))
+    if "trial" in own:
+        return Work(own["trial"])
+    # Version 0.1 numbered trials by their entries, and repeated them under new numbers.
+    return Work(entry.number) if "worker" in own and "set_aside" not in own else None
+
+
+def _reason(entry: FrozenTrial) -> str | None:
+    return entry.user_attrs.get("failure") if entry.state == TrialState.FAIL else None
+
+
+def _counts(entry: FrozenTrial) -> bool:
+    """Whether an entry has a result."""
+    return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _reason(entry) is not None
+
+
+def _died(entry: FrozenTrial) -> bool:
+    return entry.state == TrialState.FAIL and _reason(entry) is None and "set_aside" not in entry.user_attrs
+
+
+class Queue:
+    """The trials and runs of one experiment in an open storage."""
+
+    def __init__(self, experiment: Experiment, storage: Any, task: TaskInfo) -> None:
+        self.experiment, self.task = experiment, task
+        options = {
+            "storage": storage,
+            "direction": "minimize" if task.better == "lower" else "maximize",
+            "load_if_exists": True,
+        }
+        prune = experiment.prune
+        pruner = optuna.pruners.MedianPruner(TRIALS_BEFORE_PRUNING) if prune else optuna.pruners.NopPruner()
+        self.trials = optuna.create_study(study_name=experiment.name, pruner=pruner, **options)
+        self.runs = optuna.create_study(study_name=f"{experiment.name} runs", **options) if experiment.seeds else None
+        self._compare()
+
+    def _compare(self) -> None:
+        """Reject a study that belongs to another experiment."""
+        name, own = self.experiment.name, self.experiment.about
+        if "experiment" not in self.trials.user_attrs:
+            self.trials.set_user_attr("experiment", own)
+            self.trials.set_user_attr("task", self.task.as_dictionary())
+        changed = list_changes(self.trials.user_attrs["experiment"], own)
+        if changed:
+            raise ValueError(
+                f"the study {name} belongs to another experiment ({'; '.join(changed)}): choose another name or storage"
+            )
+
+    def fill(self) -> None:
+        """Put the next piece of work that nobody has or has had into the queue, unless something is waiting there."""
+        for study in self._studies:
+            _fail_stale(study)
+        entries = self.trials.get_trials(deepcopy=False)
+        for number in range(self.experiment.trials):
+            values = self.experiment.values(number)
+            if _enqueue(self.trials, entries, Work(number), _parameters(self.experiment, values), values):
+                return
+        status = self.status()
+        if self.runs is not None and (not self.experiment.space or (status.searched and status.best is not None)):
+            entries = self.runs.get_trials(deepcopy=False)
+            known = [entry for entry in entries if entry.state in LIVE or _counts(entry)]
+            seen = {seed for entry in known for seed in entry.user_attrs.get("seeds", ())}
+            left = tuple(seed for seed in self.experiment.seeds if seed not in seen)
+            if left:
+                _enqueue(self.runs, entries, Work(seeds=left), {}, status.chosen)
+
+    @property
+    def _studies(self) -> list[Any]:
+        return [self.trials] if self.runs is None else [self.trials, self.runs]
+
+    def take(self, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> bool:
+        """Do the next piece of work, if there is one that is not taken. The first study with work serves it.
+
+        Args:
+            do: Function (Optuna's trial, work) -> value.
+            caught: Exceptions that end the work and not the worker.
+        """
+        for study in self._studies:
+            if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
+
+                def objective(trial: Any, study: Any = study) -> float:
+                    return do(trial, _claim(study, trial))
+
+                # The worker's error is raised; what happened is in the attributes of the entry.
+                study.optimize(objective, n_trials=1, catch=(*caught, NotTaken))
+                return True
+        return False
+
+    @property
+    def running(self) -> int:
+        """Number of trials and runs that workers are at."""
+        entries = [entry for study in self._studies for entry in study.get_trials(deepcopy=False)]
+        return sum(entry.state == TrialState.RUNNING for entry in entries)
+
+    def status(self) -> Status:
+        runs = self.runs.get_trials(deepcopy=False) if self.runs is not None else []
+        return make_status(self.experiment, self.trials.get_trials(deepcopy=False), runs, self.task)
+
+
+class NotTaken(Exception):
+    """The work of this entry is done or taken by another one."""
+
+
+def _claim(study: Any, trial: Any) -> Work:
+    """Return the work of an entry, unless an earlier entry has the same."""
+    entries = study.get_trials(deepcopy=False)
+    own = next(entry for entry in entries if entry.number == trial.number)
+    work = _work_of(own)
+    others = [e for e in entries if e.number < own.number and _work_of(e) == work and (e.state in LIVE or _counts(e))]
+    if work is None or others:
+        trial.set_user_attr("set_aside", "another worker has it")
+        raise NotTaken
+    return work
+
+
+def _enqueue(
+    study: Any, entries: Sequence[FrozenTrial], work: Work, parameters: dict[str, Any], values: dict[str, Any]
+) -> bool:
+    """Put a piece of work into the queue, unless it has or has had a worker. Return whether something is waiting."""
+    if any(entry.state == TrialState.WAITING for entry in entries):
+        return True
+    same = [entry for entry in entries if _work_of(entry) == work]
+    if any(entry.state in LIVE or _counts(entry) for entry in same) or sum(map(_died, same)) >= ATTEMPTS:
+        return False
+    study.enqueue_trial(parameters, user_attrs={**work.attributes, "values": values})
+    return True
+
+
+def _parameters(experiment: Experiment, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values by the names that Optuna's tools show."""
+    return {
+        part: number
+        for name, draw in experiment.space.items()
+        for (part, _), number in zip(draw.distributions(name), _as_list(values[name]), strict=True)
+    }
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def register_parameters(experiment: Experiment, trial: Any) -> None:
+    """Tell Optuna the parameters of a trial, for its own tools."""
+    for name, draw in experiment.space.items():
+        for part, distribution in draw.distributions(name):
+            if isinstance(distribution, tuple):
+                trial.suggest_categorical(part, distribution)
+            else:
+                trial.suggest_float(part, distribution.low, distribution.high, log=not distribution.even)
+
+
+def _fail_stale(study: Any) -> None:
+    """Mark the entries of workers that have died."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
+
+
+def make_status(
+    experiment: Experiment, trials: Sequence[FrozenTrial], runs: Sequence[FrozenTrial], task: TaskInfo
+) -> Status:
+    """Return the status of an experiment from the entries of its studies."""
+    rows = []
+    for number in sorted({work.trial for entry in trials if (work := _work_of(entry)) and work.trial is not None}):
+        same = [entry for entry in trials if _work_of(entry) == Work(number)]
+        shown = next((e for e in same if _counts(e)), None) or next((e for e in same if e.state in LIVE), None)
+        if shown is None and sum(map(_died, same)) >= ATTEMPTS:
+            shown = same[-1]
+        if shown is not None and shown.state != TrialState.WAITING:
+            rows.append(_row(number, shown))
+    finished = [one for entry in runs if _counts(entry) for one in entry.user_attrs.get("runs", [])]
+    lost = {
+        seed: _lost([e for e in runs if _work_of(e) == work])
+        for work in {_work_of(entry) for entry in runs}
+        if work is not None and sum(_died(e) for e in runs if _work_of(e) == work) >= ATTEMPTS
+        for seed in work.seeds
+    }
+    known = {one["seed"] for one in finished}
+    finished += [{"seed": s, "test": None, "failed": why, "seconds": 0.0} for s, why in lost.items() if s not in known]
+    running = sum(entry.state == TrialState.RUNNING for entry in runs)
+    ordered = tuple(sorted(finished, key=lambda one: one["seed"]))
+    return Status(experiment, task, tuple(rows), ordered, running)
+
+
+def _lost(entries: Sequence[FrozenTrial]) -> str:
+    last = entries[-1].user_attrs.get("ended_by", "a kill")
+    return f"{ATTEMPTS} workers ended in it without a result, the last one with {last}"
+
+
+def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
+    def finite(value: float | None) -> float | None:
+        """JSON has no others."""
+        return value if value is not None and math.isfinite(value) else None
+
+    began, ended = entry.datetime_start, entry.datetime_complete
+    own = entry.user_attrs
+    return {
+        "trial": number,
+        "state": "failed" if entry.state == TrialState.FAIL else entry.state.name.lower(),
+        "values": own.get("values", dict(entry.params)),
+        "validation": finite(entry.value if entry.state == TrialState.COMPLETE else None),
+        "steps": own.get("steps"),
+        "seconds": None if began is None or ended is None else (ended - began).total_seconds(),
+        "failure": (_reason(entry) or _lost([entry])) if entry.state == TrialState.FAIL else None,
+        "curve": [finite(value) for _, value in sorted(entry.intermediate_values.items())],
+        **({"source": own["source"]} if "source" in own else {}),
+    }

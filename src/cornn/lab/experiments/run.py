@@ -1,0 +1,107 @@
+"""Work on experiments with one process or several on this machine."""
+
+import importlib.util
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cornn._extras import missing_extra
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status
+from cornn.lab.experiments.storage import IN_MEMORY, Storage, hide_password
+
+__all__ = ["check_storage", "read_status", "run_experiments"]
+
+SECONDS_TO_LEAVE = 20
+"""Time in which a worker that was asked to stop saves its run."""
+
+
+def check_storage(storage: Storage) -> None:
+    """Reject a storage that cannot be used, before touching the disk."""
+    if importlib.util.find_spec("optuna") is None:
+        raise missing_extra("lab", "experiments need optuna")
+    hide_password(storage.url)
+
+
+def run_experiments(
+    experiments: Sequence[Experiment],
+    storage: Storage,
+    folder: Path,
+    *,
+    workers: int = 1,
+    prepare: Callable[[], None] | None = None,
+    **options: Any,
+) -> list[Status]:
+    """Work on experiments until all are done, here and by all other workers, and return their status.
+
+    Args:
+        experiments: The experiments, the most wanted first.
+        storage: Where workers share them.
+        folder: Where run folders are kept while runs are trained.
+        workers: Number of processes on this machine.
+        prepare: Called first in each additional process.
+        options: Of `Worker`: `follow` (in this process only), `finish`, `ends`, `expected`.
+    """
+    check_storage(storage)
+    if workers < 1:
+        raise ValueError(f"workers must be above 0, got {workers}")
+    if workers > 1 and storage.url == IN_MEMORY:
+        raise ValueError("the storage memory belongs to one process: use --workers 1, or another storage")
+    # Optuna is an extra: only here is it known to be installed.
+    from cornn.lab.experiments.worker import Worker
+
+    worker = Worker(experiments, storage, folder, **options)
+    own = {name: value for name, value in options.items() if name != "follow"}
+    arguments = (tuple(experiments), storage, folder, workers, prepare, own)
+    context = multiprocessing.get_context("spawn")
+    others = [context.Process(target=_work, args=arguments) for _ in range(workers - 1)]
+    try:
+        for other in others:
+            other.start()
+        statuses = worker.run()
+        for other in others:
+            other.join()
+        return worker.read() if others else statuses
+    finally:
+        for other in others:
+            if other.is_alive():
+                other.terminate()
+        for other in others:
+            if other.pid is not None:
+                other.join(SECONDS_TO_LEAVE)
+                if other.is_alive():
+                    other.kill()
+
+
+def _work(
+    experiments: Sequence[Experiment],
+    storage: Storage,
+    folder: Path,
+    workers: int,
+    prepare: Callable[[], None] | None,
+    options: dict[str, Any],
+) -> None:
+    """Work in a process of its own."""
+    from cornn.lab.experiments.worker import Worker
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if prepare is not None:
+        prepare()
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // workers)))
+    # If it is asked to stop, its run is saved, and its trial will be repeated.
+    with suppress(KeyboardInterrupt):
+        Worker(experiments, storage, folder, **options).run()
+
+
+def read_status(experiments: Sequence[Experiment], storage: Storage) -> list[Status]:
+    """Return the status of experiments without working on them."""
+    check_storage(storage)
+    from cornn.lab.experiments.worker import read_status
+
+    return read_status(experiments, storage)

@@ -1,0 +1,182 @@
+"""Optuna's storage of experiments: a SQLite file, a database server, or the memory of this process.
+
+Every operation on a database is repeated for a while when the database goes away.
+"""
+
+import functools
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["IN_MEMORY", "Storage", "exists", "explain_failure", "hide_password", "open_storage"]
+
+IN_MEMORY = "memory"
+"""Storage of one process, which is gone when it ends. It needs no SQLAlchemy."""
+HEARTBEAT = 30
+"""Seconds between two heartbeats of a worker."""
+SILENCES = 4
+"""Heartbeats that a worker may miss before its trial is given to another."""
+PATIENCE = 120.0
+"""Seconds for which an operation is repeated when the database goes away."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where the workers of an experiment share its trials."""
+
+    url: str
+    patience: float = PATIENCE
+    heartbeat: int = HEARTBEAT
+
+
+def hide_password(url: str) -> str:
+    """Return the URL of a storage without its password."""
+    if url == IN_MEMORY:
+        return url
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        raise ValueError(
+            f"{url!r} is not a storage: give a URL such as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        ) from None
+
+
+def open_storage(storage: Storage) -> Any:
+    """Open a storage and create its tables if they are missing."""
+    import optuna
+
+    if storage.url == IN_MEMORY:
+        return optuna.storages.InMemoryStorage()
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+    name, url = hide_password(storage.url), make_url(storage.url)
+    kind = url.get_backend_name()
+    # Workers that share a file wait for each other; a server that does not answer is not waited for.
+    wait = {"sqlite": {"timeout": 60}, "postgresql": {"connect_timeout": 10}}.get(kind, {})
+    attempts_left = 5
+    while True:
+        try:
+            if kind == "sqlite" and url.database:
+                Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                return _patient_storage()(
+                    storage.url,
+                    engine_kwargs={"connect_args": wait, "pool_pre_ping": True},
+                    heartbeat_interval=storage.heartbeat,
+                    grace_period=SILENCES * storage.heartbeat,
+                ).with_patience(storage.patience)
+        except ImportError as error:
+            package = getattr(error.__cause__, "name", None) or "of its driver"
+            wanted = {"psycopg": '"psycopg[binary]"', "MySQLdb": "mysqlclient"}.get(package, package)
+            raise ImportError(f"the storage {name} needs the package {package}: pip install {wanted}") from None
+        except (SQLAlchemyError, OSError) as error:
+            attempts_left -= 1
+            # Another worker that starts at the same time may be making the tables.
+            if not (isinstance(error, IntegrityError) or _already_made(error)) or not attempts_left:
+                raise OSError(f"cannot open the storage {name} ({_reason(error)}): fix it or choose another") from None
+            time.sleep(0.5)
+
+
+def exists(storage: Storage) -> bool:
+    """Whether there may be something to read. A SQLite file is not created for looking."""
+    from sqlalchemy.engine import make_url
+
+    url = make_url(storage.url) if storage.url != IN_MEMORY else None
+    if url is not None and url.get_backend_name() == "sqlite" and url.database:
+        return Path(url.database).exists()
+    return url is not None
+
+
+def explain_failure(error: BaseException, url: str) -> OSError | None:
+    """Return an error that names the storage, if it is the cause of an error."""
+    if url == IN_MEMORY:
+        return None
+    from sqlalchemy.exc import SQLAlchemyError
+
+    chain: BaseException | None = error
+    while chain is not None and not isinstance(chain, SQLAlchemyError):
+        chain = chain.__cause__ or (None if chain.__suppress_context__ else chain.__context__)
+    if chain is None:
+        return None
+    name = hide_password(url)
+    return OSError(f"the storage {name} failed ({_reason(chain)}): fix it, then run the same command to continue")
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "orig", None) or error).strip().split("\n")[0]
+
+
+def _already_made(error: BaseException) -> bool:
+    """Whether two processes made the same table at the same time. Databases have no common code for it."""
+    return "already exists" in _reason(error)
+
+
+@functools.cache
+def _patient_storage() -> type:
+    """Return the class of a storage that repeats its operations. Optuna is an extra, so it is made when needed."""
+    from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
+    from optuna.storages import RDBStorage
+    from sqlalchemy.exc import DBAPIError
+
+    class PatientStorage(RDBStorage):
+        patience = 0.0
+
+        def with_patience(self, seconds: float) -> "PatientStorage":
+            self.patience = seconds
+            return self
+
+    def repeat(name: str) -> Callable[..., Any]:
+        original = getattr(RDBStorage, name)
+
+        @functools.wraps(original)
+        def operation(self: PatientStorage, *arguments: Any, **options: Any) -> Any:
+            ends, pause, repeated = time.monotonic() + self.patience, 0.1, False
+            while True:
+                try:
+                    return original(self, *arguments, **options)
+                except UpdateFinishedTrialError:
+                    if repeated:  # the first attempt was carried out, its answer was lost
+                        return True
+                    raise
+                except (StorageInternalError, DBAPIError):
+                    if time.monotonic() + pause > ends:
+                        raise
+                    time.sleep(pause)
+                    pause, repeated = min(2 * pause, 5.0), True
+
+        return operation
+
+    for name in OPERATIONS:
+        setattr(PatientStorage, name, repeat(name))
+    return PatientStorage
+
+
+OPERATIONS = (
+    "create_new_study",
+    "get_study_directions",
+    "get_study_id_from_name",
+    "get_study_name_from_id",
+    "get_study_system_attrs",
+    "get_study_user_attrs",
+    "get_trial",
+    "record_heartbeat",
+    "set_study_system_attr",
+    "set_study_user_attr",
+    "set_trial_intermediate_value",
+    "set_trial_state_values",
+    "set_trial_system_attr",
+    "set_trial_user_attr",
+    "_create_new_trial",
+    "_get_stale_trial_ids",
+    "_get_trials",
+    "_set_trial_param",
+)
+"""Operations of Optuna's storage that a worker uses."""

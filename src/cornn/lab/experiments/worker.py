@@ -1,0 +1,289 @@
+"""A worker: it takes trials and runs of experiments until all have a result, from it or from other workers."""
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import optuna
+import torch
+
+from cornn._machine import device_for, machine
+from cornn._source import source
+from cornn.lab import records, training
+from cornn.lab.experiments.queue import Queue, Work, make_status, register_parameters
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status, TaskInfo
+from cornn.lab.experiments.storage import Storage, exists, explain_failure, open_storage
+from cornn.lab.runs import Run
+from cornn.lab.tasks import Task
+from cornn.lab.training import Progress
+
+__all__ = ["Follow", "OutOfTime", "Worker", "read_status"]
+
+SECONDS_BETWEEN_LOOKS = 1
+"""Of a worker that waits for the others."""
+SHARE_BEFORE_PRUNING = 0.25
+"""Share of a training in which no trial is pruned: the first epochs say little."""
+POINTS = 50
+"""Maximum number of points of a curve in the storage."""
+
+Follow = Callable[[Status, Progress | None], None]
+"""Called with the status of the experiment that a worker is at, and the progress of its training."""
+
+Finish = Callable[[Experiment, list[Run], dict[int, str]], None]
+"""Called with the runs of an experiment that ended, and {seed: reason} for those that failed."""
+
+
+class OutOfTime(KeyboardInterrupt):
+    """The time limit was reached. What was being trained continues another time."""
+
+
+class _NoResult(Exception):
+    """Ends a trial or runs without a result; the reason is in the attributes."""
+
+
+class Worker:
+    """A process that works on experiments, in their order.
+
+    Args:
+        experiments: The experiments.
+        storage: Where workers share them.
+        folder: Where run folders are kept while runs are trained.
+        follow: Called when the status or a training moves on.
+        finish: Called when runs have ended, before their result is stored.
+        ends: Time of `time.time()` after which nothing is begun. A trial that would not be done by then is not begun.
+        expected: Seconds that the runs of an experiment take, as far as is known.
+    """
+
+    def __init__(
+        self,
+        experiments: Sequence[Experiment],
+        storage: Storage,
+        folder: Path,
+        *,
+        follow: Follow = lambda status, progress: None,
+        finish: Finish = lambda experiment, runs, failures: None,
+        ends: float = math.inf,
+        expected: Callable[[Experiment], float] = lambda experiment: 0.0,
+    ) -> None:
+        self.experiments, self.storage, self.folder = list(experiments), storage, folder
+        self.follow, self.finish, self.ends, self.expected = follow, finish, ends, expected
+
+    def read(self) -> list[Status]:
+        """Return the status of the experiments."""
+        return read_status(self.experiments, self.storage)
+
+    def run(self) -> list[Status]:
+        """Work until all experiments are done, or until the time is over, and return their status."""
+        with _opened(self.storage) as storage:
+            queues: dict[str, Queue] = {}
+
+            def take(experiment: Experiment) -> bool:
+                if experiment.name not in queues:
+                    queues[experiment.name] = self._queue(experiment, storage)
+                return self._take(queues[experiment.name])
+
+            with suppress(OutOfTime):
+                while time.time() < self.ends:
+                    if not any(map(take, self.experiments)):
+                        if not any(queue.running for queue in queues.values()):
+                            break
+                        # The others may die of what they are at.
+                        time.sleep(SECONDS_BETWEEN_LOOKS)
+            return [_status(experiment, storage) for experiment in self.experiments]
+
+    def _queue(self, experiment: Experiment, storage: Any) -> Queue:
+        info = _task_info(experiment, storage)
+        if info is None:
+            # Errors of the configuration come up here, before anything is stored.
+            task = _load(experiment.base)
+            training.build(experiment.base, task)
+            info = TaskInfo.from_task(task)
+        return Queue(experiment, storage, info)
+
+    def _take(self, queue: Queue) -> bool:
+        """Take one piece of work of an experiment; False if there is none, or no time for it."""
+        queue.fill()
+        status = queue.status()
+        self.follow(status, None)
+        if time.time() + self._expected(status) > self.ends:
+            return False
+        # What a training leaves on a GPU goes before the next one comes.
+        return queue.take(lambda trial, work: self._do(queue, trial, work), (_NoResult,))
+
+    def _expected(self, status: Status) -> float:
+        if status.searched:
+            return self.expected(status.experiment)
+        return max((row["seconds"] or 0.0 for row in status.rows), default=0.0)
+
+    def _do(self, queue: Queue, trial: Any, work: Work) -> float:
+        trial.set_user_attr("worker", f"{platform.node()} {os.getpid()}")
+        do = self._try if work.trial is not None else self._run
+        try:
+            return do(queue, trial, work)
+        except (optuna.TrialPruned, _NoResult):
+            raise
+        except torch.OutOfMemoryError as error:
+            if work.trial is None:  # the settings were good enough for a trial
+                trial.set_user_attr("ended_by", f"OutOfMemoryError: {error}")
+                raise
+            trial.set_user_attr("failure", str(error).split(". ")[0])
+            raise _NoResult from None
+        except KeyboardInterrupt as stop:
+            trial.set_user_attr("set_aside", "the time was over" if isinstance(stop, OutOfTime) else "it was stopped")
+            raise
+        except Exception as error:
+            trial.set_user_attr("ended_by", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def _watch(self, queue: Queue, seen: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
+        """Return a callback of a training that tells where the experiment stands, and looks at the clock."""
+        status, looked = queue.status(), time.monotonic()
+
+        def watch(progress: Progress) -> None:
+            nonlocal status, looked
+            if time.monotonic() - looked > self.storage.heartbeat:
+                status, looked = queue.status(), time.monotonic()
+            self.follow(status, progress)
+            seen(progress)
+            if time.time() > self.ends:
+                raise OutOfTime
+
+        return watch
+
+    def _try(self, queue: Queue, trial: Any, work: Work) -> float:
+        """Train a trial and return its validation."""
+        experiment, evaluations = queue.experiment, 0
+        register_parameters(experiment, trial)
+        values = trial.user_attrs["values"]
+
+        def report(progress: Progress) -> None:
+            nonlocal evaluations
+            for _, row in progress.evaluations:
+                evaluations += 1
+                trial.report(row["metric"], evaluations)
+                late = progress.step >= SHARE_BEFORE_PRUNING * progress.steps and progress.step < progress.steps
+                if experiment.prune and late and trial.should_prune():
+                    trial.set_user_attr("steps", progress.step)
+                    raise optuna.TrialPruned
+
+        config = experiment.trial_config(values)
+        result = training.validate(config, _load(config), self._watch(queue, report))
+        trial.set_user_attr("steps", result.steps)
+        trial.set_user_attr("source", source())
+        if result.metric is None or not math.isfinite(result.metric):
+            trial.set_user_attr("failure", result.failure or f"the validation is {result.metric}")
+            raise _NoResult
+        return result.metric
+
+    def _run(self, queue: Queue, trial: Any, work: Work) -> float:
+        """Train and test the runs, side by side if possible, and return the mean of their tests."""
+        experiment, values = queue.experiment, trial.user_attrs["values"]
+        config = experiment.run_config(values, work.seeds[0])
+        began = time.perf_counter()
+        runs, failures = training.train_seeds(config, work.seeds, self.folder / experiment.name, self._watch(queue))
+        self.finish(experiment, runs, failures)
+        seconds = round(time.perf_counter() - began, 2)
+        where = {"machine": machine(), "device": device_for(config.place.device), **source()}
+        rows = [_row(run) | where for run in runs]
+        rows += [{"seed": s, "test": None, "failed": why, "seconds": seconds, **where} for s, why in failures.items()]
+        trial.set_user_attr("runs", rows)
+        tests = [row["test"] for row in rows if row["test"] is not None]
+        if not tests:
+            trial.set_user_attr("failure", "; ".join(f"seed {seed}: {why}" for seed, why in failures.items()))
+            raise _NoResult
+        return sum(tests) / len(tests)
+
+
+def read_status(experiments: Sequence[Experiment], storage: Storage) -> list[Status]:
+    """Return the status of experiments without working on them. A storage that is not there is not created."""
+    if not exists(storage):
+        return [Status(experiment, UNKNOWN, (), ()) for experiment in experiments]
+    with _opened(storage) as opened:
+        return [_status(experiment, opened) for experiment in experiments]
+
+
+UNKNOWN = TaskInfo("metric", "lower")
+"""Of an experiment that nobody has begun."""
+
+
+def _status(experiment: Experiment, storage: Any) -> Status:
+    trials, runs = (_study(name, storage) for name in (experiment.name, f"{experiment.name} runs"))
+    task = _task_info(experiment, storage) or UNKNOWN
+    return make_status(experiment, _entries(trials), _entries(runs), task)
+
+
+def _entries(study: Any) -> list[Any]:
+    return [] if study is None else study.get_trials(deepcopy=False)
+
+
+def _study(name: str, storage: Any) -> Any:
+    """Return a study, or None if there is none of this name."""
+    try:
+        return optuna.load_study(study_name=name, storage=storage)
+    except KeyError:
+        return None
+
+
+def _task_info(experiment: Experiment, storage: Any) -> TaskInfo | None:
+    study = _study(experiment.name, storage)
+    return None if study is None or "task" not in study.user_attrs else TaskInfo(**study.user_attrs["task"])
+
+
+@contextmanager
+def _opened(storage: Storage) -> Any:
+    """Open a storage; an error that it causes names it."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    opened = open_storage(storage)
+    try:
+        yield opened
+    except Exception as error:
+        failure = explain_failure(error, storage.url)
+        if failure is None:
+            raise
+        raise failure from error
+    finally:
+        opened.remove_session()
+        if isinstance(opened, optuna.storages.RDBStorage):
+            opened.engine.dispose()
+
+
+def _load(config: Any) -> Task:
+    return _loaded(config.task, config.seed, config.place.data)
+
+
+@lru_cache(1)
+def _loaded(options: Any, seed: int, data: str | None) -> Task:
+    return options.load(seed, None if data is None else Path(data))
+
+
+def _row(run: Run) -> dict[str, Any]:
+    """Return what the storage keeps of a run."""
+    result = run.result or {}
+    same = ("seed", "test", "validation", "steps", "epochs", "seconds", "parameters", "side_by_side")
+    figures = {name: _finite(result[name]) for name in ("test", "validation")}
+    return {**{name: result[name] for name in same}, **figures, "curve": _curve(run)}
+
+
+def _curve(run: Run) -> dict[str, list]:
+    """Return the validation metric of all evaluations; thinned, the last point kept."""
+    rows = run.metrics()
+    every = max(1, math.ceil(len(rows) / POINTS))
+    thin = [row for number, row in enumerate(rows, 1) if number % every == 0 or number == len(rows)]
+    columns = records.columns(thin)
+    at = "epoch" if "epoch" in columns else "step"
+    return {at: columns[at], "validation": columns["metric"]}
+
+
+def _finite(value: float | None) -> float | None:
+    """Round to six digits; None for what JSON has no word for."""
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

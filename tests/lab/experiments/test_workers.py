@@ -1,0 +1,223 @@
+"""Experiments that several processes share, killed workers, and databases that go away."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import optuna
+import pytest
+import torch
+from optuna.exceptions import StorageInternalError
+from test_search import BASE, SHORT, entries, pretend, run
+
+from cornn import cli
+from cornn.lab.experiments import storage as storages
+from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.search import make_search
+from cornn.lab.experiments.storage import OPERATIONS, Storage
+
+# Python's fork server has imported everything already, so that a worker is there at once.
+WORKERS = multiprocessing.get_context("forkserver")
+WORKERS.set_forkserver_preload(["cornn.lab.experiments.worker", "cornn.cli", "lightning_fabric"])
+
+
+def command(together, out, arguments):
+    """A worker that starts with the others and says all into a file."""
+    torch.set_num_threads(1)
+    with open(out, "w") as file, redirect_stdout(file), redirect_stderr(file):
+        together.wait(60)
+        cli.run(arguments)
+
+
+def hang(folder, trains):
+    """A worker that never ends its first trial."""
+
+    def follow(status, progress):
+        if progress is not None:
+            trains.set()
+            time.sleep(600)
+
+    run(folder, 2, follow, heartbeat=1)
+
+
+def two_workers(folder: Path, storage: str, trials: int) -> None:
+    """The same command twice: as many trials as are wanted, none twice, and both have a part in them."""
+    length = ["--steps", "400", "--evaluate-every", "200", "--trials", str(trials)]
+    arguments = ["search", *SHORT, *length, "--storage", storage, "--out", str(folder), "--quiet"]
+    together, outs = WORKERS.Barrier(2), [folder / "one", folder / "other"]
+    workers = [WORKERS.Process(target=command, args=(together, out, arguments)) for out in outs]
+    for worker in workers:
+        worker.start()
+    for worker, out in zip(workers, outs, strict=True):
+        worker.join(60)
+        assert worker.exitcode == 0, out.read_text()
+        assert f"{trials} trials, 0 pruned, 0 failed" in out.read_text()
+    rows = json.loads((folder / "trials.json").read_text())["trials"]
+    assert [row["trial"] for row in rows] == list(range(trials))
+    assert len({row["values"]["dt"] for row in rows}) == trials
+    known = entries(storage, "adding-cornn-8")
+    counted = [entry for entry in known if "set_aside" not in entry.user_attrs]
+    assert [entry.state.name for entry in counted] == ["COMPLETE"] * trials
+    assert len({entry.user_attrs["worker"] for entry in counted}) == 2
+
+
+def test_two_processes_share_a_file(tmp_path):
+    two_workers(tmp_path, f"sqlite:///{tmp_path}/trials.db", 6)
+
+
+@pytest.mark.slow
+def test_one_command_starts_several_workers(cornn, tmp_path):
+    code, out, err = cornn("search", *SHORT, "--trials", 4, "--workers", 2)
+    assert code == 0, err
+    assert "4 trials, 0 pruned, 0 failed" in out
+
+
+def test_a_trial_whose_worker_is_killed_keeps_its_number_and_values(tmp_path, monkeypatch):
+    trains = WORKERS.Event()
+    worker = WORKERS.Process(target=hang, args=(tmp_path, trains))
+    worker.start()
+    assert trains.wait(60)
+    worker.kill()
+    worker.join()
+    monkeypatch.setattr(storages, "SILENCES", 2)
+    status = run(tmp_path, 2, heartbeat=1)
+    assert (status.complete, status.failed) == (2, 0)
+    assert [row["values"] for row in status.rows] == [status.experiment.values(number) for number in (0, 1)]
+    known = entries(tmp_path)
+    assert sorted(entry.state.name for entry in known) == ["COMPLETE", "COMPLETE", "FAIL"]
+    assert known[0].state.name == "FAIL"
+    repeated = [entry for entry in known[1:] if entry.user_attrs["trial"] == 0]
+    assert [entry.params for entry in repeated] == [known[0].params]
+
+
+class Away:
+    """A database that leaves at each operation in turn, for a number of attempts."""
+
+    def __init__(self, monkeypatch, attempts):
+        self.left, self.failed = {}, []
+        for name in OPERATIONS:
+            real = getattr(optuna.storages.RDBStorage, name)
+            monkeypatch.setattr(optuna.storages.RDBStorage, name, self._failing(name, real, attempts))
+        # The class of patient storages is made of the operations as they are now.
+        storages._patient_storage.cache_clear()
+
+    def _failing(self, name, real, attempts):
+        def operation(storage, *arguments, **options):
+            if self.left.setdefault(name, attempts) > 0:
+                self.left[name] -= 1
+                self.failed.append(name)
+                raise StorageInternalError("the server closed the connection")
+            return real(storage, *arguments, **options)
+
+        return operation
+
+
+@pytest.fixture(autouse=True)
+def fresh_class():
+    yield
+    storages._patient_storage.cache_clear()
+
+
+def test_a_worker_waits_for_a_database_that_goes_away(tmp_path, monkeypatch):
+    undisturbed = run(tmp_path / "undisturbed", 3)
+    away = Away(monkeypatch, 2)
+    status = run(tmp_path / "disturbed", 3, patience=30.0)
+    assert [(row["trial"], row["values"], row["validation"]) for row in status.rows] == [
+        (row["trial"], row["values"], row["validation"]) for row in undisturbed.rows
+    ]
+    assert {"set_trial_state_values", "set_trial_user_attr", "_create_new_trial", "_get_trials"} <= set(away.failed)
+
+
+def test_a_worker_does_not_wait_for_ever(tmp_path, monkeypatch):
+    Away(monkeypatch, 10**9)
+    began = time.monotonic()
+    with pytest.raises((OSError, StorageInternalError)):
+        run(tmp_path, 1, patience=0.5)
+    assert 0.2 < time.monotonic() - began < 10
+
+
+def test_an_answer_that_was_lost_is_not_an_error(tmp_path, monkeypatch):
+    """The database ends a trial, and leaves before it says so."""
+    real, lost = optuna.storages.RDBStorage.set_trial_state_values, []
+
+    def ends(storage, trial_id, state, values=None):
+        done = real(storage, trial_id, state, values)
+        if state.is_finished() and trial_id not in lost:
+            lost.append(trial_id)
+            raise StorageInternalError("the server closed the connection")
+        return done
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, "set_trial_state_values", ends)
+    storages._patient_storage.cache_clear()
+    assert run(tmp_path, 2, patience=10.0).complete == 2
+    assert len(lost) == 2
+
+
+@pytest.fixture
+def postgresql():
+    """The URL of a server that is there for this test alone: a socket in a folder of its own, no password."""
+    pytest.importorskip("psycopg", reason="no driver for PostgreSQL here: pip install 'psycopg[binary]'")
+    found = [*Path("/usr/lib/postgresql").glob("*/bin/initdb"), *filter(None, [shutil.which("initdb")])]
+    if not found:
+        pytest.skip("no PostgreSQL server here: apt-get install postgresql")
+    programs = Path(found[0]).parent
+    # The server refuses to run as root. The folder is not pytest's: that is closed to other users, and its name is too
+    # long for a socket.
+    folder = Path(tempfile.mkdtemp(prefix="cornn-"))
+    user = None
+    if os.geteuid() == 0:
+        user = "postgres"
+        shutil.chown(folder, user)
+    data = folder / "data"
+
+    def program(name, *arguments):
+        command = [programs / name, "-D", data, *arguments]
+        subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    try:
+        program("initdb", "--auth=trust", "--username=cornn", "--no-sync")
+        options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off"
+        program("pg_ctl", "-w", "-l", folder / "log", "-o", options, "start")
+        url = f"postgresql+psycopg://cornn@/postgres?host={folder}"
+
+        def restart(seconds):
+            """Drop all connections at once, and come back after a while."""
+            program("pg_ctl", "-m", "immediate", "stop")
+            time.sleep(seconds)
+            program("pg_ctl", "-w", "-l", folder / "log", "-o", options, "start")
+
+        try:
+            yield SimpleNamespace(url=url, restart=restart)
+        finally:
+            program("pg_ctl", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_two_processes_share_a_postgresql_server(tmp_path, postgresql):
+    two_workers(tmp_path, postgresql.url, 6)
+
+
+def test_a_postgresql_server_that_restarts_changes_nothing(tmp_path, monkeypatch, postgresql):
+    pretend(monkeypatch, lambda trial: [1.0 / (trial + 1)])
+    experiment, seen = make_search(BASE, 4), []
+
+    def follow(status, progress):
+        # Once, in the middle of a trial; the worker goes on while the server is away.
+        if progress is not None and status.done == 2 and not seen:
+            seen.append(threading.Thread(target=postgresql.restart, args=(1.0,)))
+            seen[0].start()
+            time.sleep(0.3)
+
+    (status,) = run_experiments([experiment], Storage(postgresql.url, patience=30.0), tmp_path, follow=follow)
+    seen[0].join()
+    assert [(row["trial"], row["state"]) for row in status.rows] == [(number, "complete") for number in range(4)]
+    assert [row["values"] for row in status.rows] == [experiment.values(number) for number in range(4)]
