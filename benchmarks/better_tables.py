@@ -42,7 +42,7 @@ def targets_met(results: Path = RESULTS) -> str:
 def longer(results: Path = RESULTS) -> str:
     """The improved recipes with other numbers of epochs."""
     lines = [
-        "| task | neurons | epochs | validation, mean | test, mean ± std | seeds |",
+        "| task | neurons | epochs | validation, mean | test, mean [95 % interval] | seeds |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for status in targets.read(results):

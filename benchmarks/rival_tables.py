@@ -75,7 +75,7 @@ def compare(results: Path = RESULTS) -> str:
     parts = []
     for contest in found.values():
         solved = contest.record["solved"] is not None
-        head = ["model", "parameters", "trials", "test, mean ± std", *(["solved"] if solved else [])]
+        head = ["model", "parameters", "trials", "test, mean [95 % interval]", *(["solved"] if solved else [])]
         head += ["seconds: all trials; one final run", "published", "commit", "chosen settings"]
         lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
         lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]

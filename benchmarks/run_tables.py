@@ -8,17 +8,9 @@ from pathlib import Path
 from cornn.baselines import MODELS
 from cornn.lab.recipes import LOGS
 from cornn.lab.report import coverage, intervals, tables
-from cornn.lab.report.tables import RunGroup
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-
-
-def interval(one: RunGroup) -> str:
-    """Return the mean and its 95 % confidence interval."""
-    found = intervals.mean_interval(one.tests)
-    ends = "" if found is None else f" [{one.number(found.low)}, {one.number(found.high)}]"
-    return one.number(one.mean) + ends + one.mark
 
 
 def runs() -> str:
@@ -35,7 +27,7 @@ def runs() -> str:
                 continue
             mean = "" if theirs is None or theirs.mean is None else f"; {theirs.mean:g} ± {theirs.deviation:g}"
             lines.append(
-                f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} | {interval(ours)} "
+                f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} | {ours.summary} "
                 f"| {'-' if ours.deviation is None else ours.number(ours.deviation)} | {ours.number(ours.best)} "
                 f"| {len(ours.tests)} | {'-' if theirs is None else f'{theirs.figure:g}{mean}'} "
                 f"| {_difference(row)} | {_verdict(row)} | {ours.parameters:,} |"
@@ -75,8 +67,8 @@ def variants() -> str:
             same = (one.model, one.units, one.options)
             plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == same)
             lines.append(
-                f"| {task} | {MODELS[one.model].title}-{one.units} | {one.case} | {interval(one)} "
-                f"| {len(one.tests)} | {interval(plain)} | {len(plain.tests)} |"
+                f"| {task} | {MODELS[one.model].title}-{one.units} | {one.case} | {one.summary} "
+                f"| {len(one.tests)} | {plain.summary} | {len(plain.tests)} |"
             )
     return "\n".join(lines)
 
@@ -146,10 +138,9 @@ def psmnist_seeds() -> str:
             curve = record["curve"]["metric"]
             before = curve[:DROPPED]
             first = next((epoch for epoch, value in enumerate(curve, 1) if value > STARTED), None)
-            falls = sum(later < earlier - FALL for earlier, later in pairwise(before))
             gain = max(curve[DROPPED:]) - before[-1]
             lines.append(
-                f"| {units} | {record['config']['seed']} | {first or '-'} | {falls} | {max(before):.1f} "
+                f"| {units} | {record['config']['seed']} | {first or '-'} | {_falls(before)} | {max(before):.1f} "
                 f"| {gain:+.1f} | {record['result']['test']:.2f} |"
             )
         tests = [record["result"]["test"] for record in _paper_runs("psmnist", units)]
@@ -157,6 +148,65 @@ def psmnist_seeds() -> str:
             f"| {units} | **best; median; mean of {len(tests)}** | | | | "
             f"| **{max(tests):.2f}; {statistics.median(tests):.2f}; {statistics.fmean(tests):.2f}** |"
         )
+    return "\n".join(lines)
+
+
+def ablation() -> str:
+    """Test accuracy over the grid of gamma and epsilon."""
+    epochs, grid = coverage.ablation_grid(tables.group_runs(RESULTS, "noisy-cifar10"))
+    gammas, epsilons = (sorted({point[i] for point in grid}) for i in (0, 1))
+    lines = [
+        f"| test accuracy after {epochs} epochs | " + " | ".join(f"epsilon {value:g}" for value in epsilons) + " |",
+        "| --- |" + " ---: |" * len(epsilons),
+    ]
+    for gamma in gammas:
+        found = [grid.get((gamma, epsilon)) for epsilon in epsilons]
+        cells = ["not run" if tests is None else f"{statistics.fmean(tests):.1f}" for tests in found]
+        lines.append(f"| gamma {gamma:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def psmnist_clipped() -> str:
+    """The paper's settings for psMNIST-128 with clipped gradients, next to those without, epoch by epoch."""
+    plain = {record["config"]["seed"]: record for record in _paper_runs("psmnist", 128)}
+    epochs = (5, 10, 20, 40)
+    lines = [
+        "| seed | gradients | "
+        + " | ".join(f"epoch {epoch}" for epoch in epochs)
+        + " | falls by 5 points in 40 epochs |",
+        "| ---: | --- |" + " ---: |" * (len(epochs) + 1),
+    ]
+    clipped = [
+        record
+        for one in tables.group_runs(RESULTS, "psmnist")
+        if one.settings.keys() == {"clip", "epochs", "schedule", "drop_after"}
+        for record in one.records
+    ]
+    for record in sorted(clipped, key=lambda record: record["config"]["seed"]):
+        seed = record["config"]["seed"]
+        for words, run in (("as in the paper", plain[seed]), ("clipped at 1", record)):
+            curve = run["curve"]["metric"]
+            cells = " | ".join(f"{curve[epoch - 1]:.1f}" for epoch in epochs)
+            lines.append(f"| {seed} | {words} | {cells} | {_falls(curve[: epochs[-1]])} |")
+    return "\n".join(lines)
+
+
+def _falls(curve: list[float]) -> int:
+    """Count the epochs that end well below the one before."""
+    return sum(later < earlier - FALL for earlier, later in pairwise(curve))
+
+
+def har2_search() -> str:
+    """The best trials of the paper's random search on HAR-2, and its own values."""
+    content = json.loads((RESULTS / "har2-random-search.json").read_text(encoding="utf8"))
+    rows = sorted(content["rows"], key=lambda row: -row["validation"])
+    names = ("learning_rate", "dt", "gamma", "epsilon")
+    lines = ["| trial | " + " | ".join(names) + " | validation |", "| --- |" + " ---: |" * (len(names) + 1)]
+    for row in rows[:5]:
+        values = " | ".join(f"{row['values'][name]:.3g}" for name in names)
+        lines.append(f"| {row['trial']} | {values} | {row['validation']:.2f} |")
+    middle = statistics.median(row["validation"] for row in rows)
+    lines.append(f"| median of {len(rows)} trials | | | | | {middle:.2f} |")
     return "\n".join(lines)
 
 
@@ -195,4 +245,7 @@ TABLES = {
     "lorenz-baselines": lorenz_baselines,
     "logs": logs,
     "psmnist-seeds": psmnist_seeds,
+    "psmnist-clipped": psmnist_clipped,
+    "ablation": ablation,
+    "har2-search": har2_search,
 }

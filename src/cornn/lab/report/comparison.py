@@ -10,6 +10,7 @@ from cornn._machine import ran_on
 from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.recipes import ELSEWHERE, PUBLISHED
+from cornn.lab.report import intervals
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
@@ -65,12 +66,11 @@ class ModelResult:
 
     @property
     def test_summary(self) -> str:
-        """Mean ± standard deviation on the test split."""
+        """Mean on the test split and its 95 % confidence interval."""
         if not self.tests:
             return f"{self.failed} diverged{self.mark}"
-        deviation = f" ± {self._number(statistics.stdev(self.tests))}" if len(self.tests) > 1 else ""
         failed = f" ({self.failed} diverged)" if self.failed else ""
-        return f"{self._number(statistics.fmean(self.tests))}{deviation}{self.mark}{failed}"
+        return f"{intervals.describe(self.tests, self._number)}{self.mark}{failed}"
 
     def _number(self, value: float) -> str:
         return f"{value:.2f}" if self.contest["better"] == "higher" else f"{value:.4f}"

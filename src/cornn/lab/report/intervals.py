@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from cornn.lab.recipes import Published
@@ -14,6 +14,7 @@ __all__ = [
     "Interval",
     "Verdict",
     "compare",
+    "describe",
     "difference",
     "mean_interval",
 ]
@@ -43,6 +44,13 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
     mean = statistics.fmean(values)
     half = _quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean - half, mean + half)
+
+
+def describe(values: Sequence[float], number: Callable[[float], str]) -> str:
+    """Return the mean and its 95 % interval as text; `number` writes one number."""
+    found = mean_interval(values)
+    ends = "" if found is None else f" [{number(found.low)}, {number(found.high)}]"
+    return number(statistics.fmean(values)) + ends
 
 
 def difference(values: Sequence[float], mean: float, deviation: float | None, count: int) -> Interval | None:

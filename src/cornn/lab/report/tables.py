@@ -10,6 +10,7 @@ from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
+from cornn.lab.report import intervals
 
 __all__ = ["Row", "RunGroup", "describe", "group_runs", "rows"]
 
@@ -81,9 +82,8 @@ class RunGroup:
 
     @property
     def summary(self) -> str:
-        """Mean ± standard deviation, as text."""
-        spread = "" if self.deviation is None else f" ± {self.number(self.deviation)}"
-        return self.number(self.mean) + spread + self.mark
+        """Mean and its 95 % confidence interval, as text."""
+        return intervals.describe(self.tests, self.number) + self.mark
 
     def number(self, value: float) -> str:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
