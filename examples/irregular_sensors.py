@@ -38,8 +38,8 @@ def main() -> None:
     print(f"the first: {len(first.values)} samples, {np.isnan(first.values).mean():.0%} of the values missing,")
     print(f"    {np.diff(first.times).min():.2f} to {np.diff(first.times).max():.2f} s between samples")
 
-    # NaN marks missing values, and times become factors on dt; nothing else is needed.
-    settings = {"hidden_size": 32, "epochs": 40, "random_state": 0}
+    # NaN marks missing values, and times become durations; nothing else is needed.
+    settings = {"random_state": 0}
     model = CoRNNClassifier(**settings).fit(pumps, states)
     print(f"accuracy with times:    {model.score(new_pumps, new_states):.0%}")
 
@@ -48,8 +48,7 @@ def main() -> None:
     print(f"accuracy without times: {without.score([pump.values for pump in new_pumps], new_states):.0%}")
 
     # Gaps are relative to the median gap, so any unit works, as long as training and prediction use the same.
-    preparation = model.preparation_
-    print(f"one dt is {preparation.unit:.3f} s; gaps are clipped at {preparation.longest:.1f} dt")
+    print(f"one step is {model.bank_.bank.inputs.unit:.3f} s; any other span is exact")
     chances = model.predict_proba(new_pumps[:3])
     for pump, (sound, worn), truth in zip(new_pumps, chances, new_states, strict=False):
         print(f"a pump with {len(pump.values)} samples: sound {sound:.2f}, worn {worn:.2f}; true: {truth}")

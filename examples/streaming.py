@@ -32,7 +32,7 @@ def cut(currents: np.ndarray, jams: np.ndarray, random: np.random.Generator) -> 
 
 def main() -> None:
     random = np.random.default_rng(0)
-    model = CoRNNClassifier(hidden_size=32, epochs=30, class_weight="balanced", random_state=0)
+    model = CoRNNClassifier(method="network", hidden_size=32, epochs=30, class_weight="balanced", random_state=0)
     model.fit(*cut(*motors(600, random), random))
     new, jams = motors(200, random)
     print(f"accuracy on new recordings: {model.score(*cut(new, jams, random)):.0%}")

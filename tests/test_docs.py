@@ -28,7 +28,7 @@ ADDED = {
     "cornn train psmnist": "--dry-run",
     "cornn train har2": EPOCH,
     "cornn train smnist": "--dry-run",
-    "cornn fit": "--epochs 1 --hidden-size 8",
+    "cornn fit": "--device cpu",
     "cornn search har2 --trials": f"--trials 1 {EPOCH}",
     "cornn search har2 --model": f"--trials 1 {EPOCH}",
     "cornn search": "--dry-run",

@@ -12,7 +12,7 @@ pytest.importorskip("sklearn")
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.py"))
 SAYS = {
-    "examples/irregular_sensors.py": r"accuracy with times: +9\d%",
+    "examples/irregular_sensors.py": r"accuracy with times: +(9\d|100)%",
     "examples/microcontroller/run.py": r"accuracy on new windows: \d",
     "examples/streaming.py": r"after 100 samples: probability of a jam 1\.00",
 }

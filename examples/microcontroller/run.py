@@ -36,7 +36,7 @@ def windows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "microcontroller")
     X, y = windows(400, seed=0)
-    model = CoRNNClassifier(hidden_size=16, epochs=25, random_state=0).fit(X, y)
+    model = CoRNNClassifier(method="network", hidden_size=16, epochs=25, random_state=0).fit(X, y)
     new, kinds = windows(300, seed=1)
     print(f"accuracy on new windows: {100 * model.score(new, kinds):.1f} %")
     for weights in ("float32", "int8"):

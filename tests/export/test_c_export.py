@@ -123,7 +123,9 @@ def waves(count=120, length=40):
 def test_a_classifier_of_sensor_windows(tmp_path):
     """Values far from 0 are standardised in the C code; int8 agrees with PyTorch nearly always."""
     X, y = waves()
-    model = CoRNNClassifier(hidden_size=12, epochs=25, learning_rate=0.02, random_state=0).fit(X[:80], y[:80])
+    model = CoRNNClassifier(method="network", hidden_size=12, epochs=25, learning_rate=0.02, random_state=0).fit(
+        X[:80], y[:80]
+    )
     assert model.score(X[80:], y[80:]) > 0.8
     model.save(tmp_path / "model.safetensors")
     trained = load_model(tmp_path / "model.safetensors")
@@ -173,10 +175,12 @@ def test_what_has_no_c():
         to_c(model, "unused", COptions(weights="int4"), data)
     X, y = waves(30)
     X[0, 3, 0] = np.nan
-    gaps = CoRNNClassifier(hidden_size=4, epochs=1).fit(X, y)
+    gaps = CoRNNClassifier(method="network", hidden_size=4, epochs=1).fit(X, y)
     with pytest.raises(ValueError, match="fitted on missing values"):
         to_c(TrainedModel("test", gaps.model_, estimator=gaps), "unused")
-    timed = CoRNNClassifier(hidden_size=4, epochs=1).fit(X[1:], y[1:], timespans=np.ones(X[1:].shape[:2]))
+    timed = CoRNNClassifier(method="network", hidden_size=4, epochs=1).fit(
+        X[1:], y[1:], timespans=np.ones(X[1:].shape[:2])
+    )
     with pytest.raises(ValueError, match="fitted with times"):
         to_c(TrainedModel("test", timed.model_, estimator=timed), "unused")
 

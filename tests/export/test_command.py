@@ -52,7 +52,7 @@ def test_with_state_to_another_place(cornn, tmp_path):
 
 def test_an_estimator_to_onnx(cornn, tmp_path):
     X = np.random.default_rng(0).normal(size=(20, 9, 2))
-    estimator = CoRNNClassifier(hidden_size=4, epochs=1, random_state=0).fit(X, np.arange(20) % 2)
+    estimator = CoRNNClassifier(method="network", hidden_size=4, epochs=1, random_state=0).fit(X, np.arange(20) % 2)
     # As a file of its own, and as the folder of `cornn fit` has it.
     estimator.save(tmp_path / "mine.safetensors")
     files = {"model.safetensors": (tmp_path / "mine.safetensors").read_bytes(), "config.json": b"{}"}

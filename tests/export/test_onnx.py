@@ -204,7 +204,7 @@ def series(missing: float = 0.2):
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_a_classifier_gives_probabilities(tmp_path, missing):
     X, y, _ = series(missing)
-    classifier = CoRNNClassifier(**QUICK).fit(X, np.array(["a", "b", "c"])[y])
+    classifier = CoRNNClassifier(method="network", **QUICK).fit(X, np.array(["a", "b", "c"])[y])
     to_onnx(classifier, tmp_path / "model.onnx", OnnxOptions(state=True))
     # What is missing in new data is filled in even if nothing was in the training data.
     X, _, _ = series(0.3)
@@ -222,7 +222,7 @@ def test_a_classifier_gives_probabilities(tmp_path, missing):
 def test_a_regressor_answers_in_its_own_unit(tmp_path, numbers):
     X, y, spans = series()
     target = 100.0 * y + 7 if numbers == 1 else np.stack((y, 50 - 9.0 * y), 1)
-    regressor = CoRNNRegressor(**QUICK, bidirectional=True).fit(X, target, timespans=spans)
+    regressor = CoRNNRegressor(method="network", **QUICK, bidirectional=True).fit(X, target, timespans=spans)
     written = to_onnx(regressor, tmp_path / "model.onnx", OnnxOptions(lengths=True))
     assert list(written.inputs) == ["input", "lengths", "timespans"]
     lengths = np.arange(24) % 15 + 1

@@ -14,7 +14,7 @@ from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
 from cornn.fitting.readers import Layout, read
 
-QUICK = ("--hidden-size", "8", "--epochs", "4", "--device", "cpu", "--quiet")
+QUICK = ("--method", "network", "--hidden-size", "8", "--epochs", "4", "--device", "cpu", "--quiet")
 STEPS = 12
 
 
@@ -208,7 +208,7 @@ def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
 
 def test_an_estimator_that_was_saved_predicts_too(cornn, tables):
     X, y = waves()
-    CoRNNClassifier(hidden_size=4, epochs=2, random_state=0).fit(X, y).save(tables / "mine.safetensors")
+    CoRNNClassifier(neurons=16, random_state=0).fit(X, y).save(tables / "mine.safetensors")
     np.savez(tables / "new.npz", X=X)
     assert len(predictions(cornn("predict", "mine.safetensors", "new.npz")[1])) == 40
 
@@ -229,7 +229,7 @@ WRONG = {
     "a share": (NUMBERS, ("--target", "y", "--test-share", "1"), "the test share must be"),
     "the folder": (NUMBERS, ("--target", "y", "--out", "data.csv"), "data.csv already exists"),
     "under a file": (NUMBERS, ("--target", "y", "--out", "data.csv/x"), "cannot write the folder data.csv/x"),
-    "a setting": (NUMBERS, ("--target", "y", "--epochs", "0"), "epochs must be a positive integer"),
+    "a setting": (NUMBERS, ("--target", "y", "--neurons", "0"), "neurons must be a positive integer"),
     "values to forecast": (NUMBERS, ("--task", "forecast", "--target", "z"), "data.csv has no values 'z' to forecast"),
     "too short": ("a\n1\n", ("--task", "forecast"), "the longest sequence has 1 steps"),
 }
@@ -287,7 +287,7 @@ def test_damaged_models_are_refused(cornn, tables):
 @pytest.mark.parametrize("last", [[], ["--dry-run"]])
 def test_settings_are_checked_before_the_summary(cornn, tables, last):
     for option in ("--hidden-size", "--epochs"):
-        code, out, err = cornn("fit", "wide.csv", "--target", "kind", option, "0", *last)
+        code, out, err = cornn("fit", "wide.csv", "--target", "kind", "--method", "network", option, "0", *last)
         assert (code, out) == (2, "")
         assert err == f"cornn: {option[2:].replace('-', '_')} must be a positive integer, got 0\n"
 

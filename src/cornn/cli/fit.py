@@ -60,6 +60,14 @@ class FitCommand:
     """Share of the sequences in the test split; for forecasts, of the last steps of each. 0 disables it."""
     out: Path | None = None
     """The folder to write. Default: a new folder under runs/."""
+    method: str | None = None
+    """For classes and numbers: bank (oscillators with a ridge readout, default), network (trained), or auto."""
+    neurons: int | None = None
+    """Number of neurons of the bank."""
+    scaling: tuple[str, ...] = ()
+    """How the bank's inputs are scaled: set, running, sequence, or several. Default: chosen in the training data."""
+    causal: bool = False
+    """Choose only from scalings that streams and C code can use, which see no later samples."""
     hidden_size: int | None = None
     """Number of neurons per layer. Default: that of the estimator, as for the options below."""
     num_layers: int | None = None
@@ -126,11 +134,25 @@ class FitCommand:
         """Return the arguments of `fit_file` that concern the data and the estimator."""
         names = ("target", "id", "time", "values", "ignore", "group", "form", "axes", "task", "horizon", "test")
         names = (*names, "test_share", "seed")
-        own = ("hidden_size", "num_layers", "epochs", "batch_size", "learning_rate", "validation_share", "patience")
+        own = (
+            "method",
+            "neurons",
+            "hidden_size",
+            "num_layers",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "validation_share",
+            "patience",
+        )
         given = {name: getattr(self, name) for name in (*own, "dt", "gamma", "epsilon")}
         settings = {name: value for name, value in given.items() if value is not None} | {"device": self.device}
         if self.balanced:
             settings["class_weight"] = "balanced"
+        if self.causal:
+            settings["causal"] = True
+        if self.scaling:
+            settings["scaling"] = self.scaling
         return {name: getattr(self, name) for name in names} | {"settings": settings}
 
     def _train_with_progress(self, console: Console, work: Callable[[Callable], Any]) -> Any:

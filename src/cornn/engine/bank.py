@@ -7,6 +7,7 @@ runs the bank, on a GPU a CUDA kernel; `_pool_portable` does the same in PyTorch
 
 import ctypes
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cornn.engine.backends import c
-from cornn.functional import coefficients, transition
+from cornn.functional import Transition, coefficients, transition
 
 __all__ = ["GROUP", "LEVEL_STATS", "PLAIN_STATS", "Bank", "Memory", "Sequences", "backend", "compute_states", "pool"]
 
@@ -68,6 +69,7 @@ class Bank:
 
     @property
     def neurons(self) -> int:
+        """Number of neurons."""
         return len(self.gain)
 
     @property
@@ -120,6 +122,7 @@ class Memory:
 
     @classmethod
     def empty(cls, bank: Bank, sequences: int) -> "Memory":
+        """Return the memory of sequences that have not begun."""
         size = len(VARIABLES) * (1 + 4 * bank.levels.shape[1] + 3 * bank.plain)
         return cls(np.zeros((sequences, size, bank.neurons), np.float32), np.zeros(sequences, np.float32))
 
@@ -152,23 +155,22 @@ def pool(bank: Bank, data: Sequences, memory: Memory | None = None, device: str 
     if backend()[0] != "c":
         return _pool_portable(bank, data, memory, torch.device("cpu"))
     features = np.empty((len(data), bank.stats, bank.neurons), np.float32)
-    for part, table in _tables(bank, data):
-        own = part if isinstance(part, slice) else slice(None)
-        whole = own == slice(None)
-        chosen = bank if whole else bank.select(own)
-        lanes = slice(None) if whole else slice(own.start * GROUP, own.stop * GROUP)
-        into = features if whole else np.empty((len(data), bank.stats, chosen.neurons), np.float32)
-        sums = None if memory is None else np.ascontiguousarray(memory.sums[:, :, lanes])
-        elapsed = None if memory is None else memory.elapsed.copy()
-        _call("cornn_bank_pool", chosen, data, table, features=into, memory=sums, elapsed=elapsed)
-        if not whole:
-            features[:, :, lanes] = into
+    before = None if memory is None else memory.elapsed.copy()
+    for groups, table in _tables(bank, data):
+        lanes = slice(groups.start * GROUP, groups.stop * GROUP)
+        held = {}
         if memory is not None:
-            assert sums is not None and elapsed is not None
-            memory.sums[:, :, lanes] = sums
-            final = elapsed
-    if memory is not None:
-        memory.elapsed[:] = final
+            memory.elapsed[:] = before
+            held = {"memory": np.ascontiguousarray(memory.sums[:, :, lanes]), "elapsed": memory.elapsed}
+        if groups.stop - groups.start == len(bank.first):
+            _call("cornn_bank_pool", bank, data, table, features=features, **held)
+        else:
+            part = bank.select(groups)
+            into = np.empty((len(data), bank.stats, part.neurons), np.float32)
+            _call("cornn_bank_pool", part, data, table, features=into, **held)
+            features[:, :, lanes] = into
+        if memory is not None and held["memory"] is not memory.sums:
+            memory.sums[:, :, lanes] = held["memory"]
     return features
 
 
@@ -187,13 +189,14 @@ def compute_states(bank: Bank, data: Sequences, rows: NDArray[np.int64] | None =
     if backend()[0] != "c":
         return _states_portable(bank, data, rows)
     states = np.empty((len(rows), len(VARIABLES), bank.neurons), np.float32)
-    for part, table in _tables(bank, data):
-        if part == slice(None):
+    for groups, table in _tables(bank, data):
+        if groups.stop - groups.start == len(bank.first):
             _call("cornn_bank_states", bank, data, table, row=rows, states=states)
         else:
-            into = np.empty((len(rows), len(VARIABLES), (part.stop - part.start) * GROUP), np.float32)
-            _call("cornn_bank_states", bank.select(part), data, table, row=rows, states=into)
-            states[:, :, part.start * GROUP : part.stop * GROUP] = into
+            part = bank.select(groups)
+            into = np.empty((len(rows), len(VARIABLES), part.neurons), np.float32)
+            _call("cornn_bank_states", part, data, table, row=rows, states=into)
+            states[:, :, groups.start * GROUP : groups.stop * GROUP] = into
     return states
 
 
@@ -206,27 +209,31 @@ class _Table:
     durations: NDArray[np.float32]
 
 
-def _tables(bank: Bank, data: Sequences):
+def _tables(bank: Bank, data: Sequences) -> Iterator[tuple[slice, _Table | None]]:
     """Yield slices of groups with the transitions of their neurons, a table at a time."""
+    total = len(bank.first)
     if data.spans is None:
-        yield slice(None), None
+        yield slice(0, total), None
         return
     values, index = np.unique(data.spans, return_inverse=True)
     durations = data.spans.astype(np.float32)
     span = index.astype(np.int32).reshape(-1)
     groups = max(1, TABLE_BYTES // (4 * 6 * GROUP * len(values)))
-    total = len(bank.first)
     for start in range(0, total, groups):
         stop = min(start + groups, total)
         constants = bank.constants[:, start * GROUP : stop * GROUP]
-        part = slice(None) if stop - start == total else slice(start, stop)
-        yield part, _Table(span, _transitions(constants, values).transpose(1, 0, 2).copy(), durations)
+        yield slice(start, stop), _Table(span, _transitions(constants, values).transpose(1, 0, 2).copy(), durations)
 
 
 def _transitions(constants: NDArray[np.float64], spans: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the coefficients of `functional.transition`, shape `(6, spans, neurons)`."""
-    by = transition(*map(torch.from_numpy, np.ascontiguousarray(constants)), torch.from_numpy(spans)[:, None])
+    by = _transition(torch.from_numpy(np.ascontiguousarray(constants)), torch.from_numpy(spans)[:, None])
     return np.stack([part.numpy() for part in by]).astype(np.float32)
+
+
+def _transition(constants: Tensor, spans: Tensor) -> Transition:
+    dt, gamma, epsilon = constants
+    return transition(dt, gamma, epsilon, spans)
 
 
 @functools.cache
@@ -308,7 +315,7 @@ class _Run:
             next_y = y + self.dt * next_z
             duration = torch.ones_like(there, dtype=torch.float32)
         else:
-            by = [part.float() for part in transition(*self.constants, self.spans[row][:, None])]
+            by = [part.float() for part in _transition(self.constants, self.spans[row][:, None])]
             next_y = by[0] * y + by[1] * z + by[2] * force
             next_z = by[3] * y + by[4] * z + by[5] * force
             duration = self.spans[row].float()

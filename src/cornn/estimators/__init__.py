@@ -7,13 +7,14 @@ try:
 except ImportError as error:
     raise missing_extra("estimators", "the estimators need scikit-learn") from error
 
+from cornn.estimators.bank import OscillatorBank
 from cornn.estimators.classifier import CoRNNClassifier
 from cornn.estimators.forecaster import CoRNNForecaster
 from cornn.estimators.regressor import CoRNNRegressor
 from cornn.estimators.saving import read_file
 from cornn.estimators.sequences import Series
 
-__all__ = ["ESTIMATORS", "CoRNNClassifier", "CoRNNForecaster", "CoRNNRegressor", "Series", "load"]
+__all__ = ["ESTIMATORS", "CoRNNClassifier", "CoRNNForecaster", "CoRNNRegressor", "OscillatorBank", "Series", "load"]
 
 ESTIMATORS = {kind.__name__: kind for kind in (CoRNNClassifier, CoRNNRegressor, CoRNNForecaster)}
 

@@ -1,8 +1,8 @@
-"""Base class of the three estimators: settings, reading, training, saving and streaming."""
+"""Base classes of the estimators: settings, reading, training, saving and streaming."""
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -33,11 +33,35 @@ from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_seq
 from cornn.models import SequenceModel, count_parameters
 from cornn.streaming import Stream, open_stream
 
-__all__ = ["Estimator", "PredictionStream", "check_settings", "default_batch_size", "split_rows", "uniform_sampler"]
+__all__ = [
+    "Estimator",
+    "PredictionStream",
+    "check_method",
+    "check_settings",
+    "default_batch_size",
+    "read_weights",
+    "split_rows",
+    "uniform_sampler",
+]
 
 VALIDATION_SHARE = 0.1  # default
-FEWEST_FOR_VALIDATION = 500  # sequences; with fewer, validation is too noisy and training misses them
+FEWEST_FOR_VALIDATION = 50  # sequences; with fewer, training misses them more than it gains
 LARGEST_BATCH = 32  # sequences, default
+
+NETWORK_DEFAULTS: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_layers": 1,
+    "bidirectional": False,
+    "epochs": 200,
+    "learning_rate": 0.003,
+    "weight_decay": 0.01,
+    "dropout": 0.1,
+    "patience": 50,
+}
+NETWORK_ARGUMENTS = (
+    *("hidden_size", "num_layers", "bidirectional", "dt", "gamma", "epsilon", "damping", "epochs", "batch_size"),
+    *("learning_rate", "weight_decay", "dropout", "validation_share", "patience"),
+)
 
 
 ValidationSampler = Callable[[int, torch.Generator], Tensor]
@@ -102,23 +126,26 @@ class PredictionStream:
 class Estimator(BaseEstimator):
     """Base class of the estimators, with the settings that all of them share.
 
+    A setting that is None has its default, which the text names; settings of one method are errors with another.
+
     Args:
-        hidden_size: Number of neurons per layer.
-        num_layers: Number of recurrent layers.
-        bidirectional: Whether to read each sequence in both directions.
+        hidden_size: Number of neurons per layer of the trained network. Default: 64.
+        num_layers: Number of recurrent layers. Default: 1.
+        bidirectional: Whether to read each sequence in both directions. Default: False.
         dt: Time step of the oscillators, a number or one per neuron. Defaults to `cornn.theory.suggest` for the
             length of the training sequences.
         gamma: Stiffness of the oscillators, a number or one per neuron. Default as for `dt`.
         epsilon: Damping of the oscillators, a number or one per neuron. Default as for `dt`.
         damping: "explicit" or "implicit". Defaults to "implicit" if the samples are at uneven times, because it is
             stable over longer gaps, else to "explicit".
-        epochs: Maximum number of passes over the training data.
+        epochs: Maximum number of passes over the training data. Default: 200.
         batch_size: Number of sequences per step. Defaults to an eighth of the training sequences, at most 32.
-        learning_rate: Adam's initial learning rate; it decays by a cosine schedule.
-        weight_decay: Adam's weight decay.
+        learning_rate: Adam's initial learning rate; it decays by a cosine schedule. Default: 0.003.
+        weight_decay: Adam's weight decay, decoupled from the gradient. Default: 0.01.
+        dropout: Probability of dropping a value before the head, in training. Default: 0.1.
         validation_share: Share of the training sequences held out for early stopping; 0 disables it. Defaults to a
-            tenth if there are at least 500 sequences, else to 0.
-        patience: Number of epochs without a better validation loss after which training stops.
+            tenth if there are at least 50 sequences, else to 0.
+        patience: Number of epochs without a better validation loss after which training stops. Default: 50.
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
         value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
@@ -128,19 +155,20 @@ class Estimator(BaseEstimator):
         verbose: Whether to print the losses after every epoch.
     """
 
-    hidden_size: int = 64
-    num_layers: int = 1
-    bidirectional: bool = False
+    hidden_size: int | None = None
+    num_layers: int | None = None
+    bidirectional: bool | None = None
     dt: float | Sequence[float] | None = None
     gamma: float | Sequence[float] | None = None
     epsilon: float | Sequence[float] | None = None
     damping: str | None = None
-    epochs: int = 200
+    epochs: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 0.003
-    weight_decay: float = 0.0
+    learning_rate: float | None = None
+    weight_decay: float | None = None
+    dropout: float | None = None
     validation_share: float | None = None
-    patience: int = 50
+    patience: int | None = None
     id_column: str | None = None
     time_column: str | None = None
     value_columns: Sequence[str] | None = None
@@ -151,6 +179,14 @@ class Estimator(BaseEstimator):
 
     watch: ClassVar[Callable[[dict[str, float]], None] | None] = None
     """Function that is called with the losses after every epoch, if set."""
+
+    arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Names of the settings that belong to one method only."""
+
+    def _setting(self, name: str) -> Any:
+        """Return a setting of the trained network, or its default."""
+        value = getattr(self, name)
+        return NETWORK_DEFAULTS.get(name) if value is None else value
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -251,6 +287,10 @@ class Estimator(BaseEstimator):
             return False
         return True
 
+    def check(self) -> None:
+        """Validate the settings before any work is done."""
+        check_settings(self)
+
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted estimator mean."""
         raise NotImplementedError
@@ -302,11 +342,16 @@ class Estimator(BaseEstimator):
         length = max(len(sequence.values) for sequence in sequences)
         damping = self.damping or ("implicit" if _has_uneven_times(sequences) else "explicit")
         constants = resolve_constants(
-            length, int(self.hidden_size), dt=self.dt, gamma=self.gamma, epsilon=self.epsilon, damping=damping
+            length,
+            int(self._setting("hidden_size")),
+            dt=self.dt,
+            gamma=self.gamma,
+            epsilon=self.epsilon,
+            damping=damping,
         )
         # A search may pass numpy's numbers, which neither the layer nor JSON accepts.
-        shape = {"hidden_size": int(self.hidden_size), "num_layers": int(self.num_layers)}
-        shape |= {"bidirectional": bool(self.bidirectional)}
+        shape = {name: int(self._setting(name)) for name in ("hidden_size", "num_layers")}
+        shape |= {"bidirectional": bool(self._setting("bidirectional"))}
         probe = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
         preparation = fit_preparation(sequences, probe.max_timespan())
         network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
@@ -315,11 +360,11 @@ class Estimator(BaseEstimator):
         network.initialize(model, seed)
         training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
         schedule = Schedule(
-            self.epochs,
+            self._setting("epochs"),
             self.batch_size or default_batch_size(len(training)),
-            self.learning_rate,
-            self.weight_decay,
-            self.patience,
+            self._setting("learning_rate"),
+            self._setting("weight_decay"),
+            self._setting("patience"),
             seed,
             self._report,
         )
@@ -339,7 +384,7 @@ class Estimator(BaseEstimator):
             self.watch(row)
         if self.verbose:
             losses = ", ".join(f"{name} loss {row[name]:.4g}" for name in ("training", "validation") if name in row)
-            print(f"epoch {row['epoch']:.0f} of {self.epochs}: {losses}", flush=True)
+            print(f"epoch {row['epoch']:.0f} of {self._setting('epochs')}: {losses}", flush=True)
 
     def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
         data = self.preparation_(sequences)
@@ -356,15 +401,35 @@ class Estimator(BaseEstimator):
 def check_settings(settings: Estimator) -> None:
     """Validate the settings that the training loop uses."""
     for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
-        value = getattr(settings, name)
+        value = settings._setting(name)
         if name == "batch_size" and value is None:
             continue
         if not isinstance(value, numbers.Integral) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    if settings.validation_share is not None and not 0 <= settings.validation_share < 1:
-        raise ValueError(f"validation_share must be at least 0 and below 1, got {settings.validation_share!r}")
-    if not settings.learning_rate > 0:
+    for name in ("validation_share", "dropout"):
+        value = settings._setting(name)
+        if value is not None and not 0 <= value < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
+    if not settings._setting("learning_rate") > 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate!r}")
+
+
+def check_method(settings: Estimator, method: str, methods: Sequence[str]) -> None:
+    """Check the method, and that no setting of another method is given.
+
+    Args:
+        settings: The estimator; `arguments_of` names the settings of each method.
+        method: The method.
+        methods: The methods there are. "auto" may have the settings of all.
+    """
+    if method not in methods:
+        raise ValueError(f"unknown method {method!r}: choose one of {', '.join(methods)}")
+    for other, names in settings.arguments_of.items():
+        for name in names:
+            if method not in (other, "auto") and getattr(settings, name) is not None:
+                raise ValueError(
+                    f"{name} belongs to method={other!r}, not to {method!r}: set the method, or omit {name}"
+                )
 
 
 def split_rows(size: int, share: float | None, sampler: ValidationSampler, seed: int) -> tuple[Tensor, Tensor]:
@@ -388,6 +453,22 @@ def _has_uneven_times(sequences: list[SequenceData]) -> bool:
         return False
     gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
     return len(gaps) > 0 and not np.allclose(gaps, np.median(gaps), rtol=1e-3, atol=0)
+
+
+def read_weights(sample_weight: Any, count: int) -> NDArray[np.float64]:
+    """Return the weight of each sequence; 1 if None."""
+    if sample_weight is None:
+        return np.ones(count)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(count, float(weights))
+    if weights.shape != (count,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, expected ({count},): Sample weights must be 1D array"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be finite and not negative, and contain at least one non-zero number")
+    return weights
 
 
 def uniform_sampler(size: int) -> ValidationSampler:

@@ -14,27 +14,32 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
-from cornn.estimators.base import Estimator, PredictionStream
-from cornn.estimators.network import outputs
+from cornn.estimators.bank_readout import calibrate
+from cornn.estimators.bank_stream import BankStream
+from cornn.estimators.base import PredictionStream, ValidationSampler, read_weights
+from cornn.estimators.methods import SequenceEstimator, group_sampler
+from cornn.estimators.network import make_dropout, outputs
 from cornn.estimators.output import OutputSpec
-from cornn.estimators.sequences import format_value
+from cornn.estimators.sequences import SequenceData, format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoRNNClassifier(ClassifierMixin, Estimator):
-    """Classify sequences with a coRNN that is read at the end of each sequence.
+class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
+    """Classify sequences: an oscillator bank with a ridge readout, or a trained coRNN.
 
-    The other settings are those of `cornn.estimators.base.Estimator`.
+    The other settings are those of `cornn.estimators.methods.SequenceEstimator`.
 
     Args:
         class_weight: None, "balanced", or a dictionary with the weight of each label.
 
     Attributes:
         classes_: The labels, shape (classes,), sorted.
-        model_: The trained `cornn.SequenceModel`.
-        history_: The losses, one dictionary per epoch.
+        method_: "bank" or "network".
+        bank_: The fitted bank and its readout, with the method "bank".
+        model_: The trained `cornn.SequenceModel`, with the method "network".
+        history_: The losses, one dictionary per epoch; empty for the bank.
 
     Examples:
         >>> classifier = CoRNNClassifier(random_state=0).fit(X, y)  # X: (sequences, time, features)
@@ -43,15 +48,18 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
 
     class_weight: str | Mapping[Any, float] | None = None
 
-    def fit(self, X: Any, y: Any, timespans: Any = None) -> Self:
-        """Train on sequences and their labels.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None, groups: Any = None) -> Self:
+        """Fit to sequences and their labels.
 
         Args:
             X: Sequences: an array (sequences, time, features) or (sequences, time), a list of arrays (time, features)
                 or (time,) of any lengths, a list of `Series`, or a DataFrame in long form. NaN marks a missing value.
             y: Labels, shape (sequences,), or the name of a column of a long-form DataFrame.
+            sample_weight: Weight of each sequence, shape (sequences,).
             timespans: Times since the previous sample, in the layout of X without features, as an alternative to
                 `Series` with times.
+            groups: Group of each sequence, shape (sequences,), if those of one group are not independent, such as those
+                of one subject or overlapping windows. Choices inside the training data then leave out whole groups.
 
         Returns:
             The fitted classifier.
@@ -68,20 +76,47 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
                 f"all {len(y)} sequences are of 1 class, {format_value(self.classes_[0])}: Classifier can't train when "
                 "only one class is present, pass sequences of at least two"
             )
-        weight = None
+        weights = read_weights(sample_weight, len(y))
         if self.class_weight is not None:
-            weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y).astype(np.float32)
+            weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[target]
+        self.check()
+        signs = np.where(np.arange(len(self.classes_)) == target[:, None], 1.0, -1.0)
 
-        def loss(data, preparation):
-            device = data.input.device
-            targets = torch.from_numpy(target).to(device)
-            weights = None if weight is None else torch.from_numpy(weight).to(device)
-            return lambda model, batch, rows: torch.nn.functional.cross_entropy(
-                outputs(model, batch, every=False), targets[rows], weight=weights
-            )
+        def train(rows: list[int]) -> None:
+            drop = make_dropout(self._setting("dropout"), self._seed())
+            own, scale = target[rows], (weights[rows] / weights[rows].mean()).astype(np.float32)
 
-        self._train(sequences, len(self.classes_), loss, lambda count, random: draw_stratified(target, count, random))
+            def loss(data, preparation):
+                device = data.input.device
+                targets, factors = torch.from_numpy(own).to(device), torch.from_numpy(scale).to(device)
+
+                def mean_loss(model, batch, rows):
+                    logits = outputs(model, batch, every=False, drop=drop)
+                    each = torch.nn.functional.cross_entropy(logits, targets[rows], reduction="none")
+                    return (each * factors[rows]).mean()
+
+                return mean_loss
+
+            self._train([sequences[row] for row in rows], len(self.classes_), loss, self._sampler(groups, rows, own))
+
+        self._fit_methods(
+            sequences, signs, weights, groups, train, lambda count, random: draw_stratified(target, count, random)
+        )
         return self
+
+    def _sampler(self, groups: Any, rows: list[int], target: NDArray) -> ValidationSampler:
+        return group_sampler(groups, rows) or (lambda count, random: draw_stratified(target, count, random))
+
+    def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
+        self.score_scale_ = calibrate(held_out, target.argmax(1), weights)
+
+    def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
+        chances = _softmax(self._logits(sequences))[np.arange(len(sequences)), target.argmax(1)]
+        return float(-np.log(np.maximum(chances, 1e-12)).mean())
+
+    def _logits(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
+        found = self._outputs(sequences)
+        return found * self.score_scale_ if self.method_ == "bank" else found
 
     def decision_function(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the logits.
@@ -93,7 +128,7 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         Returns:
             Logits, shape (sequences, classes); with two classes the log odds of the second, shape (sequences,).
         """
-        logits = self._outputs(self._validate_input(X, timespans))
+        logits = self._logits(self._validate_input(X, timespans))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
@@ -106,7 +141,7 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         Returns:
             Probabilities, shape (sequences, classes), in the order of `classes_`.
         """
-        return _softmax(self._outputs(self._validate_input(X, timespans)))
+        return _softmax(self._logits(self._validate_input(X, timespans)))
 
     def predict(self, X: Any, timespans: Any = None) -> NDArray:
         """Predict the label of each sequence.
@@ -121,11 +156,12 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         sequences = self._validate_input(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
 
-    def stream(self, method: str = "predict") -> PredictionStream:
+    def stream(self, method: str = "predict", sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.
 
         Args:
             method: "predict" for the label so far, or "predict_proba" for the probabilities of all classes.
+            sensors: Number of sequences that are streamed side by side, with the method "bank"; None for one.
 
         Returns:
             A stream: `prediction = stream(sample)`.
@@ -136,7 +172,11 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
         }
         if method not in finish:
             raise ValueError(f"unknown method {method!r}: choose one of {', '.join(finish)}")
-        return self._stream(finish[method])
+        whole = {
+            "predict": lambda scores: self.classes_[scores.argmax(1)],
+            "predict_proba": lambda scores: _softmax(scores * self.score_scale_),
+        }
+        return self._open_stream(finish[method], whole[method], sensors)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted classifier mean: one logit per class."""
@@ -153,10 +193,13 @@ class CoRNNClassifier(ClassifierMixin, Estimator):
             isinstance(v, bool | int | float | str) for v in classes.tolist()
         ):
             raise TypeError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
-        return {"classes": classes.tolist(), "type": classes.dtype.str}
+        found = {"classes": classes.tolist(), "type": classes.dtype.str}
+        return found | ({"score_scale": self.score_scale_} if self.method_ == "bank" else {})
 
     def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["type"]))
+        if "score_scale" in learned:
+            self.score_scale_ = float(learned["score_scale"])
 
 
 def _check_count(count: int, y: NDArray) -> None:

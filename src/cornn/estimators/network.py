@@ -1,4 +1,4 @@
-"""The network of an estimator, and its training: Adam, cosine decay, clipping, early stopping."""
+"""The network of an estimator, and its training: AdamW, cosine decay, clipping, early stopping."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,16 @@ from cornn.models import SequenceModel
 from cornn.theory import suggest
 from cornn.theory.linear import stability_limit
 
-__all__ = ["NetworkSpec", "Schedule", "compute_outputs", "outputs", "resolve_constants", "resolve_device", "train"]
+__all__ = [
+    "NetworkSpec",
+    "Schedule",
+    "compute_outputs",
+    "make_dropout",
+    "outputs",
+    "resolve_constants",
+    "resolve_device",
+    "train",
+]
 
 # The suggested initialisation is for values between 0 and 1, with this standard deviation; ours are standardised.
 UNIFORM_DEVIATION = 12**-0.5
@@ -73,6 +82,9 @@ class NetworkSpec:
                 if name.startswith("l0"):
                     cell.weight_ih *= UNIFORM_DEVIATION
                     cell.bias *= UNIFORM_DEVIATION
+            # Training starts at the loss of an answer that ignores the input, not above it.
+            model.head.weight.zero_()
+            model.head.bias.zero_()
 
     def max_timespan(self) -> float:
         """Return the largest factor on dt for which every uncoupled neuron is stable, less a margin."""
@@ -140,9 +152,32 @@ def read_out(model: SequenceModel, batch: PaddedBatch, every: bool) -> Tensor:
     return model.read_out(layer.last_state(batch.input, timespans=batch.timespans, lengths=batch.lengths))
 
 
-def outputs(model: SequenceModel, batch: PaddedBatch, every: bool) -> Tensor:
-    """Apply the model: (batch, outputs), or (time, batch, outputs) if `every`."""
-    return model.head(read_out(model, batch, every))
+def outputs(
+    model: SequenceModel, batch: PaddedBatch, every: bool, drop: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Apply the model: (batch, outputs), or (time, batch, outputs) if `every`.
+
+    Args:
+        model: The model.
+        batch: The sequences.
+        every: Whether to read the model out after every step.
+        drop: Dropout before the head, for training.
+    """
+    y = read_out(model, batch, every)
+    return model.head(y if drop is None else drop(y))
+
+
+def make_dropout(probability: float, seed: int) -> Callable[[Tensor], Tensor]:
+    """Return a function that drops values where gradients are computed, without touching the global random state."""
+    random = generator(seed, "dropout")
+
+    def drop(y: Tensor) -> Tensor:
+        if not probability or not torch.is_grad_enabled():
+            return y
+        kept = torch.rand(y.shape, generator=random).to(y.device) >= probability
+        return y * kept / (1 - probability)
+
+    return drop
 
 
 def compute_outputs(model: SequenceModel, data: PaddedBatch, every: bool, device: torch.device) -> NDArray[np.float64]:
@@ -197,7 +232,7 @@ def train(
     """
     training, validation = rows
     device, history = data.lengths.device, []
-    optimiser = torch.optim.Adam(
+    optimiser = torch.optim.AdamW(
         model.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, foreach=False
     )
     steps = -(-len(training) // schedule.batch_size)  # per epoch

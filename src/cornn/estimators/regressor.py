@@ -1,7 +1,7 @@
 """Sequence-to-scalar regression."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -9,45 +9,54 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
-from cornn.estimators.network import outputs
+from cornn.estimators.bank_stream import BankStream
+from cornn.estimators.base import PredictionStream, read_weights, uniform_sampler
+from cornn.estimators.methods import SequenceEstimator, group_sampler
+from cornn.estimators.network import make_dropout, outputs
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
-from cornn.estimators.sequences import to_float_array
+from cornn.estimators.sequences import SequenceData, to_float_array
 
 __all__ = ["CoRNNRegressor"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoRNNRegressor(RegressorMixin, Estimator):
-    """Predict one or several numbers per sequence with a coRNN that is read at the end of each sequence.
+class CoRNNRegressor(RegressorMixin, SequenceEstimator):
+    """Predict one or several numbers per sequence: an oscillator bank with a ridge readout, or a trained coRNN.
 
     Targets are standardised for training; predictions are in the units of y. The settings are those of
-    `cornn.estimators.base.Estimator`.
+    `cornn.estimators.methods.SequenceEstimator`.
 
     Attributes:
-        model_: The trained `cornn.SequenceModel`.
-        history_: The losses, one dictionary per epoch.
+        method_: "bank" or "network".
+        bank_: The fitted bank and its readout, with the method "bank".
+        model_: The trained `cornn.SequenceModel`, with the method "network".
+        history_: The losses, one dictionary per epoch; empty for the bank.
 
     Examples:
         >>> regressor = CoRNNRegressor(random_state=0).fit(X, y)  # X: (sequences, time, features)
         >>> regressor.predict(X)
     """
 
+    plain_by_default: ClassVar[bool] = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, timespans: Any = None) -> Self:
-        """Train on sequences and their targets.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None, groups: Any = None) -> Self:
+        """Fit to sequences and their targets.
 
         Args:
             X: Sequences: an array (sequences, time, features) or (sequences, time), a list of arrays (time, features)
                 or (time,) of any lengths, a list of `Series`, or a DataFrame in long form. NaN marks a missing value.
             y: Targets, shape (sequences,) or (sequences, targets), or the name of a column of a long-form DataFrame.
+            sample_weight: Weight of each sequence, shape (sequences,).
             timespans: Times since the previous sample, in the layout of X without features, as an alternative to
                 `Series` with times.
+            groups: Group of each sequence, shape (sequences,), if those of one group are not independent, such as those
+                of one subject or overlapping windows. Choices inside the training data then leave out whole groups.
 
         Returns:
             The fitted regressor.
@@ -68,16 +77,32 @@ class CoRNNRegressor(RegressorMixin, Estimator):
         self.single_ = y.ndim == 1
         table = y.reshape(len(y), -1)
         self.target_mean_, self.target_scale_ = mean_and_scale(table)
-        target = ((table - self.target_mean_) / self.target_scale_).astype(np.float32)
+        target = (table - self.target_mean_) / self.target_scale_
+        weights = read_weights(sample_weight, len(y))
+        self.check()
 
-        def loss(data, preparation):
-            targets = torch.from_numpy(target).to(data.input.device)
-            return lambda model, batch, rows: torch.nn.functional.mse_loss(
-                outputs(model, batch, every=False), targets[rows]
-            )
+        def train(rows: list[int]) -> None:
+            drop = make_dropout(self._setting("dropout"), self._seed())
+            own, scale = target[rows].astype(np.float32), (weights[rows] / weights[rows].mean()).astype(np.float32)
 
-        self._train(sequences, target.shape[1], loss, uniform_sampler(len(y)))
+            def loss(data, preparation):
+                targets = torch.from_numpy(own).to(data.input.device)
+                factors = torch.from_numpy(scale).to(data.input.device)
+
+                def mean_loss(model, batch, rows):
+                    each = (outputs(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
+                    return (each * factors[rows]).mean()
+
+                return mean_loss
+
+            sampler = group_sampler(groups, rows) or uniform_sampler(len(rows))
+            self._train([sequences[row] for row in rows], target.shape[1], loss, sampler)
+
+        self._fit_methods(sequences, target, weights, groups, train, uniform_sampler(len(y)))
         return self
+
+    def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
+        return float(np.square(self._outputs(sequences) - target).mean())
 
     def predict(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
         """Predict the targets of each sequence.
@@ -92,8 +117,11 @@ class CoRNNRegressor(RegressorMixin, Estimator):
         found = self._outputs(self._validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.single_ else found
 
-    def stream(self) -> PredictionStream:
+    def stream(self, sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.
+
+        Args:
+            sensors: Number of sequences that are streamed side by side, with the method "bank"; None for one.
 
         Returns:
             A stream: `prediction = stream(sample)`.
@@ -103,7 +131,11 @@ class CoRNNRegressor(RegressorMixin, Estimator):
             found = answer * self.target_scale_ + self.target_mean_
             return found[0] if self.single_ else found
 
-        return self._stream(finish)
+        def finish_all(scores: NDArray) -> NDArray:
+            found = scores * self.target_scale_ + self.target_mean_
+            return found[:, 0] if self.single_ else found
+
+        return self._open_stream(finish, finish_all, sensors)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted regressor mean: the standardised targets."""

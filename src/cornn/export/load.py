@@ -91,7 +91,10 @@ def wrap_model(given: Any) -> TrainedModel:
     if isinstance(given, SequenceModel):
         return TrainedModel("model", copy.deepcopy(given).cpu().eval())
     from cornn.estimators.base import Estimator
+    from cornn.estimators.methods import SequenceEstimator
 
+    if isinstance(given, SequenceEstimator) and given.is_fitted() and given.method_ == "bank":
+        raise ValueError('an oscillator bank cannot be exported: fit with method="network"')
     if isinstance(given, Estimator) and given.is_fitted():
         return TrainedModel(type(given).__name__, given.model_.eval(), estimator=given)
     raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")

@@ -12,7 +12,6 @@ import torch
 
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
-from cornn.estimators.base import check_settings as check_estimator
 from cornn.estimators.classifier import draw_stratified
 from cornn.estimators.sequences import Series
 from cornn.fitting.evaluate import AnyEstimator, Evaluation, evaluate
@@ -144,7 +143,7 @@ def check_settings(task: str, settings: Mapping[str, Any]) -> None:
     device = str(settings.get("device", "auto"))
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
-    check_estimator(TASKS[task](**settings))
+    TASKS[task](**settings).check()
 
 
 def fit(
@@ -175,9 +174,9 @@ def fit(
     start = time.perf_counter()
     if task == "classify":
         _check_classes(training)
-        estimator.fit(training.sequences, training.labels())
+        estimator.fit(training.sequences, training.labels(), groups=training.groups)
     elif task == "regress":
-        estimator.fit(training.sequences, training.numbers())
+        estimator.fit(training.sequences, training.numbers(), groups=training.groups)
     else:
         estimator.fit(training.sequences)
     seconds = time.perf_counter() - start

@@ -1,0 +1,217 @@
+"""Inputs of the oscillator bank: fill missing values, scale in one or several ways, and take differences."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.engine.bank import Sequences
+from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.sequences import SequenceData
+
+__all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
+
+SCALINGS = ("set", "running", "sequence")
+"""By the training set; by the samples of the sequence so far; by the whole sequence."""
+CAUSAL = ("set", "running")
+
+PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the samples so far
+CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
+LARGEST = 1e6  # of a scaled value; tanh is long saturated there
+EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
+
+View = tuple[str, bool]
+"""A scaling, and whether differences are taken; ("gaps", False) marks missing values."""
+
+GAPS: View = ("gaps", False)
+
+
+@dataclass(frozen=True, eq=False)
+class BankInputs:
+    """Preprocessing, fitted to training data. Every view gives one channel per feature.
+
+    Attributes:
+        mean: Mean of each feature, shape `(features)`.
+        scale: Standard deviation of each feature.
+        step: Root mean square of the differences of each feature.
+        unit: Median time between samples, which counts as one step; None if there are no times.
+        views: The views, in the order of the channels.
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    step: NDArray[np.float64]
+    unit: float | None
+    views: tuple[View, ...]
+
+    @property
+    def features(self) -> int:
+        """Number of features of a sequence."""
+        return len(self.mean)
+
+    def check(self, sequences: Sequence[SequenceData]) -> None:
+        """Check that sequences match the training data."""
+        for number, sequence in enumerate(sequences):
+            if sequence.values.shape[1] != len(self.mean):
+                raise ValueError(
+                    f"sequence {number} of X has {sequence.values.shape[1]} features, but this estimator is expecting "
+                    f"{len(self.mean)} features as input, as in training"
+                )
+            if (sequence.gaps is None) != (self.unit is None):
+                fitted, here = ("without", "has") if self.unit is None else ("with", "lacks")
+                raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
+
+    def __call__(self, sequences: Sequence[SequenceData]) -> Sequences:
+        """Return the channels of the bank's input."""
+        self.check(sequences)
+        starts = _starts(sequences)
+        raw = np.concatenate([sequence.values for sequence in sequences])
+        begins = np.repeat(starts[:-1], np.diff(starts))
+        spans = self._spans(sequences)
+        values = (_fill(raw, begins, self.mean) - self.mean) / self.scale
+        steps = _differences(values, begins, spans) * (self.scale / self.step)
+        parts = []
+        for scaling, differences in self.views:
+            if (scaling, differences) == GAPS:
+                parts.append(np.isnan(raw).astype(np.float64))
+            else:
+                parts.append(_scaled(steps if differences else values, starts, scaling, differences))
+        input = np.clip(np.concatenate(parts, 1), -LARGEST, LARGEST).astype(np.float32)
+        even = spans is None or np.allclose(spans, 1, rtol=EVEN, atol=0)
+        return Sequences(input, starts, None if even else spans)
+
+    def _spans(self, sequences: Sequence[SequenceData]) -> NDArray[np.float64] | None:
+        if self.unit is None:
+            return None
+        spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
+        return np.where(np.isnan(spans), 1.0, spans)
+
+
+def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
+    return np.r_[0, np.cumsum([len(sequence.values) for sequence in sequences])].astype(np.int64)
+
+
+def _fill(values: NDArray[np.float64], begins: NDArray[np.int64], before: NDArray) -> NDArray[np.float64]:
+    """Replace missing values by the last known value of the sequence, or by `before` if there is none."""
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))[:, None]), 0)
+    return np.where(last < begins[:, None], before, np.take_along_axis(values, np.maximum(last, 0), 0))
+
+
+def _differences(values: NDArray, begins: NDArray[np.int64], spans: NDArray | None) -> NDArray[np.float64]:
+    """Return the change per step; 0 at the first step of a sequence."""
+    found = np.diff(values, axis=0, prepend=values[:1])
+    found[np.arange(len(values)) == begins] = 0
+    if spans is None:
+        return found
+    return np.divide(found, spans[:, None], out=np.zeros_like(found), where=spans[:, None] > 0)
+
+
+def _scaled(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str, differences: bool) -> NDArray:
+    """Scale values that are standardised by the training set. Differences keep their mean."""
+    if scaling == "set":
+        return values
+    lengths = np.diff(starts)
+    if scaling == "sequence":
+        count = lengths[:, None]
+        mean = 0 if differences else np.add.reduceat(values, starts[:-1]) / count
+        centred = values if differences else values - np.repeat(mean, lengths, 0)
+        deviation = np.sqrt(np.add.reduceat(centred**2, starts[:-1]) / count)
+        return centred / np.repeat(np.where(deviation > CONSTANT, deviation, 1), lengths, 0)
+    sums, squares = (_running_sum(part, starts) for part in (values, values**2))
+    total = PRIOR_STEPS + 1 + np.arange(len(values))[:, None] - np.repeat(starts[:-1], lengths)[:, None]
+    mean = 0 if differences else sums / total
+    deviation = np.sqrt(np.maximum((PRIOR_STEPS + squares) / total - np.square(mean), CONSTANT))
+    return (values - mean) / deviation
+
+
+def _running_sum(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    found = np.empty_like(values)
+    for start, stop in itertools.pairwise(starts):
+        np.cumsum(values[start:stop], 0, out=found[start:stop])
+    return found
+
+
+def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], differences: bool) -> BankInputs:
+    """Fit the preprocessing.
+
+    Args:
+        sequences: Training sequences.
+        scalings: Some of `SCALINGS`.
+        differences: Whether to take differences as well as values.
+
+    Returns:
+        The preprocessing, with a view of missing values if there are any.
+    """
+    starts = _starts(sequences)
+    raw = np.concatenate([sequence.values for sequence in sequences])
+    mean, scale = mean_and_scale(raw)
+    begins = np.repeat(starts[:-1], np.diff(starts))
+    unit, spans = None, None
+    if sequences[0].gaps is not None:
+        gaps = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences])
+        later = gaps[np.arange(len(gaps)) != begins]
+        later = later[later > 0]
+        unit = float(np.median(later)) if len(later) else 1.0
+        spans = np.where(np.isnan(gaps), 1.0, gaps / unit)
+    steps = _differences(_fill(raw, begins, mean), begins, spans)
+    step = np.sqrt((steps**2).mean(0))
+    views: list[View] = [(scaling, False) for scaling in scalings]
+    if differences:
+        views += [(scaling, True) for scaling in scalings]
+    if np.isnan(raw).any():
+        views.append(GAPS)
+    return BankInputs(mean, scale, np.where(step > CONSTANT * scale, step, scale), unit, tuple(views))
+
+
+class RunningInputs:
+    """`BankInputs` for one sample at a time, of one or several sequences."""
+
+    def __init__(self, inputs: BankInputs, sequences: int) -> None:
+        self.inputs = inputs
+        shape = (sequences, inputs.features)
+        self.seen = np.full(shape, np.nan)  # last known value
+        self.last = np.zeros(shape)  # scaled value of the last step
+        self.sums = np.zeros((4, *shape))  # of values, their squares, differences, their squares
+        self.steps = np.zeros(1, np.int64)
+
+    def __call__(self, sample: NDArray[np.float64], spans: NDArray[np.float64] | None) -> NDArray[np.float32]:
+        """Return the channels of the next sample (sequences, features) of each sequence."""
+        inputs = self.inputs
+        missing = np.isnan(sample)
+        self.seen = np.where(missing, self.seen, sample)
+        value = (np.where(np.isnan(self.seen), inputs.mean, self.seen) - inputs.mean) / inputs.scale
+        change = (value - self.last) * (inputs.scale / inputs.step) if self.steps[0] else np.zeros_like(value)
+        if spans is not None:
+            change = np.divide(change, spans[:, None], out=np.zeros_like(change), where=spans[:, None] > 0)
+        self.last = value
+        self.steps += 1
+        self.sums += np.stack([value, value**2, change, change**2])
+        parts = []
+        for view in inputs.views:
+            if view == GAPS:
+                parts.append(missing.astype(np.float64))
+                continue
+            scaling, differences = view
+            own, first = (change, 2) if differences else (value, 0)
+            if scaling == "running":
+                total = PRIOR_STEPS + self.steps[0]
+                mean = 0 if differences else self.sums[0] / total
+                variance = (PRIOR_STEPS + self.sums[first + 1]) / total - np.square(mean)
+                own = (own - mean) / np.sqrt(np.maximum(variance, CONSTANT))
+            parts.append(own)
+        return np.clip(np.concatenate(parts, 1), -LARGEST, LARGEST).astype(np.float32)
+
+    def arrays(self) -> dict[str, NDArray]:
+        """Return the state, whose arrays `restore` accepts."""
+        return {"seen": self.seen, "last": self.last, "sums": self.sums, "steps": self.steps}
+
+    def restore(self, arrays: Mapping[str, NDArray]) -> None:
+        """Continue from a state."""
+        self.seen, self.last, self.sums, self.steps = (
+            arrays[name].copy() for name in ("seen", "last", "sums", "steps")
+        )

@@ -1,0 +1,233 @@
+"""Fit a bank and its readout to sequences, and choose between candidates inside the training data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.engine.bank import GROUP, Bank
+from cornn.estimators.bank import FittedBank, draw_bank
+from cornn.estimators.bank_inputs import BankInputs
+from cornn.estimators.bank_readout import Readout, Standardiser, fit_from_chunks, fit_from_kernel, make_folds
+from cornn.estimators.sequences import SequenceData
+
+__all__ = ["LARGE", "BankModel", "BankSettings", "fit_bank_model"]
+
+LARGE = 4000
+"""Number of sequences from which on features are capped and never kept for all sequences at once."""
+LARGE_WIDTH = 3072  # most features then
+CHOICE = 1500  # most sequences that a choice between candidates looks at
+CHUNK_BYTES = 1 << 27  # of features at a time
+SIGNIFICANT = 2.0  # standard errors by which a candidate must be better than all views together
+
+
+@dataclass(frozen=True)
+class BankSettings:
+    """Settings of `fit_bank_model`; those of `draw_bank`.
+
+    Attributes:
+        candidates: Scalings to choose from; the first is all of them, which wins ties.
+    """
+
+    neurons: int
+    candidates: tuple[tuple[str, ...], ...]
+    differences: bool
+    thresholds: int
+    plain: bool
+    seed: int
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, eq=False)
+class BankModel:
+    """A fitted bank with its readout.
+
+    Attributes:
+        bank: The bank.
+        readout: Readout of its features.
+        penalty: Relative penalty of the ridge.
+    """
+
+    bank: FittedBank
+    readout: Readout
+    penalty: float
+
+    def __call__(self, sequences: Sequence[SequenceData], device: str = "cpu") -> NDArray[np.float64]:
+        """Return the scores, shape `(sequences, outputs)`."""
+        self.bank.inputs.check(sequences)
+        return np.concatenate([self.readout(features) for _, features in _chunks(self.bank, sequences, device)])
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained numbers: those of the readout."""
+        return self.readout.weight.size + self.readout.bias.size
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return the model as JSON values and arrays."""
+        inputs, bank = self.bank.inputs, self.bank.bank
+        about = {
+            "unit": inputs.unit,
+            "views": [list(view) for view in inputs.views],
+            "plain": bank.plain,
+            "penalty": self.penalty,
+        }
+        arrays = {name: getattr(inputs, name) for name in ("mean", "scale", "step")}
+        arrays |= {name: getattr(bank, name) for name in BANK_ARRAYS}
+        return about, arrays | {"weight": self.readout.weight, "offset": self.readout.bias}
+
+    @classmethod
+    def from_arrays(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> "BankModel":
+        """Return the model of `to_arrays`."""
+        views = tuple((str(scaling), bool(differences)) for scaling, differences in about["views"])
+        inputs = BankInputs(arrays["mean"], arrays["scale"], arrays["step"], about["unit"], views)
+        bank = Bank(**{name: arrays[name] for name in BANK_ARRAYS}, plain=bool(about["plain"]))
+        readout = Readout(arrays["weight"], arrays["offset"])
+        found = cls(FittedBank(inputs, bank), readout, float(about["penalty"]))
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Check that the shapes of all arrays belong together, as the C code relies on them."""
+        inputs, bank, features = self.bank.inputs, self.bank.bank, self.bank.inputs.features
+        groups, neurons = len(bank.first), len(bank.first) * GROUP
+        shapes = {
+            "mean": (inputs.mean, (features,)),
+            "scale": (inputs.scale, (features,)),
+            "step": (inputs.step, (features,)),
+            "direction": (bank.direction, (groups, features)),
+            "gain": (bank.gain, (neurons,)),
+            "bias": (bank.bias, (neurons,)),
+            "constants": (bank.constants, (3, neurons)),
+            "levels": (bank.levels, (2, bank.levels.shape[1], neurons)),
+            "weight": (self.readout.weight, (self.bank.width, len(self.readout.bias))),
+        }
+        for name, (array, shape) in shapes.items():
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+        last = len(inputs.views) * features - features
+        if bank.first.dtype != np.int64 or bank.first.min() < 0 or bank.first.max() > last:
+            raise ValueError(f"first names channels that the {len(inputs.views)} views do not have")
+        if not 1 <= bank.levels.shape[1] <= 4:
+            raise ValueError(f"levels has {bank.levels.shape[1]} thresholds, expected 1 to 4")
+
+
+BANK_ARRAYS = ("first", "direction", "gain", "bias", "constants", "levels")
+
+
+def fit_bank_model(
+    sequences: Sequence[SequenceData],
+    target: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    groups: NDArray | None,
+    settings: BankSettings,
+) -> tuple[BankModel, NDArray[np.float64]]:
+    """Fit a bank and its readout.
+
+    Args:
+        sequences: Training sequences.
+        target: Targets, shape `(sequences, outputs)`.
+        weights: Weight of each sequence.
+        groups: Group of each sequence, if sequences of one group are not independent; or None.
+        settings: Size of the bank, and the candidates.
+
+    Returns:
+        The model, and for each training sequence the scores of a readout that did not see it (or its fold of groups).
+    """
+    weights = weights / weights.mean()
+    folds = make_folds(groups, len(sequences), settings.seed)
+    scalings = tuple(dict.fromkeys(name for candidate in settings.candidates for name in candidate))
+    drawn = draw_bank(
+        sequences,
+        neurons=settings.neurons,
+        scalings=scalings,
+        differences=settings.differences,
+        thresholds=settings.thresholds,
+        plain=settings.plain,
+        seed=settings.seed,
+    )
+    if len(sequences) > LARGE:
+        return _fit_large(drawn, sequences, target, weights, folds, settings)
+    features = drawn.features(sequences, settings.device)
+    chosen, fit, scaler = _choose(drawn, features, target, weights, folds, settings.candidates)
+    groups_kept = _groups_of(drawn, chosen)
+    own = _columns(drawn, groups_kept)
+    near = features if len(groups_kept) == len(drawn.bank.first) else features[:, own]
+    scaler = Standardiser(scaler.mean[own], scaler.factor[own])
+    weight = scaler.factor[:, None] * (scaler(near).T @ fit.dual.astype(np.float32))
+    readout = Readout(weight.astype(np.float32), fit.bias - scaler.mean.astype(np.float64) @ weight)
+    return BankModel(drawn.select(groups_kept), readout, fit.penalty), fit.held_out
+
+
+def _fit_large(drawn, sequences, target, weights, folds, settings) -> tuple[BankModel, NDArray[np.float64]]:
+    """Choose on a sample, cap the features, and accumulate their products in chunks."""
+    chosen = settings.candidates[0]
+    if len(settings.candidates) > 1:
+        sample = np.sort(np.random.default_rng([settings.seed % 2**63, 26]).permutation(len(sequences))[:CHOICE])
+        features = drawn.features([sequences[row] for row in sample], settings.device)
+        part = None if folds is None else np.unique(folds[sample], return_inverse=True)[1]
+        chosen, _, _ = _choose(drawn, features, target[sample], weights[sample], part, settings.candidates)
+    groups = _groups_of(drawn, chosen)
+    most = max(len(drawn.inputs.views), LARGE_WIDTH // (GROUP * drawn.bank.stats))
+    bank = drawn.select(groups[:most])
+    readout, held_out, _, penalty = fit_from_chunks(
+        lambda: _chunks(bank, sequences, settings.device), target, weights, folds
+    )
+    return BankModel(bank, readout, penalty), held_out
+
+
+def _chunks(bank: FittedBank, sequences: Sequence[SequenceData], device: str) -> Iterator[tuple[slice, NDArray]]:
+    count = max(1, CHUNK_BYTES // (4 * bank.width))
+    for start in range(0, len(sequences), count):
+        rows = slice(start, min(start + count, len(sequences)))
+        yield rows, bank.features(sequences[rows], device)
+
+
+def _groups_of(bank: FittedBank, scalings: Sequence[str]) -> NDArray[np.int64]:
+    """Return the groups that are driven by one of the scalings, or by the marks of missing values."""
+    views = bank.inputs.views
+    kept = [number for number, (scaling, _) in enumerate(views) if scaling in scalings or scaling == "gaps"]
+    return np.flatnonzero(np.isin(bank.bank.first // bank.inputs.features, kept))
+
+
+def _columns(bank: FittedBank, groups: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Return the columns of the features that belong to some groups."""
+    if len(groups) == len(bank.bank.first):
+        return slice(None)
+    neurons = (groups[:, None] * GROUP + np.arange(GROUP)).ravel()
+    return (np.arange(bank.bank.stats)[:, None] * bank.bank.neurons + neurons).ravel()
+
+
+def _choose(drawn, features, target, weights, folds, candidates):
+    """Fit every candidate, and return the best with its fit and the standardiser of all features.
+
+    Another candidate replaces the first only if its errors are lower by more than chance would explain: the first uses
+    all views, which costs little where one of them is useless. Of the others the simpler one, listed earlier, wins.
+    """
+    scaler = Standardiser.fit(features, weights)
+    near = scaler(features)
+    kernels: dict[bytes, NDArray] = {}
+
+    def kernel(groups: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum the kernels of the views, each computed once."""
+        total = np.zeros((len(near), len(near)))
+        views = drawn.bank.first[groups]
+        for view in np.unique(views):
+            own = groups[views == view]
+            if own.tobytes() not in kernels:
+                part = near[:, _columns(drawn, own)]
+                kernels[own.tobytes()] = (part @ part.T).astype(np.float64)
+            total += kernels[own.tobytes()]
+        return total
+
+    if len(candidates) == 1:
+        return candidates[0], fit_from_kernel((near @ near.T).astype(np.float64), target, weights, folds), scaler
+    fits = [fit_from_kernel(kernel(_groups_of(drawn, own)), target, weights, folds) for own in candidates]
+    best, base = 0, fits[0].errors
+    for number, fit in enumerate(fits[1:], 1):
+        gain = base - fit.errors
+        error = gain.std() / np.sqrt(len(gain))
+        if gain.mean() > SIGNIFICANT * error and fit.errors.mean() < fits[best].errors.mean():
+            best = number
+    return candidates[best], fits[best], scaler

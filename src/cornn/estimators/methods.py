@@ -1,0 +1,282 @@
+"""Base class of classifier and regressor: an oscillator bank with a ridge readout, or a trained network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from cornn._random import generator
+from cornn.estimators.bank import check_bank_settings, read_scalings, read_seed
+from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
+from cornn.estimators.bank_stream import BankStream
+from cornn.estimators.base import (
+    NETWORK_ARGUMENTS,
+    Estimator,
+    PredictionStream,
+    ValidationSampler,
+    check_method,
+    check_settings,
+)
+from cornn.estimators.network import resolve_device
+from cornn.estimators.saving import to_json_value, write_file
+from cornn.estimators.sequences import SequenceData, read_sequences
+
+__all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
+
+METHODS = ("bank", "network", "auto")
+BANK_ARGUMENTS = ("neurons", "scaling", "differences", "thresholds", "statistics", "causal")
+AUTO_FEWEST = 2000  # sequences from which on "auto" also tries the network
+AUTO_SHARE = 0.2  # of the sequences, on which it compares the two
+
+ALL_SCALINGS = (("set", "sequence"), ("set",), ("sequence",))
+CAUSAL_SCALINGS = (("set", "running"), ("set",), ("running",))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequenceEstimator(Estimator):
+    """Base class of the estimators with one answer per sequence.
+
+    `method="bank"` pools the states of untrained oscillators and fits a ridge regression to them; it needs no gradient.
+    `method="network"` trains a coRNN. `method="auto"` uses the bank; from 2,000 sequences on it also trains the
+    network, and keeps the better by a validation split. The settings of the network are those of
+    `cornn.estimators.base.Estimator`.
+
+    Args:
+        method: "bank", "network" or "auto".
+        neurons: Number of neurons of the bank, rounded up to a multiple of 16. Default: 2048.
+        scaling: How the bank's inputs are scaled: by the training "set", by the "running" samples of the sequence so
+            far, by the whole "sequence", or several of these. Default: chosen by leave-one-out error.
+        differences: Whether half of the bank's neurons are driven by differences of the values. Default: True.
+        thresholds: Number of thresholds per variable of the bank, 1 to 4. Default: 2.
+        statistics: Whether the bank's features contain maximum, mean, root mean square and last value. Default: False
+            for classes, True for numbers.
+        causal: Whether to choose only from scalings that need no later samples, as streams and C code do. Default:
+            False.
+    """
+
+    method: Literal["bank", "network", "auto"] = "bank"
+    neurons: int | None = None
+    scaling: str | Sequence[str] | None = None
+    differences: bool | None = None
+    thresholds: int | None = None
+    statistics: bool | None = None
+    causal: bool | None = None
+
+    arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {"bank": BANK_ARGUMENTS, "network": NETWORK_ARGUMENTS}
+    plain_by_default: ClassVar[bool] = False
+
+    def count_parameters(self) -> int:
+        """Return the number of trained numbers."""
+        check_is_fitted(self, "method_")
+        return self.bank_.parameters if self.method_ == "bank" else super().count_parameters()
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what was fitted, as rows of a name and a text."""
+        check_is_fitted(self, "method_")
+        if self.method_ == "network":
+            return [
+                ("method", "trained network"),
+                ("layers", f"{self.network_.num_layers} of {self.network_.hidden_size} neurons"),
+                ("parameters", f"{self.count_parameters():,}"),
+                ("epochs", str(self.n_iter_)),
+            ]
+        model: BankModel = self.bank_
+        scalings = dict.fromkeys(scaling for scaling, _ in model.bank.inputs.views if scaling != "gaps")
+        return [
+            ("method", "oscillator bank with a ridge readout"),
+            ("neurons", f"{model.bank.bank.neurons:,}, untrained"),
+            ("features", f"{model.bank.width:,} per sequence"),
+            ("scaling", " and ".join(scalings)),
+            ("causal", "yes" if model.bank.causal else "no: it needs the whole sequence"),
+            ("parameters", f"{self.count_parameters():,} in the readout"),
+        ]
+
+    def check(self) -> None:
+        """Validate the settings before any work is done."""
+        check_method(self, self.method, METHODS)
+        check_bank_settings(1 if self.neurons is None else self.neurons, self.thresholds or 1)
+        if self.scaling is not None:
+            read_scalings(self.scaling, bool(self.causal))
+        check_settings(self)
+
+    def _bank_settings(self, seed: int) -> BankSettings:
+        candidates = CAUSAL_SCALINGS if self.causal else ALL_SCALINGS
+        if self.scaling is not None:
+            candidates = (read_scalings(self.scaling, bool(self.causal)),)
+        return BankSettings(
+            neurons=int(2048 if self.neurons is None else self.neurons),
+            candidates=candidates,
+            differences=self.differences is None or bool(self.differences),
+            thresholds=int(2 if self.thresholds is None else self.thresholds),
+            plain=self.plain_by_default if self.statistics is None else bool(self.statistics),
+            seed=seed,
+            device=resolve_device(self.device).type,
+        )
+
+    def _fit_methods(
+        self,
+        sequences: list[SequenceData],
+        target: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        groups: Any,
+        fit_network: Callable[[list[int]], None],
+        sampler: ValidationSampler,
+    ) -> None:
+        """Fit by the chosen method.
+
+        Args:
+            sequences: Training sequences.
+            target: Targets of the ridge, shape `(sequences, outputs)`.
+            weights: Weight of each sequence.
+            groups: Group of each sequence, or None.
+            fit_network: Train the network on some of the rows.
+            sampler: Draws validation rows.
+        """
+        seed = read_seed(self.random_state)
+        groups = _read_groups(groups, len(sequences))
+        rows = list(range(len(sequences)))
+        if self.method == "network":
+            fit_network(rows)
+            self.method_ = "network"
+            return
+        if self.method == "auto" and len(sequences) >= AUTO_FEWEST:
+            count = round(AUTO_SHARE * len(rows))
+            apart = set(_draw_rows(sampler, groups, count, seed).tolist())
+            kept = [row for row in rows if row not in apart]
+            held = sorted(apart)
+            self._fit_bank(sequences, target, weights, groups, seed, kept)
+            losses = {"bank": self._validation_loss([sequences[row] for row in held], target[held])}
+            bank = self.bank_
+            fit_network(kept)
+            self.method_ = "network"
+            losses["network"] = self._validation_loss([sequences[row] for row in held], target[held])
+            if losses["network"] < losses["bank"]:
+                return
+            self.bank_ = bank
+            del self.model_, self.network_, self.preparation_
+        self._fit_bank(sequences, target, weights, groups, seed, rows)
+
+    def _fit_bank(self, sequences, target, weights, groups, seed, rows) -> None:
+        own = [sequences[row] for row in rows]
+        part = None if groups is None else groups[rows]
+        self.bank_, held_out = fit_bank_model(own, target[rows], weights[rows], part, self._bank_settings(seed))
+        self.method_, self.history_, self.n_iter_ = "bank", [], 0
+        self.n_features_in_ = self.bank_.bank.inputs.features
+        self._finish_bank(held_out, target[rows], weights[rows])
+
+    def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
+        """Use the scores of sequences that the readout did not see."""
+
+    def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
+        raise NotImplementedError
+
+    def _validate_input(self, X: Any, timespans: Any) -> list[SequenceData]:
+        check_is_fitted(self, "method_")
+        if self.method_ == "network":
+            return super()._validate_input(X, timespans)
+        sequences = read_sequences(X, self._columns(self.columns_), timespans)
+        self.bank_.bank.inputs.check(sequences)
+        return sequences
+
+    def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
+        if self.method_ == "network":
+            return super()._outputs(sequences, every)
+        return self.bank_(sequences, resolve_device(self.device).type)
+
+    def _open_stream(
+        self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None
+    ) -> PredictionStream | BankStream:
+        check_is_fitted(self, "method_")
+        if self.method_ == "bank":
+            return BankStream(self.bank_, finish_all, sensors)
+        if sensors is not None:
+            raise ValueError('sensors belongs to method="bank": omit it, and open one stream per sensor')
+        return self._stream(finish)
+
+    def save(self, path: Any) -> None:
+        """Save the fitted estimator to one safetensors file: settings, weights and scaling.
+
+        Args:
+            path: The file to write. It is written completely or not at all.
+        """
+        check_is_fitted(self, "method_")
+        if self.method_ == "network":
+            super().save(path)
+            return
+        about, arrays = self.bank_.to_arrays()
+        header = {
+            "kind": type(self).__name__,
+            "method": "bank",
+            "settings": {name: to_json_value(name, value) for name, value in self.get_params(deep=False).items()},
+            "bank": about,
+            "columns": self.columns_,
+            "learned": self._fitted_state(),
+        }
+        write_file(path, header, {f"bank.{name}": array for name, array in arrays.items()})
+
+    @classmethod
+    def _from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
+        # A file of version 0.1.0 does not name the method, and contains a network.
+        about["settings"].setdefault("method", "network")
+        if about.get("method", "network") == "network":
+            self = super()._from_file(about, arrays)
+            self.method_ = "network"
+            return self
+        self = cls(**restore_settings(about["settings"]))
+        own = {name.removeprefix("bank."): value for name, value in arrays.items() if name.startswith("bank.")}
+        for name, value in own.items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} contains values that are not finite")
+        self.bank_ = BankModel.from_arrays(about["bank"], own)
+        self.columns_, self.method_, self.history_, self.n_iter_ = about["columns"], "bank", [], 0
+        self.n_features_in_ = self.bank_.bank.inputs.features
+        self._restore_fitted_state(about["learned"])
+        if self._output_size() != len(self.bank_.readout.bias):
+            raise ValueError(
+                f"the estimator needs {self._output_size()} outputs, its readout has {len(self.bank_.readout.bias)}"
+            )
+        return self
+
+
+def restore_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as they were before `to_json_value`."""
+    return {
+        name: dict(zip(value["keys"], value["values"], strict=True)) if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
+
+
+def _read_groups(groups: Any, count: int) -> NDArray | None:
+    if groups is None:
+        return None
+    groups = np.asarray(groups)
+    if groups.shape != (count,):
+        raise ValueError(f"groups has shape {groups.shape}, expected ({count},): one group per sequence")
+    return groups
+
+
+def _draw_rows(sampler: ValidationSampler, groups: NDArray | None, count: int, seed: int) -> Tensor:
+    """Draw about `count` rows; whole groups, if there are groups."""
+    random = generator(seed, "validation")
+    own = None if groups is None else group_sampler(groups, range(len(groups)))
+    return (own or sampler)(count, random)
+
+
+def group_sampler(groups: Any, rows: Sequence[int]) -> ValidationSampler | None:
+    """Return a sampler that draws whole groups of some rows; None without groups."""
+    if groups is None:
+        return None
+    _, number = np.unique(np.asarray(groups)[list(rows)], return_inverse=True)
+    sizes = np.bincount(number)
+
+    def sample(count: int, random: torch.Generator) -> Tensor:
+        order = torch.randperm(len(sizes), generator=random).numpy()
+        chosen = order[: max(1, int((np.cumsum(sizes[order]) <= count).sum()))]
+        return torch.from_numpy(np.flatnonzero(np.isin(number, chosen)))
+
+    return sample
