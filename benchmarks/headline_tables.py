@@ -10,7 +10,7 @@ from cornn._checked import encode
 from cornn.lab import records
 from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, resolve
-from cornn.lab.report import comparison
+from cornn.lab.report import comparison, intervals
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -89,7 +89,10 @@ def _permuted_images() -> str:
 
 
 def _summary(values: list[float], digits: int) -> str:
-    return f"{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f} %"
+    ends = intervals.mean_interval(values)
+    assert ends is not None
+    mean = statistics.fmean(values)
+    return f"{mean:.{digits}f} % (95 % interval {ends.low:.{digits}f} to {ends.high:.{digits}f})"
 
 
 def _is_headline(config: Train) -> bool:
