@@ -1,6 +1,6 @@
 """What a layer costs in a user's own loop on a GPU: launched, captured and compiled, beside PyTorch's layers.
 
-    python benchmarks/user_loop.py [--out results/user-loop-cuda.json] [--repeats 5] [--cases har2-64 ...]
+    python benchmarks/user_loop.py [--out results/user-loop-cuda.json] [--repeats 3] [--cases har2-64 ...]
         [--compiled har2-64 ...]
 
 `--compiled` names the cases that are also compiled, which takes longest.
@@ -14,15 +14,15 @@ from pathlib import Path
 import torch
 
 from cornn.lab.bench.measure import record
-from cornn.lab.bench.user_loop import LOOPS, MODES, follow_loops, loop_rows
+from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, follow_loops, loop_rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cases", nargs="*", choices=LOOPS, default=list(LOOPS))
-    parser.add_argument("--compiled", nargs="*", choices=LOOPS, default=list(LOOPS))
+    parser.add_argument("--compiled", nargs="*", choices=LOOPS, default=list(COMPILED))
     options = parser.parse_args()
     began, rows, left_out = time.perf_counter(), [], {}
     for name in options.cases:

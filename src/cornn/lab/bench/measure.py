@@ -108,7 +108,7 @@ def replayed(call: Pass) -> Pass:
     with torch.cuda.graph(graph):
         kept = call()
 
-    def replay(kept=kept) -> None:
+    def replay(kept=(kept, call)) -> None:  # the graph reads what the call reads, and does not keep it alive
         graph.replay()
 
     return replay
@@ -147,9 +147,13 @@ def peak_memory(call: Pass, device: str) -> int | None:
 
 
 def turns(
-    calls: dict[str, Pass], device: str, repeats: int, say: Callable[[str], None] = lambda text: None
+    calls: dict[str, Pass],
+    device: str,
+    repeats: int,
+    say: Callable[[str], None] = lambda text: None,
+    share: float = 1.0,
 ) -> dict[str, list[float]]:
-    """Seconds of every call that counts, of each, in so many turns after a warm-up."""
+    """Seconds of every call that counts, of each, in so many turns after a warm-up, of this share of their length."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(WARM_UP[device]):
         for name, call in calls.items():
@@ -158,8 +162,8 @@ def turns(
     for turn in range(repeats):
         for name, call in calls.items():
             say(f"{name}, turn {turn + 1}")
-            _for_a_while(call, device, SETTLING_SECONDS)
-            times[name] += _for_a_while(call, device, TURN_SECONDS)
+            _for_a_while(call, device, share * SETTLING_SECONDS)
+            times[name] += _for_a_while(call, device, share * TURN_SECONDS)
     return times
 
 

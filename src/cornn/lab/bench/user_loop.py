@@ -19,7 +19,7 @@ from cornn._tf32 import no_tf32
 from cornn.lab.bench.cases import Case
 from cornn.lab.bench.measure import Pass, replayed, turns
 
-__all__ = ["CONTENDERS", "LOOPS", "MODES", "LoopFigure", "follow_loops"]
+__all__ = ["COMPILED", "CONTENDERS", "LOOPS", "MODES", "LoopFigure", "follow_loops", "loop_rows"]
 
 LOOPS = {
     "psmnist-128": Case(784, 120, 128),
@@ -29,8 +29,16 @@ LOOPS = {
     "cifar-128": Case(1000, 100, 128, 96),
     "psmnist-256": Case(784, 120, 256),
     "psmnist-512": Case(784, 120, 512),
+    "psmnist-768": Case(784, 120, 768),
+    "psmnist-1024": Case(784, 120, 1024),
 }
-"""Sizes of the paper's experiments, one sequence alone, and a size that the kernels must pad."""
+"""Sizes of the paper's experiments, one sequence alone, a size that the kernels must pad, and large ones."""
+
+COMPILED = ("har2-64", "psmnist-128")
+"""Cases that are also compiled, which takes longest."""
+
+SHARE = 0.4
+"""Of the usual length of a turn: there are many contenders."""
 
 CONTENDERS: dict[str, Callable[[int, int, str], nn.Module]] = {
     "CoRNN": lambda inputs, hidden, device: CoRNN(inputs, hidden, device=device),
@@ -109,8 +117,8 @@ def follow_loops(
             except Exception as error:  # whatever a compiler or cuDNN raises is the answer
                 left_out[f"{name}, {mode}"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         labels = {f"{name}, {mode}": (name, mode) for name, mode in both}
-        forward_times = turns({label: forward[key] for label, key in labels.items()}, "cuda", repeats, say)
-        both_times = turns({label: both[key] for label, key in labels.items()}, "cuda", repeats, say)
+        passes = [{label: calls[key] for label, key in labels.items()} for calls in (forward, both)]
+        forward_times, both_times = (turns(calls, "cuda", repeats, say, SHARE) for calls in passes)
     figures = [
         LoopFigure(
             *key,

@@ -201,7 +201,7 @@ def run_kernel(
         # Tensor core kernels move two neurons at a time where they may.
         elif hidden % 2 == 0:
             wide = all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
-    if _needs_grid(device, hidden):
+    if hidden > BLOCK_SIZES[-1] and _needs_grid(device, hidden):
         layout = _grid(device, hidden, size[1])
         if 0 in size or layout is None:
             return

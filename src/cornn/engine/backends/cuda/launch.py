@@ -70,7 +70,7 @@ def prepare(
 
 def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
     """Run it on the current stream of its device. A tensor is handed over as its address, None as 0."""
-    values = [0 if x is None else x if x.__class__ is int else _value(x) for x in arguments]
+    values = [_value(x) for x in arguments]
     if torch.cuda.current_device() == what.device:
         _launch(what, values)
     else:
@@ -78,7 +78,9 @@ def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
             _launch(what, values)
 
 
-def _value(argument: Tensor | int) -> int:
+def _value(argument: Tensor | int | None) -> int:
+    if argument is None:
+        return 0
     return argument.data_ptr() if isinstance(argument, Tensor) else int(argument)
 
 
