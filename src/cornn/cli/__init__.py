@@ -23,7 +23,7 @@ class Command(NamedTuple):
     parses the arguments into such an object."""
 
 
-DATA, TRAIN, LAB, DIAGNOSTICS = "your data", "train and evaluate", "the laboratory", "diagnostics"
+DATA, TRAIN, LAB = "your data", "train and evaluate", "the laboratory"
 
 COMMANDS = {
     "fit": Command(DATA, "Fit a model to your own sequences.", "fit", "FitCommand"),
@@ -38,10 +38,11 @@ COMMANDS = {
     "reproduce": Command(LAB, "Run the paper's experiments that have no record yet.", "reproduce", "ReproduceCommand"),
     "compare": Command(LAB, "Compare coRNN with other models at equal tuning budgets.", "compare", "CompareCommand"),
     "search": Command(LAB, "Search hyperparameters at random, by validation.", "search", "parse"),
+    "protocol": Command(LAB, "Search and test without leaks, by a committed file.", "protocol", "ProtocolCommand"),
     "report": Command(LAB, "Write a page with all recorded results.", "report", "ReportCommand"),
     "figure": Command(LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand"),
     "bench": Command(LAB, "Measure speed and memory.", "bench", "BenchCommand"),
-    "doctor": Command(DIAGNOSTICS, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
+    "doctor": Command(LAB, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
 }
 """Name -> command, in the order of the help."""
 

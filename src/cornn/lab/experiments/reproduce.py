@@ -168,12 +168,25 @@ def seconds_per_run(experiment: Experiment, results: Path) -> float | None:
     return statistics.fmean(result["seconds"] / result["side_by_side"] for result in found) if found else None
 
 
-def record_runs(experiment: Experiment, runs: Sequence[Run], failures: Mapping[int, str], results: Path) -> list[Path]:
-    """Write the records of runs, also of those that failed, and return their files."""
-    written = [records.write(records.record(run), results) for run in runs]
+def record_runs(
+    experiment: Experiment,
+    runs: Sequence[Run],
+    failures: Mapping[int, str],
+    results: Path,
+    about: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Write the records of runs, also of those that failed, and return their files.
+
+    Args:
+        experiment: The experiment, which has no space.
+        runs: The runs that ended.
+        failures: {seed: reason} of the others.
+        results: Folder of the records.
+        about: What the results have in addition.
+    """
+    contents = [records.record(run) for run in runs]
     where = {"machine": machine(), "device": device_for(experiment.base.place.device), **source()}
     for seed, reason in failures.items():
         config = as_dictionary(experiment.run_config({}, seed))
-        content: dict[str, Any] = {"config": config, "result": {"failed": reason, **where}, "curve": {}}
-        written.append(records.write(content, results))
-    return written
+        contents.append({"config": config, "result": {"failed": reason, **where}})
+    return [records.write({**one, "result": {**one["result"], **(about or {})}}, results) for one in contents]

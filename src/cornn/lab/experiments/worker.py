@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from cornn.lab.runs import Run
 from cornn.lab.tasks import Task
 from cornn.lab.training import Progress
 
-__all__ = ["Follow", "OutOfTime", "Worker", "read_status"]
+__all__ = ["Follow", "LockedSplitError", "OutOfTime", "Worker", "lock_test", "read_status"]
 
 SECONDS_BETWEEN_LOOKS = 1
 """Of a worker that waits for the others."""
@@ -177,7 +178,7 @@ class Worker:
                     raise optuna.TrialPruned
 
         config = experiment.trial_config(values)
-        result = training.validate(config, _load(config), self._watch(queue, report))
+        result = training.validate(config, lock_test(_load(config)), self._watch(queue, report))
         trial.set_user_attr("steps", result.steps)
         trial.set_user_attr("source", source())
         if result.metric is None or not math.isfinite(result.metric):
@@ -255,6 +256,19 @@ def _opened(storage: Storage) -> Any:
         opened.remove_session()
         if isinstance(opened, optuna.storages.RDBStorage):
             opened.engine.dispose()
+
+
+class LockedSplitError(RuntimeError):
+    """A trial asked for the test split."""
+
+
+def lock_test(task: Task) -> Task:
+    """Return a task whose test split cannot be read."""
+
+    def refuse() -> Any:
+        raise LockedSplitError(f"a trial asked for the test split of {task.name}: only runs are tested")
+
+    return replace(task, test=refuse)
 
 
 def _load(config: Any) -> Task:

@@ -1,8 +1,8 @@
 """PyTorch's optimisers on the weights of models side by side: rates per kind of weight, clipping per model.
 
 A hand-written kernel saved 3 to 4 % of an epoch of psMNIST with 128 neurons on an H200 for one model, and 1 % for five
-side by side (results/optimiser-cuda.json). Since the weights are split into pieces (`_split`), a step with PyTorch's takes
-781 us (results/step-cuda.json) where the hand-written one took 777.
+side by side (results/optimiser-cuda.json). Since the weights are split into pieces (`_split`), a step with PyTorch's
+takes 781 us (results/step-cuda.json) where the hand-written one took 777.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,0 +1,128 @@
+"""cornn protocol"""
+
+import signal
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from cornn.cli.console import line, screen, silence_libraries
+from cornn.cli.progress import OutputOptions, run_with_progress
+from cornn.lab.experiments import reproduce
+from cornn.lab.experiments.protocol import (
+    Protocol,
+    check_committed,
+    chosen_path,
+    read_choice,
+    read_protocol,
+    write_choice,
+)
+from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import Status
+from cornn.lab.experiments.storage import PATIENCE, Storage
+from cornn.lab.training import Progress, Watch
+
+__all__ = ["ProtocolCommand"]
+
+
+@dataclass(frozen=True)
+class ProtocolCommand:
+    """Search and test by a protocol that cannot leak: do the next step of a protocol file.
+
+    The file states the target, the search space and the seeds of the test, and must be committed. The first call
+    searches by validation, without access to the test split, and writes the choice to NAME-chosen.json. Once that file
+    is committed too, the next call tests the choice, once for each seed, and records the runs."""
+
+    file: tyro.conf.Positional[Path]
+    """The protocol file, such as results/protocols/psmnist-128.json."""
+    results: Path = Path("results")
+    """Folder of the records."""
+    folder: Path = Path("runs/protocol")
+    """Working folder, with the database of the trials and the run folders."""
+    storage: str | None = None
+    """Database that workers share, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in --folder."""
+    patience: float = PATIENCE
+    """Seconds for which a worker waits for a database that has gone away."""
+    workers: int = 1
+    """Number of processes on this machine that share the work."""
+    device: str | None = None
+    """Device: auto, cpu or cuda."""
+    data: str | None = None
+    """The data folder. Default: CORNN_DATA, or data/."""
+    quiet: bool = False
+    """Print the results only."""
+    dry_run: bool = False
+    """Check the files and print the next step without taking it."""
+
+    def run(self) -> None:
+        console = screen()
+        protocol = read_protocol(self.file)
+        commit = check_committed(self.file)
+        line(console, (self.file.stem, "bold"), f": {protocol.target} (committed in {commit[:7]})")
+        try:
+            if chosen_path(self.file).exists():
+                self._test(console, protocol)
+            else:
+                self._search(console, protocol)
+        except KeyboardInterrupt as stop:
+            print("cornn: stopped. Run the same command to continue", file=sys.stderr)
+            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
+
+    def _search(self, console: Console, protocol: Protocol) -> None:
+        experiment = protocol.search(self.file.stem, **self._place)
+        line(console, f"next: {experiment.trials} trials by validation; the test split is locked")
+        if self.dry_run:
+            return
+        status = self._work(console, experiment)
+        chosen = write_choice(self.file, protocol, status)
+        if status.best is not None:
+            line(console, f"trial {status.best['trial']}, validation {status.best['validation']:.4g}")
+        line(console, f"commit {chosen}, then run the same command to test the choice")
+
+    def _test(self, console: Console, protocol: Protocol) -> None:
+        choice = read_choice(self.file, protocol)
+        experiment = protocol.test(self.file.stem, choice, **self._place)
+        left = reproduce.missing(experiment, self.results)
+        line(console, f"next: test trial {choice['trial']} with seeds {list(left)}" if left else "complete")
+        if self.dry_run or not left:
+            return
+        about = {
+            "file": self.file.name,
+            "commit": choice["protocol"]["commit"],
+            "chosen": check_committed(chosen_path(self.file)),
+        }
+        finish = partial(reproduce.record_runs, results=self.results, about={"protocol": about})
+        status = self._work(console, replace(experiment, seeds=left), finish=finish)
+        for one in status.runs:
+            reached = f"failed: {one.get('failed')}" if one["test"] is None else f"{one['test']:.4f}"
+            line(console, f"  seed {one['seed']}: {status.task.metric} {reached}")
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {name: value for name, value in (("device", self.device), ("data", self.data)) if value is not None}
+
+    def _work(self, console: Console, experiment: Experiment, **options: Any) -> Status:
+        storage = Storage(self.storage or f"sqlite:///{self.folder / 'trials.db'}", self.patience)
+
+        def work(watch: Watch) -> Status:
+            def follow(status: Status, progress: Progress | None) -> None:
+                if progress is not None:
+                    watch(progress)
+
+            (status,) = run_experiments(
+                [experiment],
+                storage,
+                self.folder,
+                workers=self.workers,
+                prepare=silence_libraries,
+                follow=follow,
+                **options,
+            )
+            return status
+
+        return run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work)

@@ -1,0 +1,112 @@
+"""The protocol that cannot leak: what each step needs, and what is refused."""
+
+import json
+import subprocess
+
+import pytest
+
+from cornn.lab.experiments.protocol import read_protocol
+from cornn.lab.experiments.worker import LockedSplitError, lock_test
+from cornn.lab.recipes import resolve
+
+CONTENT = {
+    "target": "adding over 10 steps, 4 neurons: mean squared error below 1",
+    "task": "adding",
+    "recipe": "paper",
+    "settings": {"length": 10, "hidden_size": 4, "steps": 6, "evaluate_every": 3},
+    "space": {
+        "learning_rate": [1e-3, 1e-2],
+        "clip": {"one of": [0.5, 1.0]},
+        "epsilon": {"uniform": [1.0, 5.0]},
+        "half_lives": {"pair": [[0.1, 1.0], [1.0, 10.0]]},
+    },
+    "trials": 2,
+    "finals": {"steps": 9},
+    "seeds": [1, 2],
+}
+QUIET = ("--device", "cpu", "--quiet")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with a protocol file, and a function that commits all."""
+
+    def git(*arguments):
+        identity = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / "small.json").write_text(json.dumps(CONTENT), encoding="utf8")
+
+    def commit():
+        git("add", "small.json", *[path.name for path in tmp_path.glob("*-chosen.json")])
+        git("commit", "-qm", "a step")
+
+    return commit
+
+
+def test_a_trial_cannot_open_the_test_split():
+    task = lock_test(resolve("adding", length=10).task.load(0))
+    with pytest.raises(LockedSplitError, match="a trial asked for the test split of adding"):
+        task.test()
+
+
+def test_the_steps_of_a_protocol(cornn, tmp_path, repository):
+    def refused(sentence):
+        code, _, err = cornn("protocol", "small.json", *QUIET)
+        assert code == 2
+        assert sentence in err
+
+    refused("small.json is not committed: a protocol counts from its commit on")
+    repository()
+    assert "2 trials by validation; the test split is locked" in cornn("protocol", "small.json", "--dry-run")[1]
+    assert not (tmp_path / "runs").exists()
+    code, out, err = cornn("protocol", "small.json", *QUIET)
+    assert code == 0, err
+    assert "commit small-chosen.json, then run the same command" in out
+    choice = json.loads((tmp_path / "small-chosen.json").read_text())
+    assert choice["trial"] in (0, 1)
+    assert choice["config"]["optimiser"]["learning_rate"] == choice["values"]["learning_rate"]
+    assert choice["config"]["budget"]["steps"] == 9
+    assert not (tmp_path / "results").exists()
+    refused("small-chosen.json is not committed")
+    repository()
+    (tmp_path / "small-chosen.json").write_text(json.dumps(choice | {"trial": 7}))
+    refused("small-chosen.json has changes that are not committed")
+    (tmp_path / "small-chosen.json").write_text(json.dumps(choice, indent=2) + "\n")
+    code, out, err = cornn("protocol", "small.json", *QUIET)
+    assert code == 0, err
+    assert "test trial" in out
+    records = [json.loads(path.read_text()) for path in (tmp_path / "results/adding").iterdir()]
+    assert sorted(record["config"]["seed"] for record in records) == [1, 2]
+    assert all(record["result"]["protocol"]["commit"] == choice["protocol"]["commit"] for record in records)
+    # Each seed is tested once.
+    code, out, _ = cornn("protocol", "small.json", *QUIET)
+    assert "complete" in out
+    # A protocol that is changed after the choice is another one.
+    (tmp_path / "small.json").write_text(json.dumps(CONTENT | {"seeds": [3]}), encoding="utf8")
+    refused("small.json has changes that are not committed")
+    repository()
+    refused("small-chosen.json belongs to another protocol (the protocol was committed again after the choice)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"seeds": [0, 1]}, "seeds must not be empty or contain the seed of the search, 0"),
+        ({"space": {}}, "the space of a protocol must not be empty"),
+        (
+            {"space": {"dt": "any"}},
+            "the space of dt must be [lowest, highest] or an object with one of uniform, one of",
+        ),
+        ({"trials": 0}, "trials must be above 0, got 0"),
+        ({"tests": 3}, "the protocol has no setting 'tests'"),
+        ({"task": "chess"}, "unknown task 'chess'"),
+    ],
+)
+def test_a_protocol_that_makes_no_sense(tmp_path, changes, sentence):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(CONTENT | changes), encoding="utf8")
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        read_protocol(path).search("small")
+    assert sentence in str(error.value)
