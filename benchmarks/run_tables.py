@@ -207,6 +207,14 @@ def har2_search() -> str:
         lines.append(f"| {row['trial']} | {values} | {row['validation']:.2f} |")
     middle = statistics.median(row["validation"] for row in rows)
     lines.append(f"| median of {len(rows)} trials | | | | | {middle:.2f} |")
+    groups = [one for one in tables.group_runs(RESULTS, "har2") if one.units == content["neurons"] and not one.options]
+    chosen = next(one for one in groups if one.settings.keys() == {*names, "epochs"})
+    theirs = next(one for one in groups if not one.settings)
+    for words, one in (
+        (f"trial {rows[0]['trial']} with new seeds", chosen),
+        ("the paper's values, 250 epochs", theirs),
+    ):
+        lines.append(f"| {words}: test | | | | | {one.summary} ({len(one.tests)} seeds) |")
     return "\n".join(lines)
 
 
