@@ -6,7 +6,8 @@ from test_engine import arguments, assert_same, results
 from tolerances import FLOAT64
 
 from cornn.engine import gemms
-from cornn.engine.contract import Given, Request
+from cornn.engine.backends import portable
+from cornn.engine.contract import After, Given, Needs, Request
 from cornn.engine.updates import UPDATES
 
 
@@ -42,3 +43,18 @@ def test_the_gradients_of_many_models_are_the_same_sequence_by_sequence():
     wanted = torch.einsum("tgbi,tgbj->gij", left, right)
     torch.testing.assert_close(gemms._by_sequence(left, right), wanted, **FLOAT64)
     torch.testing.assert_close(gemms._over_steps(left, right), wanted, **FLOAT64)
+
+
+def test_strides_do_not_matter():
+    rule = UPDATES["cornn/explicit/tanh"]
+    given = Given(
+        **{name: x if x is None else x.detach() for name, x in arguments(5, 3, 4, 2)[0].items()}, lengths=None
+    )
+    output, last, trail = portable.forward(given, Request(rule, keep=True))
+    needs = Needs(*[x is not None for x in given[:-1]])
+    found = []
+    for change in (torch.clone, lambda x: x.mT.contiguous().mT):
+        after = After(change(output), last, change(output), change(trail))
+        found.append(portable.backward(given, after, Request(rule, keep=True), needs))
+    for got, want in zip(*found, strict=True):
+        torch.testing.assert_close(got, want, **FLOAT64)

@@ -110,10 +110,11 @@ def _for_weight(drive: Tensor, given: Given, after: After) -> Tensor:
             if state is not None:
                 columns += drive[0].mT @ state[i]
         return gradient
-    (steps, batch, hidden), width = after.output.shape, gradient.shape[-1]
+    drive, output, trail = drive.contiguous(), after.output.contiguous(), after.trail.contiguous()
+    (steps, batch, hidden), width = output.shape, gradient.shape[-1]
     later = _rows_from(drive, batch, (steps - 1) * batch).t()
     for i in range(width // hidden):
-        sequence, first = (after.trail, (i - 1) * steps * batch) if i else (after.output, 0)
+        sequence, first = (trail, (i - 1) * steps * batch) if i else (output, 0)
         columns = gradient.as_strided((rows, hidden), (width, 1), i * hidden)
         torch.mm(later, _rows_from(sequence, first, (steps - 1) * batch), out=columns)
         if state is not None:
