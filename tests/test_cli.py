@@ -14,6 +14,7 @@ from cornn import __version__, engine
 from cornn._extras import install_command
 from cornn.cli import COMMANDS, console, report
 from cornn.cli.options import GROUPS, MAIN
+from cornn.lab import training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.tasks import TASKS
@@ -307,6 +308,47 @@ def test_an_option_overrides_the_one_of_the_recipe(cornn, tmp_path):
     lstm = ("train", "lorenz96", "--recipe", "ours-cycle-lstm", "--dry-run")
     assert printed_configuration(cornn(*lstm)[1])["model"]["name"] == "lstm"
     assert printed_configuration(cornn(*lstm, "--model", "gru", "--force", "8")[1])["task"]["force"] == 8
+
+
+def test_a_given_option_counts_even_if_it_equals_the_recipe(cornn):
+    """--beta2 0.99 is what the recipe has for Adam; RMSprop's own default is another."""
+    recipe = ("train", "adding", "--recipe", "paper", "--dry-run", "--optimiser", "rmsprop")
+    assert printed_configuration(cornn(*recipe)[1])["optimiser"]["beta2"] == 0.99
+    assert printed_configuration(cornn(*recipe, "--beta2", "0.999")[1])["optimiser"]["beta2"] == 0.999
+    assert "RMSprop has no first moment, but beta1 is 0.9" in cornn(*recipe, "--beta1", "0.9")[2]
+    both = ("train", "adding", "--dry-run", "--half-lives", "0.1", "10", "--gamma", "1")
+    assert "gamma, half_lives and periods each set the stiffness" in cornn(*both)[2]
+
+
+def test_a_model_has_its_own_options(cornn, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    out = cornn("train", "adding", "--model", "lstm", "--help")[1]
+    assert "--hidden-size" in out
+    assert "--half-lives" not in out
+    assert cornn("train", "adding", "--model", "lstm", "--dt", "0.1")[0] == 2
+    code, out, _ = cornn("train", "adding", "--model", "lem", "--layer", "dt", "0.5", "--dry-run")
+    assert code == 0
+    assert printed_configuration(out)["model"]["constants"] == {"dt": 0.5}
+
+
+def test_what_the_defaults_depend_on_is_given_once_and_completely(cornn, tmp_path):
+    assert "--recipe: expected one argument; `cornn train adding --help`" in cornn("train", "adding", "--recipe")[2]
+    (tmp_path / "x.json").write_text(cornn("train", "adding", "--steps", "3", "--dry-run")[1].partition("\n}")[0] + "}")
+    both = ("train", "adding", "--config", "x.json", "--recipe", "paper")
+    assert "--config takes the place of --recipe" in cornn(*both)[2]
+    code, out, _ = cornn("train", "adding", "--config=x.json", "--model=gru", "--dry-run")
+    assert code == 0
+    assert printed_configuration(out)["model"] == {"name": "gru", "hidden_size": 128, "num_layers": 1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_training_is_explained(cornn, monkeypatch, number):
+    monkeypatch.setattr(training, "fit", lambda *_: os.kill(os.getpid(), number))
+    handler = signal.getsignal(number)
+    code, _, err = cornn("train", "adding", *SHORT)
+    assert code == 128 + number
+    assert err.startswith(f"cornn: stopped by {number.name} outside of a training")
+    assert signal.getsignal(number) == handler
 
 
 def test_doctor_names_every_backend_and_says_why(cornn):

@@ -4,6 +4,9 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from cornn import cli
@@ -16,7 +19,16 @@ def main() -> None:
     """Run a command. Errors are one line on stderr with exit code 2; CORNN_DEBUG=1 shows the traceback."""
     warnings.showwarning = _show_warning
     try:
-        cli.run(sys.argv[1:])
+        with _heeding_signals():
+            cli.run(sys.argv[1:])
+    except _Terminated as stop:
+        name = signal.Signals(stop.signal_number).name
+        print(
+            f"cornn: stopped by {name} outside of a training. `cornn resume RUN` continues a run folder, if there is one; "
+            "else run the command again.",
+            file=sys.stderr,
+        )
+        sys.exit(128 + stop.signal_number)
     except KeyboardInterrupt as stop:
         print("cornn: stopped. `cornn resume RUN` continues from the last checkpoint.", file=sys.stderr)
         sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
@@ -25,6 +37,33 @@ def main() -> None:
             raise
         print(f"cornn: {_one_line(error)}", file=sys.stderr)
         sys.exit(2)
+
+
+class _Terminated(KeyboardInterrupt):
+    """A signal asked the program to end."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__()
+        self.signal_number = signal_number
+
+
+@contextmanager
+def _heeding_signals() -> Iterator[None]:
+    """End in order, with a sentence, on SIGTERM and SIGHUP. A training saves a checkpoint before; nohup stays nohup."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _Terminated(number)
+
+    heeded = [one for one in signal.Signals if one.name in ("SIGTERM", "SIGHUP")]
+    before = {number: signal.getsignal(number) for number in heeded}
+    mine = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+    for number in mine:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, before[number])
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -28,5 +28,5 @@ def device_for(asked: str) -> str:
 
 def ran_on(result: Mapping[str, Any]) -> str:
     """Return the name of the device of a result: the GPU's, or "CPU" if the run did not use the machine's GPU."""
-    on_gpu = result["device"].startswith("cuda")
+    on_gpu = torch.device(result["device"]).type == "cuda"
     return result["machine"]["gpu"].removeprefix("NVIDIA ") if on_gpu else "CPU"

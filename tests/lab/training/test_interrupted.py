@@ -81,7 +81,7 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_weights(tmp_path, monkeypat
         assert_same_end(Run(tmp_path / "whole" / name), Run(killed / name))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_leaves_in_the_middle_of_an_epoch(tmp_path, number):
     config, handler = CONFIG.override(checkpoint_every=1e9), signal.getsignal(number)
     whole = training.fit(config, tmp_path / "whole")
@@ -96,6 +96,15 @@ def test_a_signal_saves_and_leaves_in_the_middle_of_an_epoch(tmp_path, number):
     assert Run(tmp_path / "parts").checkpoint()["step"] == 7
     assert signal.getsignal(number) == handler
     assert_same_end(whole, training.resume(tmp_path / "parts"))
+
+
+def test_a_training_under_nohup_goes_on_when_the_terminal_is_closed(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert training.fit(CONFIG, tmp_path, lambda progress: os.kill(os.getpid(), signal.SIGHUP)).complete
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_run_that_was_over_but_not_tested_is_tested(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 
+from cornn.baselines import MODELS
 from cornn.lab.recipes.paper import RANGES
 
 __all__ = ["ENTRANTS", "Between", "Draw", "Entrant", "OneOf", "Pair", "space"]
@@ -82,6 +83,13 @@ class Entrant:
     """Tuned options of the layer."""
     start: Literal["usual", "memory", "ringing"] = "usual"
     """The recipe it starts from: the task's common one, ours for long memory, or ours with underdamped neurons."""
+    variant: str = ""
+    """What distinguishes it from other entrants with the same model, in words."""
+
+    @property
+    def title(self) -> str:
+        """The display name."""
+        return MODELS[self.model].title + (f", {self.variant}" if self.variant else "")
 
 
 TUNED = {"learning_rate": Between(1e-4, 3e-2), "clip": OneOf((0.0, 1.0))}
@@ -92,9 +100,17 @@ _ORTHOGONAL = {"settings": {"recurrent_rate": Between(1e-2, 1.0)}, "layer": {"in
 
 ENTRANTS = {
     "cornn": Entrant("cornn"),
-    "cornn-memory": Entrant("cornn", {"half_lives": Pair(Between(1e-2, 1.0), Between(1.0, 100.0))}, start="memory"),
+    "cornn-memory": Entrant(
+        "cornn",
+        {"half_lives": Pair(Between(1e-2, 1.0), Between(1.0, 100.0))},
+        start="memory",
+        variant="long memory",
+    ),
     "cornn-ringing": Entrant(
-        "cornn", {"recurrent_rate": Between(3e-2, 1.0), "clip": OneOf((0.1, 1.0))}, start="ringing"
+        "cornn",
+        {"recurrent_rate": Between(3e-2, 1.0), "clip": OneOf((0.1, 1.0))},
+        start="ringing",
+        variant="ringing",
     ),
     "lstm": Entrant("lstm"),
     "gru": Entrant("gru"),

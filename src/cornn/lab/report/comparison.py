@@ -7,9 +7,9 @@ from typing import Any
 
 from cornn._json import read_json
 from cornn._machine import ran_on
-from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.recipes import ELSEWHERE, PUBLISHED
+from cornn.lab.recipes.ranges import ENTRANTS
 from cornn.lab.report import intervals
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
@@ -17,13 +17,10 @@ __all__ = ["ContestResult", "ModelResult", "read", "title"]
 FIRST = ("adding-500", "adding-2000", "adding-5000")
 """Contests that are listed first, in this order."""
 
-STARTS = {"cornn-memory": "coRNN, long memory", "cornn-ringing": "coRNN, ringing"}
-"""Entrants that are coRNN with one of our initialisations."""
-
 
 def title(entrant: str) -> str:
     """Return the display name of an entrant."""
-    return STARTS.get(entrant) or MODELS[entrant].title
+    return ENTRANTS[entrant].title
 
 
 @dataclass(frozen=True)

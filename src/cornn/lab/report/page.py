@@ -77,6 +77,7 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         left=left,
         speed=_speed(results),
         register=REGISTER,
+        footnote=records.FOOTNOTE,
         names={name: model.title for name, model in MODELS.items()},
         figures={name: data_uri(FIGURES[name]()) for name in ("illustration", "lags", "statements")},
     )
@@ -134,7 +135,8 @@ def _run(record: dict) -> dict[str, Any]:
         "validation": result.get("validation"),
         "steps": result["steps"],
         "seconds": result["seconds"],
-        "commit": result.get("commit") or record.get("commit") or "",
+        "commit": result.get("commit") or "",
+        "mark": records.mark([result]),
         "machine": ", ".join(f"{key} {value}" for key, value in result["machine"].items() if value),
         "settings": ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None),
     }

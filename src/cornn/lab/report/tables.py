@@ -155,6 +155,5 @@ def rows(task: str, found: Sequence[RunGroup]) -> list[Row]:
 
 
 def _is(one: RunGroup, published: Published) -> bool:
-    case = f"F = {one.options.get('force', 8.0):g}" if one.task == "lorenz96" else ""
-    model = MODELS[one.model].title
-    return (model, one.units) == (published.model, published.units) and published.case in ("", case)
+    force = records.read_config(one.records[0]).task.force if published.force is not None else None
+    return (MODELS[one.model].title, one.units, force) == (published.model, published.units, published.force)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from cornn.lab.report import tables
 from cornn.lab.report.tables import RunGroup
@@ -26,6 +26,7 @@ class Target(NamedTuple):
     case: str = ""  # how the task differs from its default
     options: Mapping[str, Any] = MappingProxyType({})  # the same, as task options
     ours: Mapping[str, Any] = MappingProxyType({})  # further task options of our recipe
+    better: Literal["higher", "lower"] = "higher"
 
     @property
     def title(self) -> str:
@@ -33,7 +34,7 @@ class Target(NamedTuple):
 
     @property
     def requirement(self) -> str:
-        return f"{'below' if self.task == 'lorenz96' else 'at least'} {self.figure:g}"
+        return f"{'below' if self.better == 'lower' else 'at least'} {self.figure:g}"
 
 
 PERMUTED = ("one permutation per seed", {"permutation": "own"})
@@ -47,7 +48,7 @@ TARGETS = (
     Target("har2", 64, 97.5, "random windows", WINDOWS),
     Target("har2", 20, 96.8, "random windows", WINDOWS),
     Target("imdb", 128, 88.5, ours={"read_at": "end", "lower": True, "validation": 500}),
-    Target("lorenz96", 64, 0.068),
+    Target("lorenz96", 64, 0.068, better="lower"),
 )
 
 

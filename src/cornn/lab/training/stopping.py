@@ -1,4 +1,4 @@
-"""Save and exit on SIGINT and SIGTERM."""
+"""Save and exit on SIGINT, SIGTERM and SIGHUP."""
 
 import signal
 import threading
@@ -24,7 +24,7 @@ class Stopped(KeyboardInterrupt):
 class Stopping:
     """A context in which the first signal is recorded; a second one has its usual effect."""
 
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = tuple(one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP"))  # Windows has two
 
     def __init__(self, fabric: Any) -> None:
         self.fabric = fabric
@@ -33,7 +33,9 @@ class Stopping:
 
     def __enter__(self) -> "Stopping":
         if threading.current_thread() is threading.main_thread():
-            self.before = {number: signal.signal(number, self._note) for number in self.signals}
+            # nohup ignores SIGHUP, and so does the training then.
+            heeded = [number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN]
+            self.before = {number: signal.signal(number, self._note) for number in heeded}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -42,8 +44,8 @@ class Stopping:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.noted = number
-        for other in self.signals:
-            signal.signal(other, self.before[other])
+        for other, handler in self.before.items():
+            signal.signal(other, handler)
 
     def asked(self, step: int, save: bool) -> tuple[int, bool]:
         """The signal that asks to stop after this step, or 0, and whether to save; the same in all processes.
