@@ -24,7 +24,7 @@ def main() -> None:
     except _Terminated as stop:
         name = signal.Signals(stop.signal_number).name
         print(
-            f"cornn: stopped by {name} outside of a training. `cornn resume RUN` continues a run folder, if there is one; "
+            f"cornn: stopped by {name} outside of a training. `cornn resume RUN` continues a run folder that is there; "
             "else run the command again.",
             file=sys.stderr,
         )
