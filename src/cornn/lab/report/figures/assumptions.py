@@ -60,9 +60,11 @@ def assumptions(paths: Sequence[Path]) -> Any:
     left.text(0.99, 0.96, "hypothesis holds below this line", transform=left.get_yaxis_transform(), **words)
     for here in (left, right):
         here.set_yscale("log")
+        here.set_xscale("log")
+        here.xaxis.set_major_formatter(_whole)
         here.yaxis.set_major_formatter(_plain)
         here.yaxis.set_minor_formatter(_sparse)
-        here.set_xlabel("training step")
+        here.set_xlabel("training step (the start at 1)")
     left.set_ylabel("left side of eq:assm / dt^(1/2)")
     right.set_ylabel("larger of ‖W‖∞ and ‖W_z‖∞")
     set_panel_title(left, "a", "hypothesis eq:assm with r = 1/2")
@@ -81,6 +83,10 @@ def _plain(value: float, place: int) -> str:
     return f"{value:g}"
 
 
+def _whole(value: float, place: int) -> str:
+    return f"{value:,.0f}"
+
+
 def _sparse(value: float, place: int) -> str:
     """Label only 2 and 5 between powers of ten."""
     return f"{value:g}" if round(value / 10 ** math.floor(math.log10(value))) in (2, 5) else ""
@@ -88,7 +94,7 @@ def _sparse(value: float, place: int) -> str:
 
 def _band(axes: Any, runs: list[list[dict]], value: Any, label: str, look: dict) -> None:
     count = min(len(rows) for rows in runs)
-    steps = [row["step"] for row in runs[0][:count]]
+    steps = [max(1, row["step"]) for row in runs[0][:count]]
     values = np.array([[value(row["theory"]) for row in rows[:count]] for rows in runs])
     mean, deviation = values.mean(0), values.std(0)
     axes.plot(steps, mean, label=label, **look)
