@@ -80,7 +80,7 @@ def test_every_model_takes_the_place_of_cornn(model):
 
 
 def test_settings_that_no_part_has():
-    with pytest.raises(ValueError, match="adding has no setting 'colour'"):
+    with pytest.raises(ValueError, match="the task adding has no setting 'colour': leave it out"):
         resolve("adding", colour=1)
     with pytest.raises(ValueError, match="dt is a setting of cornn, the model is gru: leave it out"):
         resolve("adding", model="gru", dt=0.1)

@@ -86,7 +86,7 @@ def test_check_of_a_run(cornn):
         ((), "cornn: nothing to check: give one of"),
         (("--task", "adding", "--dt", "0.1"), "cornn: nothing to check: give one of"),
         (("--dt", "0.1"), "cornn: an untrained layer needs all three"),
-        (("--task", "lorenz96", "--length", "5"), "cornn: the task lorenz96 has no option --length"),
+        (("--task", "lorenz96", "--length", "5"), "cornn: the task lorenz96 has no setting 'length': leave it out"),
         (("nowhere",), "cornn: nowhere is not a run folder"),
     ],
 )

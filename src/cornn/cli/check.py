@@ -92,12 +92,7 @@ class CheckCommand:
             return subject_from_run(self.folder, index)
         if self.task is not None:
             options = {} if self.length is None else {"length": self.length}
-            try:
-                return subject_from_task(self.task, self.recipe, seed=self.seed or 0, options=options, index=index)
-            except TypeError as error:
-                if "length" not in str(error):
-                    raise
-                raise ValueError(f"the task {self.task} has no option --length: remove it") from None
+            return subject_from_task(self.task, self.recipe, seed=self.seed or 0, options=options, index=index)
         if self.dt is None or self.gamma is None or self.epsilon is None:
             raise ValueError("an untrained layer needs all three of --dt, --gamma and --epsilon")
         names = ("hidden_size", "length", "damping", "init", "seed")

@@ -368,7 +368,7 @@ class Train(Checked):
         if setting == "layer" or setting in {one.name for one in fields(CoRNNSpec)}:
             kind = "a rival" if setting == "layer" else "cornn"
             raise ValueError(f"{setting} is a setting of {kind}, the model is {self.model.name}: leave it out")
-        raise ValueError(f"{self.task.name} has no setting {setting!r}")
+        raise ValueError(f"the task {self.task.name} has no setting {setting!r}: leave it out")
 
 
 OWN = ("recipe", "seed", "precision", "theory")
