@@ -380,3 +380,83 @@ def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
     assert "all for training: too few for a test split" in out
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0")
     assert "all for training:" not in out
+
+
+def test_a_file_is_fitted_from_python(tables):
+    from cornn.fitting import fit_file, predict_file
+
+    settings = {"hidden_size": 4, "epochs": 2, "method": "network"}
+    result = fit_file(tables / "wide.csv", target="kind", out=tables / "here", settings=settings)
+    assert (result.folder, result.task) == (tables / "here", "classify")
+    assert list(result.evaluation.baselines)[1] == "ridge on simple statistics"
+    assert len(predict_file(tables / "here", tables / "wide.csv").rows) == 40
+    with pytest.raises(FileExistsError, match="already exists"):
+        fit_file(tables / "wide.csv", target="kind", out=tables / "here")
+
+
+def test_groups_are_never_split(tables):
+    from cornn.fitting import plan_fit
+
+    X, y = waves()
+    rows = [[f"g{k // 5}", *own, label] for k, (own, label) in enumerate(zip(X, y, strict=True))]
+    write_csv(tables / "groups.csv", ["person", *(f"t{k}" for k in range(STEPS)), "kind"], rows)
+    plan = plan_fit(tables / "groups.csv", target="kind", group="person")
+    training, test = set(plan.splits.training.groups), set(plan.splits.test.groups)
+    assert training | test == {f"g{k}" for k in range(8)}
+    assert not training & test
+    assert len(test) in (1, 2)
+
+
+def test_a_model_worse_than_the_trivial_answer_is_reported(cornn, tables):
+    random = np.random.default_rng(0)
+    rows = [[*random.normal(size=STEPS).round(3), "ab"[int(random.integers(10) > 7)]] for _ in range(40)]
+    write_csv(tables / "noise.csv", [*(f"t{k}" for k in range(STEPS)), "kind"], rows)
+    code, out, _ = cornn("fit", "noise.csv", "--target", "kind", *QUICK, "--balanced", "--out", "here")
+    assert code == 0
+    result = json.loads((tables / "here/result.json").read_text())
+    assert result["test"] <= result["trivial"]
+    assert "Do not use this model: it is no better than a trivial answer" in out
+    assert "Do not use this model" in (tables / "here/report.html").read_text()
+
+
+def test_a_place_that_is_lost_meanwhile_does_not_cost_the_model(cornn, tables, monkeypatch):
+    from cornn import artifacts
+
+    write = artifacts.write_folder
+
+    def fails(out, *rest):
+        if out.name == "here":
+            raise OSError(28, "No space left on device")
+        write(out, *rest)
+
+    monkeypatch.setattr(artifacts, "write_folder", fails)
+    code, out, err = cornn("fit", "wide.csv", "--target", "kind", *QUICK, "--no-report", "--out", "here")
+    assert code == 0
+    place = re.search(r"here cannot be written \(No space left on device\): the model is in (\S+)", err)[1]
+    assert f"folder: {place}" in out
+    assert not (tables / "here").exists()
+    assert len(predictions(cornn("predict", place, "wide.csv")[1])) == 40
+
+
+def test_the_folder_is_reserved_at_the_start(tables):
+    from cornn.fitting import fit_file
+
+    seen = []
+    fit_file(
+        tables / "wide.csv",
+        target="kind",
+        out=tables / "here",
+        report=False,
+        settings={"hidden_size": 4, "epochs": 1, "method": "network"},
+        watch=lambda row: seen.append((tables / "here").is_dir()),
+    )
+    assert seen == [True]
+    (tables / ".new-here-p999999999-x").mkdir()  # of a process that was killed
+    fit_file(tables / "wide.csv", target="kind", out=tables / "there", report=False)
+    assert not (tables / ".new-here-p999999999-x").exists()
+
+
+def test_the_format_is_checked_before_the_target(cornn, tables):
+    (tables / "a.xlsx").write_text("x")
+    assert "ends with '.xlsx'" in cornn("fit", "a.xlsx")[2]
+    assert "missing.csv does not exist" in cornn("fit", "missing.csv")[2]

@@ -360,7 +360,9 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
     subjects = [number for number in range(10) for _ in range(8)]
     columns = {"subject": subjects, "v": np.arange(80.0).tolist(), "kind": [f"k{own % 2}" for own in subjects]}
     path.write_text(rows_of(columns))
-    assert "If each row is a sample, use --id subject to separate the sequences" in refused(path)
+    assert "'subject' looks like an id, not like a step of a sequence. If each row is a sample, use --id" in refused(
+        path
+    )
     assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
 
 
@@ -386,3 +388,125 @@ def test_names_that_are_times_are_steps_as_they_are(tmp_path, names):
     path.write_text(rows_of({name: [float(place), 1.0] for place, name in enumerate(names)} | {"kind": ["up", "down"]}))
     (first, _) = read(path, Layout(target=("kind",))).sequences
     assert first.values[:, 0].tolist() == list(map(float, range(len(names))))
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "options"),
+    [
+        ("id,time,v,kind", [f"{k // 3},{k % 3},{k},{'ab'[k // 3 % 2]}" for k in range(30)], "--id id --time time"),
+        (
+            "run,beat,v,kind",
+            [f"{k // 3},{k % 3},{k * k},{'ab'[k // 3 % 2]}" for k in range(30)],
+            "--id run --time beat",
+        ),
+        ("when,v,w,kind", [f"2020-01-{k + 1:02d},{k},{k},{'ab'[k % 2]}" for k in range(9)], "--time when"),
+    ],
+    ids=["names", "blocks", "dates"],
+)
+def test_samples_with_an_id_or_a_time_are_not_taken_for_sequences(tmp_path, header, rows, options):
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join([header, *rows]))
+    sentence = refused(path)
+    assert options in sentence
+    assert "--form wide" in sentence
+    assert len(sentence) < 500
+
+
+def test_files_of_the_ucr_archive(tmp_path):
+    (tmp_path / "a_TRAIN.tsv").write_text("1\t0.5\t0.7\t0.9\n2\t1.5\t1.7\tNaN\n")
+    (tmp_path / "a_TRAIN.txt").write_text("  1.0000000e+00  5.0e-01  7.0e-01 9e-1\n  2.0000000e+00  1.5  1.7 NaN\n")
+    for name in ("a_TRAIN.tsv", "a_TRAIN.txt"):
+        data = read(tmp_path / name)
+        assert data.labels().tolist() == [1, 2]
+        assert [own.values[:, 0].tolist() for own in data.sequences] == [[0.5, 0.7, 0.9], [1.5, 1.7]]
+    with pytest.raises(ValueError, match="has no column names, so that it is read like a file of the UCR archive"):
+        read(tmp_path / "a_TRAIN.tsv", Layout(target=("y",)))
+
+
+def test_arff(tmp_path):
+    head = "% c\n@relation x\n@attribute a0 numeric\n@attribute a1 numeric\n@attribute 'the class' {u,v}\n@data\n"
+    (tmp_path / "one.arff").write_text(head + "1,2,u\n3,?,v\n")
+    data = read(tmp_path / "one.arff")
+    assert (data.labels().tolist(), [own.values[:, 0].tolist() for own in data.sequences]) == (
+        ["u", "v"],
+        [[1, 2], [3]],
+    )
+    head = "@relation x\n@attribute r relational\n @attribute a0 numeric\n @attribute a1 numeric\n@end r\n"
+    head += "@attribute class {u,v}\n@data\n"
+    (tmp_path / "two.arff").write_text(head + "'1,2\\n5,6',u\n'3,4\\n7,8',v\n")
+    data = read(tmp_path / "two.arff")
+    assert data.sequences[0].values.tolist() == [[1, 5], [2, 6]]
+    for wrong, sentence in ((head + "'1,2\\n5,6'\n", "1 cells, but there are 2 attributes"), (head, "no sequences")):
+        (tmp_path / "wrong.arff").write_text(wrong)
+        assert sentence in refused(tmp_path / "wrong.arff", Layout())
+
+
+def test_tsf(tmp_path):
+    head = (
+        "# c\n@relation x\n@attribute series_name string\n@attribute start_timestamp date\n@frequency monthly\n@data\n"
+    )
+    (tmp_path / "a.tsf").write_text(head + "T1:1979-01-01 00-00-00:1,2,?,4\nT2:1979-01-01 00-00-00:5,6\n")
+    data = read(tmp_path / "a.tsf")
+    assert (data.ids, data.id_name, [len(own.values) for own in data.sequences]) == (
+        ["T1", "T2"],
+        "series_name",
+        [4, 2],
+    )
+    (tmp_path / "b.tsf").write_text(head + "T1:1,2\n")
+    assert "has 1 attributes, but there are 2 @attribute lines" in refused(tmp_path / "b.tsf", Layout())
+
+
+def test_npy_and_arrays_of_training_and_test(tmp_path):
+    np.save(tmp_path / "one.npy", np.arange(5.0))
+    assert read(tmp_path / "one.npy").sequences[0].values.shape == (5, 1)
+    np.save(tmp_path / "three.npy", VALUES)
+    assert len(read(tmp_path / "three.npy")) == 6
+    np.savez(tmp_path / "a.npz", X_train=VALUES, y_train=np.arange(6), X_test=VALUES[:2], y_test=np.arange(2))
+    data = read(tmp_path / "a.npz")
+    assert (len(data), len(data.companion), data.numbers().tolist()) == (6, 2, list(range(6)))
+    (tmp_path / "bad.npy").write_bytes(b"nothing")
+    assert "is not an .npy file of numbers" in refused(tmp_path / "bad.npy", Layout())
+
+
+def test_the_order_of_axes(tmp_path):
+    np.savez(tmp_path / "a.npz", X=VALUES.swapaxes(1, 2))
+    data = read(tmp_path / "a.npz")
+    assert "has 2 steps of 4 features: if its axes are (sequences, features, time), use --layout nct" in data.notes[0]
+    data = read(tmp_path / "a.npz", Layout(axes="nct"))
+    assert (data.notes, data.sequences[0].values.tolist()) == ((), VALUES[0].tolist())
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["1949-01", "1949-02", "1949-03"],
+        ["1991 Jul", "1991 Aug", "1991 Sep"],
+        ["1970 Q1", "1970 Q2", "1970 Q3"],
+        ["2001-01-31", "2001-02-28", "2001-03-31"],
+        ["2001-01-01", "2001-01-02", "2001-01-03"],
+    ],
+)
+def test_dates_of_all_kinds_are_evenly_spaced(tmp_path, dates):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["at,v", *(f"{own},{k}" for k, own in enumerate(dates))]))
+    gaps = np.diff(read(path, Layout(form="series", time="at")).sequences[0].times)
+    assert gaps[0] > 0
+    np.testing.assert_allclose(gaps, gaps[0])
+
+
+def test_an_index_of_dates_without_a_name(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"v": [1.0, 2.0, 3.0]}, pandas.date_range("2020-01-01", periods=3))
+    frame.to_csv(tmp_path / "a.csv")
+    frame.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        data = read(tmp_path / name, Layout(form="series"))
+        assert data.features == ("v",)
+        np.testing.assert_allclose(np.diff(data.sequences[0].times), 86400)
+
+
+def test_groups_are_read(tmp_path):
+    (tmp_path / "a.csv").write_text("who,t0,t1,t2,y\nanna,1,2,3,0\nbert,3,4,5,1\n")
+    data = read(tmp_path / "a.csv", Layout(target=("y",), group="who"))
+    assert (data.groups, data.sequences[0].values.shape) == (["anna", "bert"], (3, 1))

@@ -47,7 +47,7 @@ class FitCommand:
     """The column of the group, such as a person, whose sequences are never split between training and test."""
     form: Literal["wide", "long", "series"] | None = None
     """Layout: one row per sequence, one row per sample, or one series. Default: inferred from the ids."""
-    axes: Literal["ntc", "nct"] = "ntc"
+    layout: Literal["ntc", "nct"] = "ntc"
     """Order of the axes of three-dimensional arrays: (sequences, time, features), or with nct, as aeon has it,
     (sequences, features, time)."""
     task: Literal["classify", "regress", "forecast"] | None = None
@@ -132,7 +132,7 @@ class FitCommand:
 
     def _options(self) -> dict[str, Any]:
         """Return the arguments of `fit_file` that concern the data and the estimator."""
-        names = ("target", "id", "time", "values", "ignore", "group", "form", "axes", "task", "horizon", "test")
+        names = ("target", "id", "time", "values", "ignore", "group", "form", "layout", "task", "horizon", "test")
         names = (*names, "test_share", "seed")
         own = (
             "method",

@@ -149,6 +149,8 @@ class Estimator(BaseEstimator):
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
         value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
+        layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
+            features, time), as aeon has it.
         device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
         backend: Backend of `cornn.CoRNN`.
         random_state: Seed or random state. The same integer gives the same result.
@@ -172,11 +174,14 @@ class Estimator(BaseEstimator):
     id_column: str | None = None
     time_column: str | None = None
     value_columns: Sequence[str] | None = None
+    layout: str = "ntc"
     device: str = "auto"
     backend: str = "auto"
     random_state: Any = None
     verbose: bool = False
 
+    accepts_one_series: ClassVar[bool] = False
+    """Whether X may be one series by itself, as for forecasts."""
     watch: ClassVar[Callable[[dict[str, float]], None] | None] = None
     """Function that is called with the losses after every epoch, if set."""
 
@@ -307,7 +312,9 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def _columns(self, values: Sequence[str] | None = None) -> Columns:
-        return Columns(self.id_column, self.time_column, values or self.value_columns)
+        return Columns(
+            self.id_column, self.time_column, values or self.value_columns, self.layout, self.accepts_one_series
+        )
 
     def _read(self, X: Any, y: Any, timespans: Any) -> tuple[list[SequenceData], Any]:
         """Read sequences and targets for `fit`, and store the names of the feature columns."""

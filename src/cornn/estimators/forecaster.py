@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -96,6 +96,8 @@ class CoRNNForecaster(Estimator):
         >>> forecaster.predict(passengers[None])  # (series, 12)
         >>> low, high = forecaster.predict_interval(passengers[None], level=0.9)
     """
+
+    accepts_one_series: ClassVar[bool] = True
 
     horizon: int = 1
     targets: Sequence[int | str] | None = None

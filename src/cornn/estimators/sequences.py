@@ -1,6 +1,7 @@
 """Read the inputs of estimators: arrays, lists, `Series` and DataFrames. Errors name the sequence and the step."""
 
 import contextlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._extras import missing_extra
+from cornn.estimators.times import parse_date, parse_dates
 
 __all__ = [
     "Columns",
@@ -20,6 +21,7 @@ __all__ = [
     "read_sequences",
     "read_target",
     "sequence_ids",
+    "split_rows",
     "to_float_array",
 ]
 
@@ -43,11 +45,16 @@ class Series:
 
 
 class Columns(NamedTuple):
-    """Columns of a long-form DataFrame, which has one row per sample."""
+    """How X is read: the columns of a long-form DataFrame, which has one row per sample, and the order of axes."""
 
-    id: str | None
-    time: str | None
-    values: Sequence[str] | None
+    id: str | None = None
+    time: str | None = None
+    values: Sequence[str] | None = None
+    layout: str = "ntc"  # of three-dimensional arrays: (sequences, time, features), or "nct"
+    single: bool = False  # whether one series by itself is a valid X, as for forecasts
+
+
+LAYOUTS = ("ntc", "nct")
 
 
 class SequenceData(NamedTuple):
@@ -74,6 +81,14 @@ def group_rows(ids: NDArray) -> tuple[NDArray, list[NDArray]]:
     order = np.argsort(first)
     rows = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
     return ids[np.sort(first)], [rows[index] for index in order]
+
+
+def split_rows(ids: NDArray, times: NDArray | None) -> list[tuple[Any, NDArray]]:
+    """Split the rows of a long table: the id and the rows of each sequence, in order of time if there are times."""
+    names, rows = group_rows(ids)
+    if times is not None:
+        rows = [own[np.argsort(times[own], kind="stable")] for own in rows]
+    return list(zip(names.tolist(), rows, strict=True))
 
 
 def read_target(frame: Any, y: Any, column: str) -> Any:
@@ -110,6 +125,10 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None) -> list[Sequ
         return _long(X, columns)
     if hasattr(X, "toarray") or hasattr(X, "todense"):
         raise TypeError("sparse input is not supported: pass a dense array, X.toarray()")
+    if columns.layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {columns.layout!r}: choose one of {', '.join(LAYOUTS)}")
+    if columns.single and (series := _read_single(X)) is not None:
+        X = [series]
     if is_frame(X):
         X = np.asarray(X)
     if hasattr(X, "detach"):
@@ -127,7 +146,20 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None) -> list[Sequ
         raise ValueError("X contains no sequences: 0 sample(s) were passed, at least 1 is required")
     if isinstance(X, np.ndarray) and X.ndim > 1 and 0 in X.shape[1:]:
         raise ValueError(f"X has no steps: 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        X = X.swapaxes(1, 2) if columns.layout == "nct" else X
+        if X.shape[1] < X.shape[2]:
+            warnings.warn(
+                f"X has {X.shape[1]} steps of {X.shape[2]} features: if its axes are (sequences, features, time), use "
+                "layout='nct'"
+                if columns.layout == "ntc"
+                else f"X has {X.shape[1]} steps of {X.shape[2]} features: if its axes are (sequences, time, features), "
+                "use layout='ntc'",
+                stacklevel=3,
+            )
     sequences = [_sequence(item, number) for number, item in enumerate(X)]
+    if all(np.isnan(own.values).all() for own in sequences):
+        raise ValueError("all values of X are missing: there is nothing to learn or to predict from")
     if timespans is not None:
         single = isinstance(timespans, np.ndarray) and timespans.ndim == 1 and timespans.dtype != object
         if not single and len(timespans) != len(sequences):
@@ -136,6 +168,27 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None) -> list[Sequ
         sequences = [own._replace(gaps=_read_gaps(timespans, number, own)) for number, own in enumerate(sequences)]
     _check_alike(sequences)
     return sequences
+
+
+def _read_single(X: Any) -> "Series | None":
+    """Return one series that is given by itself: a one-dimensional array, a pandas Series, or a frame by dates."""
+    index = getattr(X, "index", None)
+    dated = getattr(getattr(index, "dtype", None), "kind", None) == "M" or hasattr(index, "to_timestamp")
+    if is_frame(X):
+        return Series(np.asarray(X), _index_times(index)) if dated else None
+    if isinstance(X, list | tuple) and len(X) and all(isinstance(own, int | float | np.number) for own in X):
+        return Series(np.asarray(X))
+    if getattr(X, "ndim", None) == 1 and getattr(X, "dtype", np.dtype(object)).kind != "O":
+        return Series(np.asarray(X), _index_times(index) if dated else None)
+    return None
+
+
+def _index_times(index: Any) -> NDArray | None:
+    """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
+    index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
+    times = parse_dates([own.to_pydatetime() for own in index])
+    gaps = np.diff(times)
+    return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) and gaps[0] > 0 else times
 
 
 def _sequence(item: Any, number: int) -> SequenceData:
@@ -242,15 +295,12 @@ def _long(frame: Any, columns: Columns) -> list[SequenceData]:
         raise ValueError(f"no feature columns besides {columns.id!r}: name them in value_columns")
     if len(frame) == 0:
         raise ValueError("the DataFrame has no rows: pass at least one sequence")
-    ids, rows = sequence_ids(frame, columns.id)
     times = None if columns.time is None else _times(frame, columns.time)
-    values = [_column(frame, name) for name in names]
+    values = np.stack([_column(frame, name) for name in names], 1)
     found = []
-    for name, own in zip(ids, rows, strict=True):
-        if times is not None:
-            own = own[np.argsort(times[own], kind="stable")]
-        gaps = None if times is None else compute_gaps(times[own], f"sequence {format_value(name)}")
-        found.append(SequenceData(np.stack([column[own] for column in values], 1), gaps))
+    for name, rows in split_rows(np.asarray(frame[columns.id]), times):
+        gaps = None if times is None else compute_gaps(times[rows], f"sequence {format_value(name)}")
+        found.append(SequenceData(values[rows], gaps))
     return found
 
 
@@ -262,16 +312,11 @@ def _times(frame: Any, name: str) -> NDArray:
     with contextlib.suppress(TypeError, ValueError):
         return times.astype(np.float64)
     try:
-        import pandas
-    except ImportError:
-        raise missing_extra("estimators", "dates need pandas", "or use numbers for times") from None
-    try:
-        found = pandas.to_datetime(pandas.Series(times), utc=True, format="ISO8601")
+        return parse_dates([parse_date(own) for own in times.tolist()])
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"column {name!r} contains values that are not times: use numbers, or dates like 2026-01-31 12:00:00"
         ) from error
-    return found.dt.tz_localize(None).to_numpy()
 
 
 def _column(frame: Any, name: str) -> NDArray[np.float64]:

@@ -15,13 +15,10 @@ from cornn.fitting.folder import (
     reserve_new_folder,
     write_folder,
 )
-from cornn.fitting.readers import Dataset, Layout, read
+from cornn.fitting.readers import Dataset, Layout, names_its_target, read
 from cornn.fitting.summary import summarize
 
 __all__ = ["FitPlan", "fit_file", "plan_fit", "predict_file"]
-
-SELF_DESCRIBING = (".ts", ".npz", ".arff", ".npy")
-"""Endings of formats that say themselves what the target is, or where UCR's convention says it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +43,7 @@ def plan_fit(
     ignore: Sequence[str] = (),
     group: str | None = None,
     form: str | None = None,
-    axes: str = "ntc",
+    layout: str = "ntc",
     task: str | None = None,
     horizon: int = 1,
     test: Path | str | None = None,
@@ -56,9 +53,9 @@ def plan_fit(
 ) -> FitPlan:
     """Read a file, split it and check all settings, without training. The arguments are those of `fit_file`."""
     path, target = Path(path), (target,) if isinstance(target, str) else tuple(target)
-    data = read(path, _layout(path, task, Layout(form, id, time, tuple(values), target, tuple(ignore), group, axes)))
+    data = read(path, _layout(path, task, Layout(form, id, time, tuple(values), target, tuple(ignore), group, layout)))
     task = choose_task(task, data)
-    other = None if test is None else read(Path(test), data.layout)
+    other = data.companion if test is None else read(Path(test), data.layout)
     chosen = {"random_state": seed, **(settings or {})}
     if task == "forecast":
         chosen["horizon"] = horizon
@@ -76,7 +73,7 @@ def plan_fit(
 
 def _layout(path: Path, task: str | None, layout: Layout) -> Layout:
     if task != "forecast":
-        if not layout.target and path.suffix.lower() not in (*SELF_DESCRIBING, ".txt", ".tsv", ".tsf"):
+        if not names_its_target(path) and not layout.target:
             raise ValueError(
                 "nothing to learn: choose the column with --target, or use --task forecast to predict the next values"
             )
@@ -103,7 +100,7 @@ def fit_file(
     ignore: Sequence[str] = (),
     group: str | None = None,
     form: str | None = None,
-    axes: str = "ntc",
+    layout: str = "ntc",
     task: str | None = None,
     horizon: int = 1,
     test: Path | str | None = None,
@@ -127,7 +124,7 @@ def fit_file(
         ignore: Columns to ignore.
         group: The column of the group, such as a person, whose sequences are never split between training and test.
         form: "wide", "long" or "series"; inferred by default.
-        axes: Order of the axes of three-dimensional arrays, "ntc" or "nct".
+        layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
         task: "classify", "regress" or "forecast"; inferred from the target by default.
         horizon: Number of steps to forecast.
         test: A file with test data. Default: a share of the data.
@@ -159,7 +156,7 @@ def fit_file(
         ignore=ignore,
         group=group,
         form=form,
-        axes=axes,
+        layout=layout,
         task=task,
         horizon=horizon,
         test=test,

@@ -2,6 +2,7 @@
 
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from cornn.estimators.sequences import Series, compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 
-__all__ = ["read_npz"]
+__all__ = ["read_npy", "read_npz"]
 
 
 def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Dataset:
@@ -24,6 +25,8 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
     if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
         layout = Layout()  # of a model that was fitted to a table
     names = {"X": layout.values[0] if layout.values else "X", "y": layout.target[0] if layout.target else "y"}
+    if not layout.values and "X" not in arrays and "X_train" in arrays:
+        names = {"X": "X_train", "y": layout.target[0] if layout.target else "y_train"}
     if len(layout.values) > 1 or len(layout.target) > 1:
         raise ValueError(f"{path}: --values and --target name one array each (default X and y)")
     for name, option in ((names["X"], "--values"), (names["y"], "--target")):
@@ -32,12 +35,7 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
             raise ValueError(
                 f"{path} has no array {name!r}: the arrays are {', '.join(arrays)}; choose one with {option}"
             )
-    X = arrays[names["X"]]
-    if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
-        raise ValueError(
-            f"{path}: {names['X']} is {X.dtype} of shape {X.shape}, expected numbers, (sequences, time, features) or "
-            "(sequences, time)"
-        )
+    X, notes = _arrange(path, arrays[names["X"]], names["X"], layout)
     X = X.astype(np.float64).reshape(*X.shape[:2], -1)
     lengths = _lengths(path, arrays.get("lengths"), X)
     for name in ("times", "ids", names["y"]):
@@ -70,6 +68,61 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         "id" if "ids" in arrays else "row",
         _target(path, arrays.get(names["y"])),
         [f"row {row + 1}" for row in range(len(X))],
+        notes=notes,
+        companion=_companion(path, arrays, names, layout),
+    )
+
+
+def _arrange(path: Path, X: NDArray, name: str, layout: Layout) -> tuple[NDArray, tuple[str, ...]]:
+    """Return an array as (sequences, time, features) or (sequences, time), and a note if the axes look exchanged."""
+    if layout.form == "series" and X.ndim == 1:
+        X = X[None]
+    if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
+        raise ValueError(
+            f"{path}: {name} is {X.dtype} of shape {X.shape}, expected numbers, (sequences, time, features) or "
+            "(sequences, time)"
+        )
+    if X.ndim == 2:
+        return X, ()
+    X = X.swapaxes(1, 2) if layout.axes == "nct" else X
+    if X.shape[1] >= X.shape[2]:
+        return X, ()
+    other = "(sequences, features, time), use --layout nct"
+    other = other if layout.axes == "ntc" else "(sequences, time, features), use --layout ntc"
+    return X, (f"{name} has {X.shape[1]} steps of {X.shape[2]} features: if its axes are {other}",)
+
+
+def _companion(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset | None:
+    """Return the test split that the file has besides X_train and y_train."""
+    if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
+        return None
+    return read_npz(path, replace(layout, values=("X_test",), target=("y_test",)))
+
+
+def read_npy(path: Path, layout: Layout) -> Dataset:
+    """Read an .npy file: X alone, to forecast or to predict, or one series."""
+    try:
+        X = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(
+            f"{path} is not an .npy file of numbers ({str(error)[:100]}): save it with numpy.save"
+        ) from None
+    X, notes = _arrange(path, X[None] if X.ndim == 1 else X, "the array", layout)
+    X = X.astype(np.float64).reshape(*X.shape[:2], -1)
+    for row, values in enumerate(X):
+        if np.isinf(values).any() or np.isnan(values).all():
+            raise ValueError(f"{path}, row {row + 1} has no or infinite values: correct or remove it")
+    count = X.shape[2]
+    return Dataset(
+        str(path),
+        layout,
+        ("value",) if count == 1 else tuple(f"feature {number}" for number in range(count)),
+        [Series(values) for values in X],
+        list(range(1, len(X) + 1)),
+        "row",
+        None,
+        [f"row {row + 1}" for row in range(len(X))],
+        notes=notes,
     )
 
 

@@ -54,6 +54,7 @@ class Dataset:
     places: list[str]  # position of each sequence in the file
     groups: list[Any] | None = None  # group of each sequence
     notes: tuple[str, ...] = ()  # what the reader assumed, for the user to check
+    companion: "Dataset | None" = None  # test data in the same file
 
     def __len__(self) -> int:
         return len(self.sequences)

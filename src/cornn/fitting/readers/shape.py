@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series, group_rows
+from cornn.estimators.sequences import Series, split_rows
+from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
-from cornn.fitting.readers.table import MISSING, Table, shorten
+from cornn.fitting.readers.table import INDEX, MISSING, Table, parse_number, shorten
 
 __all__ = ["shape"]
 
@@ -32,7 +33,13 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
         if name is not None:
             table.require(name, option=option)
     if require_target:
-        table.require(*layout.ignore, option="--ignore")
+        table.require(*(name for name in layout.ignore if name != INDEX), option="--ignore")
+    if INDEX in table.columns and layout.time is None:
+        # Dates that pandas wrote as its index: the times of a series, else only names of rows.
+        series = layout.form in ("series", "long")
+        layout = replace(layout, time=INDEX) if series else replace(layout, ignore=(*layout.ignore, INDEX))
+    if layout.group is not None and require_target:
+        table.require(layout.group, option="--group")
     ids = None if layout.id is None else _ids(table, layout.id)
     form = layout.form or _form(table, layout, ids)
     if layout.form is None and form == "wide" and not layout.values:
@@ -59,7 +66,7 @@ def _ids(table: Table, name: str) -> list:
 
 
 def _others(table: Table, layout: Layout) -> list[str]:
-    used = {layout.id, layout.time, *layout.target, *layout.ignore}
+    used = {layout.id, layout.time, layout.group, *layout.target, *layout.ignore}
     return [name for name in table.columns if name not in used]
 
 
@@ -84,6 +91,7 @@ def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
         layout.id or "row",
         _targets(table, target, range(len(table))),
         [table.place(row) for row in range(len(table))],
+        _groups(table, layout, list(range(len(table)))),
     )
 
 
@@ -131,6 +139,7 @@ def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
 def _check_steps(table: Table, layout: Layout) -> None:
     """Check that the columns look like the steps of a sequence, in a table without --form wide."""
     names, numbered = _others(table, layout), _numbered(_others(table, layout))
+    _check_samples(table, layout, [name for name in names if name not in _step_names(numbered)])
     # pandas renames equal columns to x, x.1, x.2.
     if _are_times(numbered) or any(stem in names for stem in numbered):
         return
@@ -161,6 +170,72 @@ def _check_steps(table: Table, layout: Layout) -> None:
             f"{' and '.join(names)}. If each row is a sample, use --id {shlex.quote(repeated[0])} to separate the "
             "sequences; else use --form wide"
         )
+
+
+ID_NAMES = {"id", "ids", "subject", "patient", "person", "user", "participant", "device", "sensor", "unit", "machine"}
+ID_NAMES |= {"series", "sequence", "sample", "case", "trial", "group", "name", "key", "unique_id", "item", "customer"}
+TIME_NAMES = {"time", "times", "timestamp", "date", "datetime", "ds", "day", "hour", "minute", "second", "seconds"}
+TIME_NAMES |= {"month", "year", "week", "step", "frame", "tick", "cycle", "index", "t", "at"}
+
+
+def _step_names(groups: dict[str, list[tuple[int, str]]]) -> set[str]:
+    """Return the columns that are steps of a feature by their numbers."""
+    return {name for steps in groups.values() if len(steps) >= FEW for _, name in steps}
+
+
+def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
+    """Refuse a table without --id whose rows are probably samples, not sequences.
+
+    A hint is a column with the name of an id or a time, a column of dates, or a column whose values repeat in blocks
+    within which another column counts up.
+    """
+    ids = [name for name in names if name.strip().lower() in ID_NAMES or name.lower().endswith(("_id", " id"))]
+    times = [name for name in names if name.strip().lower() in TIME_NAMES or _has_dates(table, name)]
+    if not ids and not times and len(table) >= SOME:
+        ids, times = _find_blocks(table, names)
+    if (not ids and not times) or layout.id is not None:
+        return
+    found = dict.fromkeys(ids, "an id") | {name: "a time" for name in times if name not in ids}
+    listed = " and ".join(f"{name!r} looks like {what}" for name, what in list(found.items())[:3])
+    options = " ".join(
+        [*(f"--id {shlex.quote(name)}" for name in ids[:1]), *(f"--time {shlex.quote(name)}" for name in times[:1])]
+    )
+    options = options if ids else f"--id with the column of the sequence, and {options}"
+    raise ValueError(
+        f"{table.source}: {listed}, not like a step of a sequence. If each row is a sample, use {options}; if each row "
+        f"is a sequence, omit what is not a step with --ignore {' '.join(map(shlex.quote, list(found)[:3]))}, or use "
+        "--form wide to take all columns as steps"
+    )
+
+
+def _has_dates(table: Table, name: str) -> bool:
+    first = next((value for value in table.columns[name] if value is not None and str(value).strip()), None)
+    try:
+        parse_number(first)
+    except (TypeError, ValueError):
+        return is_date(first)
+    return False
+
+
+def _find_blocks(table: Table, names: list[str]) -> tuple[list[str], list[str]]:
+    """Return a column whose values repeat in blocks, and one that counts up within the blocks."""
+    for name in names:
+        column = list(map(str, table.columns[name]))
+        starts = [row for row in range(len(column)) if row == 0 or column[row] != column[row - 1]]
+        if len(starts) != len(set(column)) or not 1 < len(starts) <= len(column) // 2:
+            continue
+        for other in names:
+            if other == name:
+                continue
+            try:
+                values = np.array([parse_number(value) for value in table.columns[other]])
+            except (TypeError, ValueError):
+                continue
+            rises = np.diff(values)
+            rises[np.array(starts[1:]) - 1] = 1
+            if (rises == rises[0]).all() and rises[0] > 0:
+                return [name], [other]
+    return [], []
 
 
 def _are_times(groups: Iterable[str]) -> bool:
@@ -199,15 +274,12 @@ def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
         raise ValueError(f"{table.source} has no columns of values left: check --values, --target and --ignore")
     columns = np.stack([table.numbers(name) for name in names], 1)
     times = None if layout.time is None else table.times(layout.time)
-    if ids is None or layout.form == "series":
-        found, rows = [1], [np.arange(len(table))]
-    else:
-        order, rows = group_rows(np.asarray(ids))
-        found = order.tolist()
+    pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)
+    found = [1] if layout.form == "series" else [name for name, _ in pairs]
+    rows = [own for _, own in pairs]
     sequences = []
     for own_id, index in enumerate(rows):
         if times is not None:
-            rows[own_id] = index = index[np.argsort(times[index], kind="stable")]
             _check_times(table, layout, times, index)
         if np.isnan(columns[index]).all():
             raise ValueError(
@@ -225,7 +297,16 @@ def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
         layout.id or "series",
         None if layout.form == "series" else _sequence_targets(table, target, rows, found),
         places,
+        _groups(table, layout, [int(index.min()) for index in rows]),
     )
+
+
+def _groups(table: Table, layout: Layout, rows: list[int]) -> list[Any] | None:
+    """Return the group of each sequence, by its first row."""
+    if layout.group is None or layout.group not in table.columns:
+        return None
+    column = table.columns[layout.group]
+    return [str(column[row]) for row in rows]
 
 
 def _check_times(table: Table, layout: Layout, times: NDArray, index: NDArray) -> None:

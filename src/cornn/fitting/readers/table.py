@@ -1,10 +1,10 @@
 """Read tables with named columns from CSV and Parquet. Errors name the row."""
 
 import csv
+import io
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._extras import missing_extra
+from cornn.estimators.times import is_date, parse_date, parse_dates
 
-__all__ = ["MISSING", "Table", "parse_number", "read_csv", "read_parquet", "shorten"]
+__all__ = [
+    "INDEX",
+    "MISSING",
+    "Table",
+    "parse_csv",
+    "parse_number",
+    "parse_time",
+    "read_csv",
+    "read_parquet",
+    "read_text",
+    "shorten",
+]
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Spellings of a missing value, in lower case."""
 DELIMITERS = ",;\t"
+INDEX = "date of the row"
+"""Name of a column of dates that has none, as pandas writes its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
@@ -62,21 +76,27 @@ class Table:
         return found
 
     def times(self, name: str) -> NDArray[np.float64]:
-        """Return a column as times: numbers unchanged, dates in seconds."""
-        found = []
+        """Return a column as times: numbers unchanged, dates in seconds, months and quarters evenly spaced."""
+        found, dates = [], []
         for row, value in enumerate(self.columns[name]):
             try:
-                found.append(parse_time(value))
+                found.append(parse_number(value))
             except (TypeError, ValueError):
-                raise ValueError(
-                    f"{self.source}, {self.place(row)}, column {name!r}: {value!r} is not a time: use numbers, or "
-                    "dates like 2026-01-31 12:00:00"
-                ) from None
-            if not math.isfinite(found[-1]):
-                raise ValueError(
-                    f"{self.source}, {self.place(row)}: the time in column {name!r} is missing: fill it in"
-                )
-        return np.array(found)
+                try:
+                    dates.append(parse_date(value))
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"{self.source}, {self.place(row)}, column {name!r}: {str(value)[:60]!r} is not a time: use "
+                        "numbers, or dates like 2026-01-31 12:00:00"
+                    ) from None
+            else:
+                if not math.isfinite(found[-1]):
+                    raise ValueError(
+                        f"{self.source}, {self.place(row)}: the time in column {name!r} is missing: fill it in"
+                    )
+        if found and dates:
+            raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
+        return parse_dates(dates) if dates else np.array(found)
 
     def _number(self, name: str, row: int, value: Any) -> float:
         try:
@@ -85,11 +105,11 @@ class Table:
             pass
         if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
             remedy = "write decimals with a point"
-        elif _is_time(value):
+        elif is_date(value):
             remedy = f"if it is the time of a sample, use --time {name}; else omit it with --ignore {name}"
         else:
             remedy = f"correct it, or omit the column with --ignore {name}"
-        shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)
+        shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
         raise ValueError(f"{self.source}, {self.place(row)}, column {name!r}: {shown} is not a number: {remedy}")
 
 
@@ -102,86 +122,125 @@ def parse_number(value: Any) -> float:
 
 def parse_time(value: Any) -> float:
     """Return a time as a number: dates in seconds since 1970, numbers unchanged; NaN if it is missing."""
-    if isinstance(value, str):
-        try:
-            return parse_number(value)
-        except ValueError:
-            value = datetime.fromisoformat(value.strip())
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    return parse_number(value)
-
-
-def _is_time(value: Any) -> bool:
     try:
-        parse_time(value)
+        return parse_number(value)
     except (TypeError, ValueError):
-        return False
-    return True
+        return parse_date(value).timestamp()
 
 
 def read_csv(path: Path) -> Table:
     """Read columns separated by commas, semicolons or tabs, with their names in the first line."""
+    text = read_text(path)
+    frame = parse_csv(path, text, max(DELIMITERS, key=text.partition("\n")[0].count))
+    names = _named(path, frame.iloc[0].tolist())
+    frame = frame.iloc[1:]
+    if not len(frame):
+        raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
+    lines = (frame.index + 1).tolist()
+    columns = [frame[number].tolist() for number in frame.columns]
+    return Table(str(path), _name_index(path, names, columns), lines)
+
+
+def read_text(path: Path) -> str:
+    """Read a text file in UTF-8."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
-            file.seek(0)
-            delimiter = max(DELIMITERS, key=first.count)
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            names, rows, lines = None, [], []
-            try:
-                for row in reader:
-                    if not row:
-                        continue
-                    if names is None:
-                        names = _named(path, row)
-                        continue
-                    if len(row) != len(names):
-                        raise ValueError(
-                            f"{path}, row {len(rows) + 1} (line {reader.line_num}) has {len(row)} cells, but "
-                            f"the header has {len(names)}: the file may be truncated; correct or remove the row"
-                        )
-                    rows.append(row)
-                    lines.append(reader.line_num)
-            except csv.Error as error:
-                raise ValueError(
-                    f"{path}, line {reader.line_num} cannot be read ({error}): the file may be truncated or damaged"
-                ) from None
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from None
-    if names is None or not rows:
-        raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
-    columns = [list(column) for column in zip(*rows, strict=True)]
+
+
+def parse_csv(path: Path, text: str, delimiter: str) -> Any:
+    """Return a DataFrame of strings without a header; its index counts the lines from 0."""
+    try:
+        import pandas
+    except ImportError:
+        raise missing_extra("estimators", "tables need pandas") from None
+
+    def refuse(cells: list[str]) -> None:
+        raise ValueError(
+            f"{path}: the row that starts with {', '.join(cells[:3])[:60]} has {len(cells)} cells, more than the first "
+            "line: correct or remove it"
+        )
+
+    last = text.rstrip("\n").count("\n") + 1
+    if text.count('"') % 2:
+        raise ValueError(
+            f"{path}, line {last} cannot be read (a quotation mark is not closed): the file may be truncated or damaged"
+        )
+    try:
+        frame = pandas.read_csv(
+            io.StringIO(text),
+            sep=delimiter,
+            header=None,
+            index_col=False,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+            engine="python",  # it tells a short row from empty cells
+            on_bad_lines=refuse,
+        )
+    except (pandas.errors.ParserError, csv.Error) as error:
+        raise ValueError(
+            f"{path}, line {last} cannot be read ({error}): the file may be truncated or damaged"
+        ) from None
+    except pandas.errors.EmptyDataError:
+        raise ValueError(f"{path} has no rows: expected a header with column names, then rows") from None
+    newlines = frame.apply(lambda column: column.str.count("\n")).sum(axis=1) if '"' in text else 0
+    frame.index = frame.index + (newlines.cumsum() if '"' in text else 0)
+    short = frame.isna()
+    frame = frame[~(short.iloc[:, 1:].all(axis=1) & (frame[0].fillna("") == ""))] if frame.shape[1] > 1 else frame
+    frame = frame[frame[0] != ""] if frame.shape[1] == 1 else frame
+    cut = frame.index[frame.isna().any(axis=1)]
+    if len(cut):
+        row, cells = int((frame.index < cut[0]).sum()), int(frame.loc[cut[0]].notna().sum())
+        raise ValueError(
+            f"{path}, row {row} (line {cut[0] + 1}) has {cells} cells, but the header has {frame.shape[1]}: the file "
+            "may be truncated; correct or remove the row"
+        )
+    return frame
+
+
+def _name_index(path: Path, names: list[str], columns: list[list]) -> dict[str, list]:
+    """Return the columns by name. A column without a name is pandas' index: row numbers are left out, dates kept."""
     named = {}
     for position, (name, column) in enumerate(zip(names, columns, strict=True), 1):
-        # pandas writes its index without a name, or as Unnamed: 0; as a feature it would leak the order of the rows.
-        if _counts(column) and (not name or UNNAMED.fullmatch(name)):
-            continue
+        if not name or UNNAMED.fullmatch(name):
+            # As a feature it would leak the order of the rows.
+            if _counts(column):
+                continue
+            if all(is_date(value) for value in column):
+                name = INDEX
         if not name:
             raise ValueError(f"{path}: column {position} has no name: name it, or remove it")
         named[name] = column
     if not named:
         raise ValueError(f"{path} has no named column: add a first line with column names")
-    return Table(str(path), named, lines)
+    return named
 
 
 def read_parquet(path: Path) -> Table:
+    """Read a Parquet file with pandas."""
     try:
+        import pandas
         import pyarrow
-        import pyarrow.parquet
     except ImportError:
         raise missing_extra("parquet", "Parquet files need pyarrow", "or save the table as CSV") from None
     try:
-        found = pyarrow.parquet.read_table(path)
-        # A table of pandas keeps its index as a column of this name.
-        names = [name for name in found.column_names if not name.startswith("__index_level_")]
-        columns = {name: found.column(name).to_pylist() for name in names}
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
-        raise ValueError(f"{path} is not a valid Parquet file ({error}): save it again") from None
-    if not columns or found.num_rows == 0:
+        frame = pandas.read_parquet(path, engine="pyarrow")
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, LookupError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not a valid Parquet file ({str(error)[:200]}): save it again") from None
+    if not isinstance(frame.index, pandas.RangeIndex):
+        unnamed = frame.index.name is None
+        if not unnamed or isinstance(frame.index, pandas.DatetimeIndex):
+            frame = frame.reset_index(names=INDEX if unnamed else None)
+    if not len(frame.columns) or not len(frame):
         raise ValueError(f"{path} has no rows: provide at least one")
+    columns = {}
+    for name in map(str, frame.columns):
+        column = frame[name]
+        missing = column.isna().to_numpy()
+        values = [own.to_pydatetime() for own in column] if column.dtype.kind == "M" else column.tolist()
+        columns[name] = [None if gone else own for own, gone in zip(values, missing, strict=True)]
     return Table(str(path), columns, None)
 
 
@@ -199,7 +258,10 @@ def _named(path: Path, row: list[str]) -> list[str]:
     except ValueError:
         headless = False
     if headless:
-        raise ValueError(f"{path} starts with numbers: add a first line with column names")
+        raise ValueError(
+            f"{path} starts with numbers: add a first line with column names; a file of the UCR archive, with the "
+            "class first in each row, must end with .tsv or .txt"
+        )
     if doubled is not None:
         raise ValueError(f"{path} has two columns named {doubled!r}: rename one")
     return names

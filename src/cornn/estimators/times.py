@@ -1,0 +1,73 @@
+"""Times of samples: numbers, dates, months and quarters, as numbers."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["is_date", "parse_date", "parse_dates"]
+
+MONTH = 365.2425 / 12 * 86400
+"""Seconds of a mean month."""
+NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH_WORD = rf"({'|'.join(NAMES)})[a-z]*\.?"
+PATTERNS = (
+    (re.compile(r"(\d{4})[-/](\d{1,2})"), lambda match: (int(match[1]), int(match[2]))),
+    (re.compile(rf"(\d{{4}})[-/ ]{_MONTH_WORD}"), lambda match: (int(match[1]), NAMES.index(match[2]) + 1)),
+    (re.compile(rf"{_MONTH_WORD}[-/ ](\d{{4}})"), lambda match: (int(match[2]), NAMES.index(match[1]) + 1)),
+    (re.compile(r"(\d{4})[-/ ]?q([1-4])"), lambda match: (int(match[1]), 3 * int(match[2]) - 2)),
+)
+"""1949-01; 1991 Jul; Jul 1991; 1970 Q1."""
+
+
+def _parse_month(text: str) -> int | None:
+    """Return the number of a month since year 0, for a month or a quarter; None if it is something else."""
+    for pattern, read in PATTERNS:
+        if match := pattern.fullmatch(text.strip().lower()):
+            year, month = read(match)
+            return 12 * year + month - 1 if 1 <= month <= 12 else None
+    return None
+
+
+def parse_date(value: Any) -> datetime:
+    """Return a date. Months and quarters are their first days; without a time zone it is UTC.
+
+    Raises:
+        ValueError: If it is not a date.
+    """
+    if isinstance(value, str):
+        month = _parse_month(value)
+        value = datetime.fromisoformat(value.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise ValueError(f"{value!r} is not a date")
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def is_date(value: Any) -> bool:
+    """Return whether a value is a date, not a number."""
+    try:
+        parse_date(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
+    """Return dates in seconds. Dates on the same day of each month are evenly spaced, however long the months are."""
+    months = np.array([12 * own.year + own.month for own in dates])
+    first = {own.replace(year=2000, month=1, day=1) for own in dates}
+    days = {own.day for own in dates}
+    last = all(own.day == _last_day(own) for own in dates)
+    if len(dates) > 1 and len(first) == 1 and (len(days) == 1 or last) and len(set(months.tolist())) == len(months):
+        return months * MONTH
+    return np.array([own.timestamp() for own in dates])
+
+
+def _last_day(own: datetime) -> int:
+    following = datetime(own.year + own.month // 12, own.month % 12 + 1, 1)
+    return (following - datetime(own.year, own.month, 1)).days

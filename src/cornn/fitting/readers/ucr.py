@@ -1,0 +1,59 @@
+"""Read the text files of the UCR archive: no header, one sequence per line, its class first."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from cornn.estimators.sequences import Series
+from cornn.fitting.readers.dataset import Dataset, Layout
+from cornn.fitting.readers.table import parse_number
+
+__all__ = ["is_ucr", "read_ucr"]
+
+SEPARATOR = re.compile(r"[\t, ]+")
+
+
+def is_ucr(text: str) -> bool:
+    """Return whether a text is in this format: its first line consists of at least three numbers."""
+    cells = SEPARATOR.split(text.lstrip("\n").partition("\n")[0].strip())
+    try:
+        [parse_number(cell) for cell in cells]
+    except ValueError:
+        return False
+    return len(cells) >= 3
+
+
+def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
+    """Read one sequence per line. Missing values at the end of a line end its sequence."""
+    if layout.target or layout.id or layout.values:
+        raise ValueError(
+            f"{path} has no column names, so that it is read like a file of the UCR archive, with the class first in "
+            "each line: omit the names of columns, or add a first line with names"
+        )
+    sequences, target, places = [], [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        place = f"row {len(sequences) + 1} (line {number})"
+        label, *cells = SEPARATOR.split(line.strip())
+        try:
+            values = np.array([parse_number(cell) for cell in cells])
+        except ValueError:
+            raise ValueError(f"{path}, {place} contains something that is not a number: correct it") from None
+        known = np.flatnonzero(~np.isnan(values))
+        if not len(known):
+            raise ValueError(f"{path}, {place} has no values: remove the line")
+        if np.isinf(values).any():
+            raise ValueError(f"{path}, {place} contains infinity: replace it; NaN marks a missing value")
+        sequences.append(Series(values[: known[-1] + 1, None]))
+        target.append((_label(label),))
+        places.append(place)
+    ids = list(range(1, len(sequences) + 1))
+    return Dataset(str(path), Layout(), ("value",), sequences, ids, "row", target, places)
+
+
+def _label(text: str) -> str:
+    """Return a class as the archive means it: 1.0000000e+00 is 1."""
+    number = parse_number(text)
+    return str(int(number)) if number == number and number == int(number) else text
