@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from cornn import CoRNN, CoRNNCell
+from cornn._random import generator
 from cornn.functional import ACTIVATIONS, DAMPINGS, unroll
 from cornn.layers import INITS
 
@@ -847,3 +848,34 @@ def test_repr_says_what_the_layer_is(options, line):
     shown = repr(make(**options))
     assert shown.startswith("CoRNN(")
     assert line in shown
+
+
+@pytest.mark.parametrize("features", [1, 2, 5, 28])
+@pytest.mark.parametrize(
+    ("init", "half_width"),
+    [
+        ("paper", lambda d, m: (d + 2 * m) ** -0.5),
+        ("separate", lambda d, m: d**-0.5),
+        ("separate-pair", lambda d, m: d**-0.5),
+        ("memory", lambda d, m: 3 * (2 / d) ** 0.5),
+        ("uncoupled", lambda d, m: 3 * (2 / d) ** 0.5),
+        ("scaled", lambda d, m: (3 / d) ** 0.5),
+    ],
+)
+def test_the_width_of_the_input_weights_at_the_start(init, half_width, features):
+    layer = CoRNN(features, 512, init=init)
+    layer.reset_parameters(generator(0, "weights"))
+    weights, bound = layer.cell().weight_ih.detach(), half_width(features, 512)
+    assert weights.abs().max() <= bound * (1 + 1e-6)  # a rounding of float32
+    assert weights.abs().max() > 0.98 * bound
+    torch.testing.assert_close(weights.std().item(), bound / 3**0.5, rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize(("features", "feedback"), [(1, True), (4, True), (5, False)])
+def test_feedback_at_the_start_needs_four_neurons_per_feature(features, feedback):
+    layer = CoRNN(features, 16, init="memory")
+    layer.reset_parameters(generator(0, "weights"))
+    V, W, W_z, _ = layer.matrices()
+    wanted = -0.1 * V @ torch.linalg.pinv(V) if feedback else torch.zeros_like(W)
+    torch.testing.assert_close(W, wanted, rtol=1e-5, atol=1e-6)
+    assert not W_z.any()

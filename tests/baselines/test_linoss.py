@@ -130,6 +130,23 @@ def test_damped_units_start_on_the_ring_of_the_authors():
     low, high = stable_range(d, G)
     torch.testing.assert_close(A, cell.A, **FLOAT64)
     assert ((low <= A) & (high >= A)).all()
+    # The angles of the eigenvalues are uniform in [0, pi].
+    S = 1 + d * G
+    angles = torch.arccos(((S + 1 - d**2 * A) / (2 * S.sqrt())).clamp(-1, 1)) / torch.pi
+    assert angles.sort().values.diff().max() < 0.05
+    assert angles.min() < 0.05
+    assert angles.max() > 0.95
+    assert abs(angles.mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("discretisation", ["implicit", "imex"])
+def test_undamped_units_start_with_a_stiffness_between_0_and_1(discretisation):
+    layer = LinOSS(1, 200, discretisation=discretisation)
+    layer.reset_parameters(generator(0, "weights"))
+    A = layer.cell().A.detach()
+    assert 0 <= A.min() < 0.05
+    assert 0.95 < A.max() <= 1
+    assert abs(A.mean() - 0.5) < 0.06
 
 
 def test_kinds_forget_as_they_should():

@@ -204,3 +204,13 @@ def test_seeds_of_a_file_name_no_folder_outside(tmp_path, seed):
     with pytest.raises(ValueError, match="seeds must be whole numbers"):
         training.resume_seeds(path)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_epochs_are_steps_divided_by_the_steps_of_an_epoch(tmp_path):
+    config = resolve("synthetic", device="cpu", epochs=3, batch_size=10)  # 37 sequences: 4 steps per epoch
+    run = training.fit(config, tmp_path / "run")
+    result, (first, *_) = run.result, run.metrics()
+    assert result["steps"] == 12
+    assert result["epochs"] == 3
+    assert result["best_epoch"] == round(result["best_step"] / 4, 3)
+    assert first["step"] > 0
