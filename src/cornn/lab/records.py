@@ -33,6 +33,7 @@ __all__ = [
     "columns",
     "find",
     "group_identity",
+    "group_name",
     "identity",
     "import_record",
     "mark",
@@ -93,13 +94,17 @@ def _short(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def name(config: Train) -> str:
-    """Return the file name of a record: recipe, changed options and settings, model, size, seed and identity."""
+def group_name(config: Train) -> str:
+    """Return a name for runs that differ only in the seed: recipe, changed options and settings, model and size."""
     changed = changed_options(config) | changed_settings(config)
     words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.theory else [])
     text = "-".join([config.recipe, *words, f"{config.model.name}{config.model.hidden_size}"]).replace("/", "-")
-    short = text.encode()[:LONGEST].decode(errors="ignore")
-    return f"{short}-seed{config.seed}-{identity(config)[:8]}.json"
+    return text.encode()[:LONGEST].decode(errors="ignore")
+
+
+def name(config: Train) -> str:
+    """Return the file name of a record: the name of its group, the seed and the identity."""
+    return f"{group_name(config)}-seed{config.seed}-{identity(config)[:8]}.json"
 
 
 def changed_options(config: Train) -> dict[str, Any]:

@@ -22,7 +22,9 @@ from cornn import cli
 from cornn.lab.experiments import storage as storages
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.search import make_search
+from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.storage import OPERATIONS, Storage
+from cornn.lab.runs import Run
 
 # Python's fork server has imported everything already, so that a worker is there at once.
 WORKERS = multiprocessing.get_context("forkserver")
@@ -96,6 +98,42 @@ def test_a_trial_whose_worker_is_killed_keeps_its_number_and_values(tmp_path, mo
     assert known[0].state.name == "FAIL"
     repeated = [entry for entry in known[1:] if entry.user_attrs["trial"] == 0]
     assert [entry.params for entry in repeated] == [known[0].params]
+
+
+def train_slowly(folder, trains):
+    """A worker that saves at every step and stops for good at the seventh."""
+
+    def follow(status, progress):
+        if progress is not None and progress.step == 7:
+            trains.set()
+            time.sleep(600)
+
+    runs(folder, follow)
+
+
+def runs(folder, follow=lambda status, progress: None):
+    """The status of an experiment with seeds after one worker."""
+    experiment = Experiment("seeds", BASE.override(checkpoint_every=0.0), seeds=(1, 2))
+    storage = Storage(f"sqlite:///{folder}/runs.db", 0.0, heartbeat=1)
+    return run_experiments([experiment], storage, folder, follow=follow)[0]
+
+
+def test_runs_whose_worker_is_killed_continue_from_their_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(storages, "SILENCES", 2)
+    whole = runs(tmp_path / "whole")
+    trains = WORKERS.Event()
+    worker = WORKERS.Process(target=train_slowly, args=(tmp_path / "parts", trains))
+    worker.start()
+    assert trains.wait(60)
+    worker.kill()
+    worker.join()
+    steps = []
+    parts = runs(tmp_path / "parts", lambda status, progress: progress and steps.append(progress.step))
+    assert steps == list(range(8, 21))
+    assert [row["test"] for row in parts.runs] == [row["test"] for row in whole.runs]
+    for seed in (1, 2):
+        one, other = (Run(tmp_path / name / "seeds" / f"seed-{seed}").weights() for name in ("whole", "parts"))
+        assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 class Away:

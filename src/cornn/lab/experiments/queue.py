@@ -76,6 +76,7 @@ class Queue:
 
     def __init__(self, experiment: Experiment, storage: Any, task: TaskInfo) -> None:
         self.experiment, self.task = experiment, task
+        self.done = False  # whether the last look found nothing left
         options = {
             "storage": storage,
             "direction": "minimize" if task.better == "lower" else "maximize",

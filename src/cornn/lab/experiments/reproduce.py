@@ -23,9 +23,8 @@ __all__ = ["TARGETS", "missing", "plan", "record_runs", "seconds_per_run"]
 
 def _runs(config: Train, seeds: int) -> Experiment:
     """Return the runs of a configuration with the seeds 0, 1, ..."""
-    name = records.name(config).rsplit("-seed", 1)[0]
-    identity = records.group_identity(config)[:8]
-    return Experiment(f"{config.task.name}-{name}-{identity}", config, seeds=tuple(range(seeds)))
+    name = f"{config.task.name}-{records.group_name(config)}-{records.group_identity(config)[:8]}"
+    return Experiment(name, config, seeds=tuple(range(seeds)))
 
 
 WINDOWS = {"validation": "random", "test": "windows"}

@@ -88,12 +88,13 @@ class Worker:
             def take(experiment: Experiment) -> bool:
                 if experiment.name not in queues:
                     queues[experiment.name] = self._queue(experiment, storage)
-                return self._take(queues[experiment.name])
+                queue = queues[experiment.name]
+                return not queue.done and self._take(queue)
 
             with suppress(OutOfTime):
                 while time.time() < self.ends:
                     if not any(map(take, self.experiments)):
-                        if not any(queue.running for queue in queues.values()):
+                        if not any(queue.running for queue in queues.values() if not queue.done):
                             break
                         # The others may die of what they are at.
                         time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -112,6 +113,7 @@ class Worker:
         """Take one piece of work of an experiment; False if there is none, or no time for it."""
         queue.fill()
         status = queue.status()
+        queue.done = not status.left
         self.follow(status, None)
         if time.time() + self._expected(status) > self.ends:
             return False

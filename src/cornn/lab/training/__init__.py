@@ -2,7 +2,7 @@
 
 from cornn.lab.training.build import build, load
 from cornn.lab.training.distributed import connect
-from cornn.lab.training.fit import Diverged, Validated, evaluate, fit, fit_or_resume, resume, validate
+from cornn.lab.training.fit import Diverged, Validated, evaluate, fit, resume, validate
 from cornn.lab.training.loop import Progress, Watch
 from cornn.lab.training.multi_seed import fit_seeds, holds_seeds, read_seeds, resume_seeds, train_seeds
 from cornn.lab.training.schedule import Plan, plan
@@ -19,7 +19,6 @@ __all__ = [
     "connect",
     "evaluate",
     "fit",
-    "fit_or_resume",
     "fit_seeds",
     "holds_seeds",
     "load",

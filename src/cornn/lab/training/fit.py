@@ -25,7 +25,6 @@ __all__ = [
     "about",
     "evaluate",
     "fit",
-    "fit_or_resume",
     "resume",
     "silent",
     "validate",
@@ -100,14 +99,6 @@ def resume(path: Path, watch: Watch = silent) -> Run:
         state.run = run
     _succeed(train([state], fabric, watch, [] if checkpoint is None else [checkpoint]), path)
     return run
-
-
-def fit_or_resume(config: Train, out: Path, watch: Watch = silent) -> Run:
-    """Return the finished run of a configuration in `out`, which is trained, resumed or already complete."""
-    if not (out / "config.json").exists():
-        return fit(config, out, watch)
-    run = Run(out)
-    return run if run.complete else resume(out, watch)
 
 
 class Diverged(RuntimeError):
