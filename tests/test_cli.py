@@ -452,6 +452,16 @@ def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name
     assert err.count("\n") == 1
 
 
+def test_a_configuration_of_a_recipe_that_is_not_there_any_more(cornn, tmp_path):
+    cornn("train", "adding", *SHORT, "--out", "here")
+    config = json.loads((tmp_path / "here" / "config.json").read_text())
+    (tmp_path / "changed.json").write_text(json.dumps(config | {"recipe": "gone"}))
+    code, out, err = cornn("train", "adding", "--config", "changed.json", "--out", "there")
+    assert code == 0, err
+    assert "recipe: gone" in out
+    assert cornn("train", "adding", "--config", "changed.json", "--help")[0] == 0
+
+
 def test_quiet_is_the_closing_lines_only(cornn):
     _, out, _ = cornn("train", "adding", *SHORT, "--quiet")
     assert len(out.splitlines()) == 2

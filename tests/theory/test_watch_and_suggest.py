@@ -127,7 +127,7 @@ def test_the_suggestion_is_the_recipe(length):
     """The recipe of docs/adding.md, whose records say that it is solved from every seed tried."""
     from cornn.lab.recipes import RECIPES
 
-    recipe, found = RECIPES["adding"]["ours"], suggest(length, 128)
+    recipe, found = RECIPES["adding"]["ours"].train.model, suggest(length, 128)
     assert (found.dt, found.init, found.centre) == (recipe.dt, recipe.init, recipe.centre)
     assert found.epsilon == pytest.approx(recipe.epsilon, rel=2e-3)
     ends = found.half_lives[[0, -1]].tolist()

@@ -74,7 +74,9 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
         (task.name, "bold"),
         f", {task.length} steps per sequence; {_network(config)}, {_parameters(model)}; seed {config.seed}",
     )
-    for note in (f"recipe: {config.recipe}, {RECIPES[task.name][config.recipe].source}", *task.notes):
+    recipe = RECIPES[task.name].get(config.recipe)
+    source = "" if recipe is None else f", {recipe.source}"
+    for note in (f"recipe: {config.recipe}{source}", *task.notes):
         line(console, note, style="dim")
 
 
