@@ -1,4 +1,4 @@
-"""Write source-stamp.json: the commit and the digest of src/cornn, for a machine without git.
+"""Write source-stamp.json: the commit and the digest of src/cornn, and the protocol files, for a machine without git.
 
     python tools/stamp.py
 

@@ -9,12 +9,14 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["STAMP", "check_source", "commit", "digest", "digest_of_commit", "source", "write_stamp"]
+__all__ = ["STAMP", "check_source", "commit", "digest", "digest_of_commit", "source", "stamped_commit", "write_stamp"]
 
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parents[1]
 STAMP = ROOT / "source-stamp.json"
+PROTOCOLS = "results/protocols"
 BUILT = (".so", ".dll", ".pyd", ".pyc")
 """Endings of files that are made from the source."""
 
@@ -58,13 +60,29 @@ def digest_of_commit(name: str) -> str | None:
     return _joined({path.removeprefix("src/cornn/"): about.split()[2] for about, path in files})
 
 
-def write_stamp(path: Path = STAMP) -> dict[str, str | None]:
-    """Write the stamp of a checkout whose source is committed."""
-    stamp = source()
+def write_stamp(path: Path = STAMP) -> dict[str, Any]:
+    """Write the stamp of a checkout whose source is committed. It also has the commits of the protocol files."""
+    stamp: dict[str, Any] = source()
     if check_source(stamp) != "verified":
         raise RuntimeError("src/cornn differs from the last commit: commit it before writing a stamp")
+    lines = _git("ls-tree", "-r", "--full-tree", "HEAD", "--", PROTOCOLS).splitlines()
+    files = {name: about.split()[2] for about, name in (line.split("\t", 1) for line in lines)}
+    stamp["protocols"] = {
+        name: {"blob": blob, "commit": _git("log", "-1", "--format=%H", "--", f":/{name}")}
+        for name, blob in files.items()
+    }
     path.write_text(json.dumps(stamp) + "\n", encoding="utf8")
     return stamp
+
+
+def stamped_commit(file: Path) -> str | None:
+    """Return the commit that the stamp names for a protocol file as it is now; None if there is none."""
+    try:
+        known = json.loads(STAMP.read_text(encoding="utf8"))["protocols"]
+        own = known[file.resolve().relative_to(STAMP.parent.resolve()).as_posix()]
+        return own["commit"] if own["blob"] == _blob(file.read_bytes()) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def check_source(result: Mapping[str, object]) -> str:

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from cornn.lab.experiments.protocol import read_protocol
+from cornn import _source
+from cornn.lab.experiments.protocol import check_committed, read_protocol
 from cornn.lab.experiments.worker import LockedSplitError, lock_test
 from cornn.lab.recipes import resolve
 
@@ -88,6 +89,21 @@ def test_the_steps_of_a_protocol(cornn, tmp_path, repository):
     refused("small.json has changes that are not committed")
     repository()
     refused("small-chosen.json belongs to another protocol (the protocol was committed again after the choice)")
+
+
+def test_without_git_the_stamp_says_what_is_committed(tmp_path, monkeypatch):
+    file = tmp_path / "results/protocols/small.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(CONTENT), encoding="utf8")
+    with pytest.raises(ValueError, match="is not committed"):
+        check_committed(file)
+    stamp = {"protocols": {"results/protocols/small.json": {"blob": _source._blob(file.read_bytes()), "commit": "abc"}}}
+    (tmp_path / "source-stamp.json").write_text(json.dumps(stamp))
+    monkeypatch.setattr(_source, "STAMP", tmp_path / "source-stamp.json")
+    assert check_committed(file) == "abc"
+    file.write_text(json.dumps(CONTENT | {"trials": 3}), encoding="utf8")
+    with pytest.raises(ValueError, match="is not committed"):
+        check_committed(file)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 
 from cornn._checked import Checked, Count, decode
 from cornn._json import read_json
-from cornn._source import source
+from cornn._source import source, stamped_commit
 from cornn.lab.config import Train, as_dictionary, canonical, from_dictionary
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status, list_changes
@@ -106,7 +106,12 @@ def chosen_path(path: Path) -> Path:
 
 
 def check_committed(path: Path) -> str:
-    """Return the commit in which a file is as it is now, or raise an error."""
+    """Return the commit in which a file is as it is now, or raise an error.
+
+    Without git the stamp of the source is asked (`python tools/stamp.py`).
+    """
+    if (stamped := stamped_commit(path)) is not None and not _is_in_checkout(path):
+        return stamped
     git = ["git", "-C", str(path.resolve().parent)]
 
     def ask(*arguments: str) -> str:
@@ -121,6 +126,16 @@ def check_committed(path: Path) -> str:
     if changed or not commit:
         raise ValueError(f"{path} has changes that are not committed: commit them, or undo them")
     return commit
+
+
+def _is_in_checkout(path: Path) -> bool:
+    try:
+        subprocess.run(
+            ["git", "-C", str(path.resolve().parent), "rev-parse", "--git-dir"], capture_output=True, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
 
 
 def write_choice(path: Path, protocol: Protocol, status: Status) -> Path:
