@@ -36,22 +36,24 @@ def main() -> None:
         if os.name != "nt":
             variables["PATH"] = str(binaries)
 
-        def run(*command: str, cwd: Path = place) -> str:
+        def run(*command: str, cwd: Path = place) -> None:
             print("$", *(Path(command[0]).name, *command[1:]), flush=True)
-            done = subprocess.run(command, cwd=cwd, env=variables, text=True, stdout=subprocess.PIPE)
-            print(done.stdout, flush=True)
-            if done.returncode:
-                sys.exit(f"exit code {done.returncode}")
-            return done.stdout
+            if code := subprocess.run(command, cwd=cwd, env=variables).returncode:
+                sys.exit(f"exit code {code}")
 
         pip = [python, "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt")]
-        run(*pip, "--no-deps", "--extra-index-url", CPU_WHEELS, "torch")
+        run(*pip, "--no-deps", "--retries", "1", "--extra-index-url", CPU_WHEELS, "torch")
         extras = "cli" if options.no_tests else "test"
-        run(*pip, "--only-binary", "cornn", "--find-links", str(options.dist.resolve()), f"cornn[{extras}]")
+        # This version: PyPI may have another one.
+        (version,) = {path.name.split("-")[1] for path in options.dist.glob("cornn-*.whl")}
+        wheel = f"cornn[{extras}]=={version}"
+        run(*pip, "--only-binary", "cornn", "--find-links", str(options.dist.resolve()), wheel)
 
         readme = (ROOT / "README.md").read_text(encoding="utf8")
         run(python, "-c", re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1] + "print(output.shape)")
-        answer = run(str(binaries / "cornn"), "doctor")
+        command = [str(binaries / "cornn"), "doctor"]
+        answer = subprocess.run(command, cwd=place, env=variables, text=True, stdout=subprocess.PIPE, check=True).stdout
+        print(answer, flush=True)
         if not re.search(r"^ *cpu +c +chosen", answer, re.MULTILINE):
             sys.exit("`cornn doctor` should report the C backend as chosen")
         if not options.no_tests:
