@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import os
 import re
 import shutil
+import signal
 import sys
 
 import numpy as np
@@ -460,3 +462,34 @@ def test_the_format_is_checked_before_the_target(cornn, tables):
     (tables / "a.xlsx").write_text("x")
     assert "ends with '.xlsx'" in cornn("fit", "a.xlsx")[2]
     assert "missing.csv does not exist" in cornn("fit", "missing.csv")[2]
+
+
+def test_ctrl_c_keeps_the_best_model_so_far(tables):
+    from cornn.fitting import fit_file
+
+    settings = {"hidden_size": 4, "epochs": 50, "method": "network"}
+
+    def interrupt(row):
+        if row["epoch"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = fit_file(
+        tables / "wide.csv", target="kind", out=tables / "here", report=False, settings=settings, watch=interrupt
+    )
+    assert result.interrupted
+    assert result.estimator.n_iter_ == 3
+    assert result.notes == ("stopped by Ctrl-C after 3 epochs: the best model so far is kept",)
+    assert (tables / "here/model.safetensors").exists()
+
+
+def test_errors_of_predict_advise_no_options_of_fit(cornn, tables):
+    cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "size", *QUICK, "--out", "here")
+    text = (tables / "long.csv").read_text()
+    for name, damaged in {"a": text.replace("who", "whom"), "b": text.replace("signal", "noise")}.items():
+        (tables / f"{name}.csv").write_text(damaged)
+        code, _, err = cornn("predict", "here", f"{name}.csv")
+        assert code == 2
+        assert "a model needs those that it was fitted with" in err
+        assert "--" not in err
+    (tables / "c.csv").write_text(text.replace("p3,2,", "p3,2,x", 1))
+    assert "is not a number: correct it" in cornn("predict", "here", "c.csv")[2]

@@ -152,7 +152,7 @@ def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
     found, layout = series("t0,t10,t2,y\n1,3,2,a\n", Layout(target=("y",)))
     assert (found, layout.values) == ([[1, 2, 3]], ("t",))
     assert series("age,t3,t1,t2,t0\n9,4,2,3,1\n", layout)[0] == [[1, 2, 3, 4]]
-    with pytest.raises(ValueError, match=r"the columns are a, b; .* a model needs the columns that it was fitted with"):
+    with pytest.raises(ValueError, match=r"the columns are a, b; a model needs the columns that it was fitted with"):
         series("a,b\n1,2\n", layout)
     assert series("1,2\n5,6\n", Layout("wide"))[1].values == ("",)
     np.savez(tmp_path / "a.npz", X=VALUES[..., 0])

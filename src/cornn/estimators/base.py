@@ -182,8 +182,8 @@ class Estimator(BaseEstimator):
 
     accepts_one_series: ClassVar[bool] = False
     """Whether X may be one series by itself, as for forecasts."""
-    watch: ClassVar[Callable[[dict[str, float]], None] | None] = None
-    """Function that is called with the losses after every epoch, if set."""
+    watch: ClassVar[Callable[[dict[str, float]], bool | None] | None] = None
+    """Function that is called with the losses after every epoch, if set. If it returns True, training ends."""
 
     arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Names of the settings that belong to one method only."""
@@ -296,6 +296,10 @@ class Estimator(BaseEstimator):
         """Validate the settings before any work is done."""
         check_settings(self)
 
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what was fitted, as rows of a name and a text."""
+        return [("parameters", f"{self.count_parameters():,}")]
+
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted estimator mean."""
         raise NotImplementedError
@@ -386,12 +390,11 @@ class Estimator(BaseEstimator):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _report(self, row: dict[str, float]) -> None:
-        if self.watch is not None:
-            self.watch(row)
+    def _report(self, row: dict[str, float]) -> bool | None:
         if self.verbose:
             losses = ", ".join(f"{name} loss {row[name]:.4g}" for name in ("training", "validation") if name in row)
             print(f"epoch {row['epoch']:.0f} of {self._setting('epochs')}: {losses}", flush=True)
+        return None if self.watch is None else self.watch(row)
 
     def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
         data = self.preparation_(sequences)

@@ -133,7 +133,7 @@ class Schedule:
     weight_decay: float
     patience: int  # epochs without a better validation loss after which training stops
     seed: int
-    report: Callable[[dict], None]  # called with the losses after every epoch
+    report: Callable[[dict], bool | None]  # called with the losses after every epoch; True ends training
 
 
 def resolve_device(name: str) -> torch.device:
@@ -273,8 +273,8 @@ def train(
                 best, best_epoch = row["validation"], epoch
                 kept = {name: value.clone() for name, value in model.state_dict().items()}
         history.append(row)
-        schedule.report(row | {"epochs": schedule.epochs})
-        return bool(len(validation)) and epoch - best_epoch >= schedule.patience
+        stop = schedule.report(row | {"epochs": schedule.epochs})
+        return bool(stop) or (bool(len(validation)) and epoch - best_epoch >= schedule.patience)
 
     fit_loop(model, batches(), lambda model, index: loss(model, data.rows(index), index), optimiser, rates, [end_epoch])
     if kept is not None:

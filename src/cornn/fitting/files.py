@@ -173,7 +173,10 @@ def fit_file(
     try:
         finished = fit(plan.task, plan.splits, plan.settings, watch)
         words = plan.test.source if plan.test is not None else f"a held-out split of {plan.data.source}"
-        finished = replace(finished, facts=plan.facts, result=build_result(finished, words), notes=plan.data.notes)
+        notes = [*plan.data.notes]
+        if finished.interrupted:
+            notes.append(f"stopped by Ctrl-C after {finished.estimator.n_iter_} epochs: the best model so far is kept")
+        finished = replace(finished, facts=plan.facts, result=build_result(finished, words), notes=tuple(notes))
         finished, page = _write_page(finished, Path(path).name, folder) if report else (finished, None)
         place, note = write_folder(folder, plan.data, finished, finished.result, page)
         if place != folder:

@@ -1,6 +1,8 @@
 """Split a data set, fit an estimator to it, and evaluate it on the test split."""
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -169,19 +171,52 @@ def fit(
         >>> result.evaluation.test
     """
     estimator: Any = TASKS[task](**settings)
-    estimator.watch = watch
+    interruption = Interruption(watch)
+    estimator.watch = interruption.end_epoch
     training = splits.training
     start = time.perf_counter()
-    if task == "classify":
-        _check_classes(training)
-        estimator.fit(training.sequences, training.labels(), groups=training.groups)
-    elif task == "regress":
-        estimator.fit(training.sequences, training.numbers(), groups=training.groups)
-    else:
-        estimator.fit(training.sequences)
+    with interruption:
+        if task == "classify":
+            _check_classes(training)
+            estimator.fit(training.sequences, training.labels(), groups=training.groups)
+        elif task == "regress":
+            estimator.fit(training.sequences, training.numbers(), groups=training.groups)
+        else:
+            estimator.fit(training.sequences)
     seconds = time.perf_counter() - start
     evaluation = None if splits.test is None else evaluate(estimator, training, splits.test, splits.cuts)
-    return FitResult(task, estimator, splits, evaluation, seconds)
+    return FitResult(task, estimator, splits, evaluation, seconds, interruption.requested)
+
+
+class Interruption:
+    """Let Ctrl-C end the training of a network after the current epoch, so that the best model so far is kept.
+
+    Before the first epoch has ended there is nothing to keep, and Ctrl-C stops at once; so does a second one.
+    """
+
+    def __init__(self, watch: Callable[[dict[str, float]], None] | None) -> None:
+        self.requested = False
+        self._watch, self._epochs, self._before = watch, 0, None
+
+    def end_epoch(self, row: dict[str, float]) -> bool:
+        """Pass the losses on, and return whether training is to end."""
+        self._epochs += 1
+        if self._watch is not None:
+            self._watch(row)
+        return self.requested
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _interrupt(self, *_: object) -> None:
+        if self.requested or not self._epochs:
+            raise KeyboardInterrupt
+        self.requested = True
 
 
 def _check_classes(data: Dataset) -> None:

@@ -12,6 +12,7 @@ import torch
 from cornn._extras import missing_extra
 from cornn.fitting.evaluate import Evaluation
 from cornn.fitting.fit import FitResult
+from cornn.forecasting.report import forecast_page
 from cornn.plots import fitted
 from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
@@ -140,7 +141,8 @@ def _residuals(finished: FitResult) -> Pictures:
 def _forecasts(finished: FitResult) -> Pictures:
     assert finished.evaluation is not None
     words = "Error by steps ahead, compared with the best trivial rule"
-    return [(words, fitted.forecast_errors(finished.evaluation)), *_residuals(finished)]
+    own = forecast_page(finished) if finished.estimator.method_ == "pool" else []
+    return [*own, (words, fitted.forecast_errors(finished.evaluation)), *_residuals(finished)]
 
 
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
@@ -216,11 +218,7 @@ def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:
     """Return the settings of the estimator that differ from the defaults, and what was trained."""
-    rows = [("estimator", type(estimator).__name__)]
-    if estimator.history_:
-        network = estimator.network_
-        layers = f"{network.num_layers} {'layer' if network.num_layers == 1 else 'layers'}"
-        rows.append(("network", f"{layers} of {network.hidden_size} neurons, {network.damping} damping"))
+    rows = [("estimator", type(estimator).__name__), *estimator.describe()]
     defaults = type(estimator)().get_params(deep=False)
     for name, value in estimator.get_params(deep=False).items():
         if repr(value) != repr(defaults[name]):

@@ -1,5 +1,6 @@
 """Read files into sequences: tables, arrays, and the formats of the archives. Nothing in a file is executed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from cornn.fitting.readers.arff import read_arff
@@ -46,7 +47,7 @@ def read(path: Path, layout: Layout = Layout(), *, require_target: bool = True) 
         return read_npy(path, layout)
     if ending in UCR and is_ucr(text := read_text(path)):
         return read_ucr(path, text, layout if require_target else Layout())
-    return shape(TABLES[ending](path), layout, require_target=require_target)
+    return shape(replace(TABLES[ending](path), fitting=require_target), layout, require_target=require_target)
 
 
 def check_format(path: Path) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cornn.estimators.sequences import Series, compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
+from cornn.fitting.readers.table import shorten
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -32,9 +33,8 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
     for name, option in ((names["X"], "--values"), (names["y"], "--target")):
         wanted = option == "--values" or (require_target and layout.target)
         if wanted and name not in arrays:
-            raise ValueError(
-                f"{path} has no array {name!r}: the arrays are {', '.join(arrays)}; choose one with {option}"
-            )
+            advice = f"; choose one with {option}" if require_target else ""
+            raise ValueError(f"{path} has no array {name!r}: the arrays are {shorten(list(arrays))}{advice}")
     X, notes = _arrange(path, arrays[names["X"]], names["X"], layout)
     X = X.astype(np.float64).reshape(*X.shape[:2], -1)
     lengths = _lengths(path, arrays.get("lengths"), X)

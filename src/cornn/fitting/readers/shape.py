@@ -105,7 +105,8 @@ def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
     if layout.values and all(name in names for name in layout.values):
         return layout, {"value": list(layout.values)}
     if not names:
-        raise ValueError(f"{table.source} has no columns of values left: check --values, --target and --ignore")
+        advice = "check --values, --target and --ignore" if table.fitting else "a model needs those it was fitted with"
+        raise ValueError(f"{table.source} has no columns of values left: {advice}")
     groups = _numbered(names)
     if layout.values:
         chosen = {name: groups[name] for name in _features(table, layout, names, groups)}
@@ -118,10 +119,8 @@ def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
             raise ValueError(f"{table.source}: features {next(iter(chosen))} and {name} have different steps")
         for (step, first), (other, second) in pairwise(sorted(steps)):
             if step == other:
-                raise ValueError(
-                    f"{table.source}: columns {first!r} and {second!r} are both step {step}: rename one, or omit it "
-                    "with --ignore"
-                )
+                advice = "rename one, or omit it with --ignore" if table.fitting else "rename or remove one"
+                raise ValueError(f"{table.source}: columns {first!r} and {second!r} are both step {step}: {advice}")
     ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
     # A single feature is named "value", whatever its prefix.
     return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
@@ -257,10 +256,10 @@ def _features(table: Table, layout: Layout, names: list[str], groups: Container[
         table.require(*layout.values, option="--values")
     for name in layout.values:
         if name not in groups:
+            named = "--values names a feature by the prefix before the number, and " if table.fitting else ""
             raise ValueError(
                 f"{table.source} has no columns {name}_0, {name}_1, … or {name}: the columns are {shorten(names)}; "
-                "--values names a feature by the prefix before the number, and a model needs the columns that it was "
-                "fitted with"
+                f"{named}a model needs the columns that it was fitted with"
             )
     return layout.values
 
@@ -271,7 +270,8 @@ def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
     names = list(layout.values) or _others(table, layout)
     table.require(*names, option="--values")
     if not names:
-        raise ValueError(f"{table.source} has no columns of values left: check --values, --target and --ignore")
+        advice = "check --values, --target and --ignore" if table.fitting else "a model needs those it was fitted with"
+        raise ValueError(f"{table.source} has no columns of values left: {advice}")
     columns = np.stack([table.numbers(name) for name in names], 1)
     times = None if layout.time is None else table.times(layout.time)
     pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)

@@ -43,6 +43,7 @@ class Table:
     source: str
     columns: dict[str, list]  # strings for CSV, Python values for Parquet; None if a value is missing
     lines: list[int] | None  # CSV: last line of each row, counted from 1
+    fitting: bool = True  # whether errors may advise the options of `cornn fit`, which `cornn predict` does not have
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -54,9 +55,9 @@ class Table:
     def require(self, *names: str, option: str) -> None:
         for name in names:
             if name not in self.columns:
+                advice = f"choose one with {option}" if self.fitting else "a model needs those that it was fitted with"
                 raise ValueError(
-                    f"{self.source} has no column {name!r}: the columns are {shorten(list(self.columns))}; choose one "
-                    f"with {option}"
+                    f"{self.source} has no column {name!r}: the columns are {shorten(list(self.columns))}; {advice}"
                 )
 
     def numbers(self, name: str) -> NDArray[np.float64]:
@@ -105,6 +106,8 @@ class Table:
             pass
         if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
             remedy = "write decimals with a point"
+        elif not self.fitting:
+            remedy = "correct it"
         elif is_date(value):
             remedy = f"if it is the time of a sample, use --time {name}; else omit it with --ignore {name}"
         else:
@@ -168,7 +171,8 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
             f"{path}, line {last} cannot be read (a quotation mark is not closed): the file may be truncated or damaged"
         )
     try:
-        frame = pandas.read_csv(
+        read: Any = pandas.read_csv
+        frame = read(
             io.StringIO(text),
             sep=delimiter,
             header=None,
@@ -185,8 +189,8 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
         ) from None
     except pandas.errors.EmptyDataError:
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows") from None
-    newlines = frame.apply(lambda column: column.str.count("\n")).sum(axis=1) if '"' in text else 0
-    frame.index = frame.index + (newlines.cumsum() if '"' in text else 0)
+    if '"' in text:  # a cell may have several lines
+        frame.index = frame.index + frame.apply(lambda column: column.str.count("\n")).sum(axis=1).cumsum()
     short = frame.isna()
     frame = frame[~(short.iloc[:, 1:].all(axis=1) & (frame[0].fillna("") == ""))] if frame.shape[1] > 1 else frame
     frame = frame[frame[0] != ""] if frame.shape[1] == 1 else frame

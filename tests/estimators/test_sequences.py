@@ -1,0 +1,52 @@
+"""The inputs that estimators accept."""
+
+import numpy as np
+import pandas
+import pytest
+
+from cornn.estimators.sequences import Columns, read_sequences
+
+SINGLE = Columns(single=True)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.arange(5.0),
+        [0.0, 1.0, 2.0, 3.0, 4.0],
+        pandas.Series(np.arange(5.0)),
+        pandas.Series(np.arange(5.0), pandas.date_range("2020-01-31", periods=5, freq="ME")),
+        pandas.Series(np.arange(5.0), pandas.period_range("2020-01", periods=5, freq="M")),
+        pandas.DataFrame({"v": np.arange(5.0)}, pandas.date_range("2020", periods=5, freq="YS")),
+    ],
+    ids=["array", "list", "series", "months", "periods", "frame"],
+)
+def test_one_series_by_itself(X):
+    (found,) = read_sequences(X, SINGLE)
+    assert found.values[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert found.gaps is None
+
+
+def test_dates_that_are_not_evenly_spaced_are_times():
+    X = pandas.Series(np.arange(3.0), pandas.to_datetime(["2020-01-01", "2020-01-02", "2020-01-05"]))
+    (found,) = read_sequences(X, SINGLE)
+    assert found.gaps[1:].tolist() == [86400, 3 * 86400]
+
+
+def test_without_forecasts_one_series_is_an_error():
+    with pytest.raises(ValueError, match="Reshape your data"):
+        read_sequences(np.arange(5.0), Columns())
+
+
+def test_the_order_of_axes():
+    X = np.arange(24.0).reshape(2, 3, 4)  # (sequences, features, time)
+    assert read_sequences(X, Columns(layout="nct"))[0].values.tolist() == X[0].T.tolist()
+    with pytest.warns(UserWarning, match="has 3 steps of 4 features.*use layout='nct'"):
+        read_sequences(X, Columns())
+    with pytest.raises(ValueError, match="unknown layout 'tnc': choose one of ntc, nct"):
+        read_sequences(X, Columns(layout="tnc"))
+
+
+def test_x_that_is_entirely_missing_is_refused():
+    with pytest.raises(ValueError, match="all values of X are missing"):
+        read_sequences(np.full((3, 4), np.nan), Columns())
