@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from cornn._checked import encode
 from cornn.lab import records
-from cornn.lab.config import Train, flat_settings
+from cornn.lab.config import Train, flat_settings, from_dictionary
+from cornn.lab.experiments import protocol
 from cornn.lab.recipes import resolve
 from cornn.lab.report import tables, targets
 from cornn.lab.report.tables import RunGroup
@@ -37,6 +38,28 @@ def targets_met(results: Path = RESULTS) -> str:
         figures = " | ".join((_summary(one.ours[0] if one.ours else None), _summary(one.first), one.verdict))
         lines.append(f"| {one.target.title} | {one.target.units} | {one.target.requirement} | {figures} |")
     return "\n".join(lines)
+
+
+def protocols(results: Path = RESULTS) -> str:
+    """The frozen protocols: target, search, choice and test."""
+    lines = ["| protocol | target | search | state |", "| --- | --- | --- | --- |"]
+    files = (path for path in sorted((results / "protocols").glob("*.json")) if not path.stem.endswith("-chosen"))
+    for path in files:
+        found = protocol.read_protocol(path)
+        search = f"{found.trials} trials of {', '.join(name.replace('_', ' ') for name in found.space)}"
+        lines.append(f"| `{path.name}` | {found.target} | {search} | {_state(path, found.task, results)} |")
+    return "\n".join(lines)
+
+
+def _state(path: Path, task: str, results: Path) -> str:
+    chosen = protocol.chosen_path(path)
+    if not chosen.exists():
+        return "frozen, not searched yet"
+    choice = json.loads(chosen.read_text(encoding="utf8"))
+    words = f"trial {choice['trial']} chosen, validation {choice['validation']:.2f}"
+    shared = records.group_identity(from_dictionary(choice["config"]))
+    runs = [one for one in tables.group_runs(results, task) if one.identity == shared and one.records]
+    return f"{words}; test {_summary(runs[0])}" if runs else f"{words}; not tested yet"
 
 
 def longer(results: Path = RESULTS) -> str:
@@ -128,6 +151,7 @@ def untrained() -> str:
 FILMS = {"read_at": "end", "lower": True, "by_film": True, "drop_words": 0.4}
 COSINE = {"schedule": "cosine", "clip": 1.0}
 TABLES = {
+    "protocols": protocols,
     "targets": targets_met,
     "longer": longer,
     "untrained": untrained,
