@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from cornn import CoRNN
+from cornn._source import source
 
 RECORD = Path(__file__).resolve().parents[1] / "results" / "default-layer-sizes.json"
 LAYERS, NEURONS, FEATURES, BATCH = 4, 64, 3, 8
@@ -36,7 +37,7 @@ def main() -> None:
                 y, _ = layer.last_state(make_input(kind, steps))
             rows.append({"input": kind, "steps": steps, "rms": y.square().mean((1, 2)).sqrt().tolist()})
     what = "RMS of y over a layer after the last step, four default layers before training, seed 0"
-    content = {"what": what, "neurons": NEURONS, "features": FEATURES, "batch": BATCH, "rows": rows}
+    content = {"what": what, **source(), "neurons": NEURONS, "features": FEATURES, "batch": BATCH, "rows": rows}
     RECORD.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 

@@ -426,7 +426,7 @@ class CoRNN(Stack):
     How to choose dt, gamma and epsilon by hand: an overdamped neuron, with `epsilon**2 > 4 * gamma`, holds a value and
     forgets it with a half-life of about `0.69 * epsilon / (gamma * dt)` steps. Choose them such that this is near the
     number of steps your data needs to be remembered. An underdamped neuron oscillates, with a period of about
-    `6.3 / (gamma**0.5 * dt)` steps. `cornn.theory.suggest` computes them for a sequence length.
+    `6.3 / (gamma**0.5 * dt)` steps. `cornn.theory.suggest` computes them for a memory of thousands of steps.
 
     Args:
         input_size: Number of input features.
