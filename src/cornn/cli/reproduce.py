@@ -42,7 +42,8 @@ class ReproduceCommand:
     seeds: int | None = None
     """Number of seeds per experiment, in place of its own."""
     budget_minutes: float | None = None
-    """Time limit: no experiment is started that would exceed it, judging by recorded times."""
+    """Time limit: no experiment is started that would exceed it, judging by recorded times. Unfinished runs are
+    saved and continue next time."""
     results: Path = Path("results")
     """Folder of the records, which are read and written."""
     folder: Path = Path("runs/reproduce")

@@ -100,6 +100,21 @@ def test_a_trial_whose_worker_is_killed_keeps_its_number_and_values(tmp_path, mo
     assert [entry.params for entry in repeated] == [known[0].params]
 
 
+def test_a_trial_that_was_taken_by_nobody_is_repeated(tmp_path, monkeypatch):
+    """A worker that is killed as soon as it has taken a trial leaves no heartbeat."""
+    monkeypatch.setattr(storages, "SILENCES", 1)
+    run(tmp_path, 1)
+    opened = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/trials.db")
+    study = optuna.load_study(study_name="some", storage=opened)
+    study.enqueue_trial({}, user_attrs={"trial": 1, "values": {}})
+    study.ask()
+    opened.remove_session()
+    opened.engine.dispose()
+    status = run(tmp_path, 2, heartbeat=1)
+    assert (status.complete, status.rows[1]["values"]) == (2, status.experiment.values(1))
+    assert [entry.state.name for entry in entries(tmp_path)] == ["COMPLETE", "FAIL", "COMPLETE"]
+
+
 def train_slowly(folder, trains):
     """A worker that saves at every step and stops for good at the seventh."""
 

@@ -16,7 +16,9 @@ worker died, with the same number and the same values, up to `ATTEMPTS` times.
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import optuna
@@ -74,8 +76,9 @@ def _died(entry: FrozenTrial) -> bool:
 class Queue:
     """The trials and runs of one experiment in an open storage."""
 
-    def __init__(self, experiment: Experiment, storage: Any, task: TaskInfo) -> None:
+    def __init__(self, experiment: Experiment, storage: Any, task: TaskInfo, grace: float = math.inf) -> None:
         self.experiment, self.task = experiment, task
+        self.grace = grace  # seconds in which an entry that was taken must have a worker
         self.done = False  # whether the last look found nothing left
         options = {
             "storage": storage,
@@ -103,7 +106,7 @@ class Queue:
     def fill(self) -> None:
         """Put the next piece of work that nobody has or has had into the queue, unless something is waiting there."""
         for study in self._studies:
-            _fail_stale(study)
+            _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
         for number in range(self.experiment.trials):
             values = self.experiment.values(number)
@@ -203,8 +206,14 @@ def register_parameters(experiment: Experiment, trial: Any) -> None:
                 trial.suggest_float(part, distribution.low, distribution.high, log=not distribution.even)
 
 
-def _fail_stale(study: Any) -> None:
+def _fail_stale(study: Any, grace: float) -> None:
     """Mark the entries of workers that have died."""
+    # A worker that was killed as soon as it took an entry has sent no heartbeat, which Optuna would miss.
+    for entry in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        began = entry.datetime_start
+        if "worker" not in entry.user_attrs and began and (datetime.now() - began).total_seconds() > grace:
+            with suppress(ValueError, optuna.exceptions.UpdateFinishedTrialError):
+                study.tell(entry.number, state=TrialState.FAIL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         optuna.storages.fail_stale_trials(study)

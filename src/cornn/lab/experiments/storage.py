@@ -31,6 +31,11 @@ class Storage:
     patience: float = PATIENCE
     heartbeat: int = HEARTBEAT
 
+    @property
+    def grace(self) -> int:
+        """Seconds without a sign of life after which a worker counts as dead."""
+        return SILENCES * self.heartbeat
+
 
 def hide_password(url: str) -> str:
     """Return the URL of a storage without its password."""
@@ -71,7 +76,7 @@ def open_storage(storage: Storage) -> Any:
                     storage.url,
                     engine_kwargs={"connect_args": wait, "pool_pre_ping": True},
                     heartbeat_interval=storage.heartbeat,
-                    grace_period=SILENCES * storage.heartbeat,
+                    grace_period=storage.grace,
                 ).with_patience(storage.patience)
         except ImportError as error:
             package = getattr(error.__cause__, "name", None) or "of its driver"

@@ -107,7 +107,7 @@ class Worker:
             task = _load(experiment.base)
             training.build(experiment.base, task)
             info = TaskInfo.from_task(task)
-        return Queue(experiment, storage, info)
+        return Queue(experiment, storage, info, self.storage.grace)
 
     def _take(self, queue: Queue) -> bool:
         """Take one piece of work of an experiment; False if there is none, or no time for it."""
