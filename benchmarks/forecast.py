@@ -22,7 +22,7 @@ from cornn._source import source
 from cornn.estimators import CoRNNForecaster
 from cornn.forecasting import FAMILIES
 
-SEEDS = range(100, 106)
+SEEDS = range(100, 103)
 ORIGINS = 8
 TRAINING = 0.8  # share of a series before the first origin
 LEVELS = (0.5, 0.8, 0.9, 0.95)

@@ -15,6 +15,7 @@ from archive_tables import TABLES as ARCHIVE
 from better_tables import TABLES as BETTER
 from choosing_tables import TABLES as CHOOSING
 from default_tables import TABLES as DEFAULT
+from forecast_tables import TABLES as FORECAST
 from headline_tables import TABLES as HEADLINES
 from kernel_tables import TABLES as KERNELS
 from microcontroller_tables import TABLES as MICROCONTROLLER
@@ -248,6 +249,7 @@ TABLES = {
     **BETTER,
     **CHOOSING,
     **DEFAULT,
+    **FORECAST,
     **HEADLINES,
     **KERNELS,
     **MICROCONTROLLER,
