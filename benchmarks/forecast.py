@@ -23,7 +23,7 @@ from cornn.estimators import CoRNNForecaster
 from cornn.forecasting import FAMILIES
 
 SEEDS = range(100, 103)
-ORIGINS = 8
+ORIGINS = 4
 TRAINING = 0.8  # share of a series before the first origin
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 WITHOUT = tuple(name for name in FAMILIES if name != "oscillators")

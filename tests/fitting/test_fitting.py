@@ -155,7 +155,7 @@ def test_a_column_without_values_in_the_test_part(cornn, tables):
     write_csv(tables / "late.csv", ["a", "b", "c"], rows)
     assert cornn("fit", "late.csv", "--task", "forecast", *QUICK, "--out", "here")[0] == 0
     result = json.loads((tables / "here/result.json").read_text(), parse_constant=pytest.fail)
-    assert {name[0] for name in result["more"]} == {"a", "c"}
+    assert {name[0] for name in result["table"]} == {"a", "c"}
 
 
 def test_numbers_that_are_not_finite_are_null():
@@ -165,6 +165,42 @@ def test_numbers_that_are_not_finite_are_null():
         "a": [1.0, None, {"b": None}],
         "c": "nan",
     }
+
+
+def test_a_pool_forecasts_with_intervals_and_what_is_known_in_advance(cornn, tables):
+    random = np.random.default_rng(0)
+    holiday = (random.random(130) < 0.2).astype(int)
+    sales = 20 + np.sin(2 * np.pi * np.arange(130) / 7) + 5 * holiday + 0.2 * random.normal(size=130)
+    rows = [
+        [round(own, 3) if step < 120 else "", there]
+        for step, (own, there) in enumerate(zip(sales, holiday, strict=True))
+    ]
+    write_csv(tables / "shop.csv", ["sales", "holiday"], rows)
+    arguments = ("fit", "shop.csv", "--task", "forecast", "--target", "sales", "--known-future", "holiday")
+    code, out, err = cornn(*arguments, "--horizon", "10", "--out", "here")
+    assert (code, err) == (0, "")
+    assert "pinball loss" in out
+    result = json.loads((tables / "here/result.json").read_text())
+    assert list(result["table"]) == ["this model", "last value", "seasonal naive", "ridge on lags"]
+    assert result["test"] < result["trivial"]
+    page = (tables / "here/report.html").read_text()
+    assert "Backtest: forecasts at earlier origins" in page
+    assert "cornn export" not in page
+    code, out, _ = cornn("predict", "here", "shop.csv", "--level", "0.8")
+    table = list(csv.DictReader(out.splitlines()))
+    assert list(table[0]) == ["series", "step", "sales", "sales low", "sales high"]
+    found = np.array([float(row["sales"]) for row in table])
+    assert np.abs(found - sales[120:]).max() < 1.5
+    assert all(float(row["sales low"]) < float(row["sales"]) < float(row["sales high"]) for row in table)
+
+
+def test_a_model_that_is_worse_than_a_rule_offers_it(cornn, tables):
+    arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day")
+    code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
+    assert code == 0
+    assert "Do not use this model" in out
+    assert 'That rule alone: --candidates "seasonal naive".' in out
+    assert cornn(*arguments, "--candidates", "seasonal naive", "--out", "rule")[0] == 0
 
 
 def test_the_forecast_of_the_test_part_is_made_without_it(tables):

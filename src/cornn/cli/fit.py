@@ -54,6 +54,13 @@ class FitCommand:
     """The task. Default: inferred from the target."""
     horizon: int = 1
     """Number of steps to forecast, with --task forecast."""
+    period: tuple[int, ...] | None = None
+    """Steps per season of a forecast, one number or two; 1 for none. Default: found in the training data."""
+    known_future: tuple[str, ...] | None = None
+    """Columns that are known in advance, such as holidays, for a forecast. Predicting needs rows with their values for
+    the steps to forecast."""
+    candidates: tuple[str, ...] | None = None
+    """Kinds of members of the pool that forecasts, such as "seasonal naive" alone. Default: all."""
     test: Path | None = None
     """A file with test data. Default: a share of the data, see --test-share."""
     test_share: float = 0.2
@@ -61,7 +68,8 @@ class FitCommand:
     out: Path | None = None
     """The folder to write. Default: a new folder under runs/."""
     method: str | None = None
-    """For classes and numbers: bank (oscillators with a ridge readout, default), network (trained), or auto."""
+    """For classes and numbers: bank (oscillators with a ridge readout, default), network (trained), or auto. For
+    forecasts: pool (of simple forecasters, default unless an option of the network is given), or network."""
     neurons: int | None = None
     """Number of neurons of the bank."""
     scaling: tuple[str, ...] = ()
@@ -144,6 +152,9 @@ class FitCommand:
             "learning_rate",
             "validation_share",
             "patience",
+            "period",
+            "known_future",
+            "candidates",
         )
         given = {name: getattr(self, name) for name in (*own, "dt", "gamma", "epsilon")}
         settings = {name: value for name, value in given.items() if value is not None} | {"device": self.device}
@@ -241,6 +252,12 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         table = Table("steps ahead", "RMSE", "RMSE of the best trivial rule", box=None, header_style="bold")
         for step, (own, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
             table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
+        console.print(table)
+    if evaluation.table:
+        names = list(next(iter(evaluation.table.values())))
+        table = Table("method", *names, box=None, header_style="bold")
+        for name, scores in evaluation.table.items():
+            table.add_row(name, *(show(value) for value in scores.values()))
         console.print(table)
     for name, value in evaluation.more.items():
         line(console, f"{name} {show(value)}")

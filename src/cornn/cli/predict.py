@@ -15,19 +15,21 @@ __all__ = ["PredictCommand"]
 
 @dataclass(frozen=True)
 class PredictCommand:
-    """Predict with a model from `cornn fit`; prints a CSV with one row per sequence."""
+    """Predict with a model from `cornn fit`; prints a CSV with one row per sequence, or per step of a forecast."""
 
     model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
     """The folder that `cornn fit` wrote, or a saved estimator."""
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
     """The data file, in the layout of the training data; it needs no target."""
+    level: float | None = None
+    """Level of the intervals of forecasts, the columns low and high. Default: 0.9."""
     out: Path | None = None
     """The CSV file to write. Default: stdout."""
 
     def run(self) -> None:
         from cornn import fitting
 
-        table = fitting.predict_file(self.model, self.data)
+        table = fitting.predict_file(self.model, self.data, self.level)
         text = fitting.format_csv(table)
         if self.out is None:
             # A terminal obeys control characters in labels; a file or a pipe gets the labels as they are.

@@ -14,6 +14,8 @@ from cornn.fitting.readers import Dataset
 
 __all__ = ["ClassScore", "Evaluation", "Predictions", "evaluate", "predict"]
 
+INTERVAL = 0.9  # level of the intervals of forecasts
+
 AnyEstimator = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
 
 
@@ -44,6 +46,8 @@ class Evaluation:
     ahead: tuple[tuple[float, float], ...] = ()  # forecasts: error and baseline error for each step ahead
     baselines: dict[str, float] = field(default_factory=dict)  # name -> value of the metric, the trivial one first
     interval: tuple[float, float] | None = None  # accuracy: 95 % confidence interval
+    table: dict[str, dict[str, float | None]] = field(default_factory=dict)  # forecasts: method -> score -> value
+    offer: str = ""  # what to do if the model is no better than a trivial answer
 
     def format(self, value: float | None) -> str:
         """Format a value of the metric; a share in percent."""
@@ -61,6 +65,7 @@ class Evaluation:
             return (
                 f"Do not use this model: it is no better than a trivial answer ({self.metric} "
                 f"{self.format(self.test)}, compared with {self.format(self.trivial)} {self.trivial_words})."
+                f"{self.offer and ' '}{self.offer}"
             )
         better = [
             name
@@ -94,26 +99,22 @@ class Predictions:
     rows: list[tuple]
 
 
-def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False) -> Predictions:
+def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False, level: float | None = None) -> Predictions:
     """Predict all sequences of a data set.
 
     Args:
         estimator: A fitted estimator.
         data: The sequences.
         truth: Whether to add the columns of the true targets, if the data have them.
+        level: Of the intervals of forecasts. Defaults to 0.9 if the forecaster has intervals.
 
     Returns:
         One row per sequence; for forecasts, one row per step ahead.
     """
     if isinstance(estimator, CoRNNForecaster):
-        names = [data.features[number] for number in estimator.targets_]
-        found = estimator.predict(data.sequences)
-        rows = [
-            (own, step + 1, *values.tolist())
-            for own, forecast in zip(data.ids, found, strict=True)
-            for step, values in enumerate(forecast)
-        ]
-        return Predictions((data.id_name, "step", *names), rows)
+        return _predict_next(estimator, data, level)
+    if level is not None:
+        raise ValueError("a level is only for the intervals of forecasts: omit it")
     header, columns = [data.id_name], [data.ids]
     if truth and data.target is not None:
         header += _numbered("target", len(data.target[0]))
@@ -127,6 +128,22 @@ def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False) -> Pred
         header += _numbered("prediction", found.shape[1])
         columns += found.T.tolist()
     return Predictions(tuple(header), list(zip(*columns, strict=True)))
+
+
+def _predict_next(estimator: CoRNNForecaster, data: Dataset, level: float | None) -> Predictions:
+    header, columns = [], []
+    found = estimator.predict(data.sequences)
+    with_intervals = level is not None or estimator.method_ == "pool"
+    ends = estimator.predict_interval(data.sequences, level or INTERVAL) if with_intervals else ()
+    for column, number in enumerate(estimator.targets_):
+        header += [data.features[number], *(f"{data.features[number]} {end}" for end in ("low", "high")[: len(ends)])]
+        columns += [own[:, :, column] for own in (found, *ends)]
+    rows = [
+        (own, step + 1, *(float(column[number, step]) for column in columns))
+        for number, own in enumerate(data.ids)
+        for step in range(estimator.horizon)
+    ]
+    return Predictions((data.id_name, "step", *header), rows)
 
 
 def _numbered(name: str, count: int) -> list[str]:
@@ -224,15 +241,15 @@ def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cut
     rules = {"last value": "for repeating the last value", "seasonal naive": "for repeating the last season"}
     first = tables[0]
     rule = first.best_rule
+    scores: dict[str, dict[str, float | None]] = {}
     more: dict[str, float] = {}
     for feature, table in named:
-        for name, scores in (("model", table.model), *table.baselines.items()):
-            words = f"{feature}, {name}"
-            more |= {f"{words}: MAE": scores.mae, f"{words}: RMSE": scores.rmse, f"{words}: MASE": scores.mase}
-            if scores.pinball is not None:
-                more[f"{words}: pinball loss"] = scores.pinball
+        words = "" if len(named) == 1 else f"{feature}: "
+        for name, own in (("this model", table.model), *table.baselines.items()):
+            scores[words + name] = {"MAE": own.mae, "RMSE": own.rmse, "MASE": own.mase, "pinball loss": own.pinball}
         if table.pooled_coverage is not None:
-            more[f"{feature}: share of values in the 90 % interval"] = table.pooled_coverage
+            more[f"{words}share of the values in the 90 % interval"] = table.pooled_coverage
+    offer = f'That rule alone: --candidates "{rule}".' if len(tables) == 1 else ""
     return Evaluation(
         "mean absolute scaled error",
         "lower",
@@ -248,6 +265,8 @@ def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cut
             for name in sorted(first.baselines, key=lambda name: name != rule)
             if all(name in table.baselines for table in tables)
         },
+        table=scores,
+        offer=offer,
     )
 
 

@@ -20,6 +20,9 @@ from cornn.fitting.summary import summarize
 
 __all__ = ["FitPlan", "fit_file", "plan_fit", "predict_file"]
 
+OF_FORECASTS = ("period", "known_future", "candidates")
+"""Settings that only a forecaster has."""
+
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
@@ -61,8 +64,13 @@ def plan_fit(
         chosen["horizon"] = horizon
         if target:
             chosen["targets"] = [_position(data, name) for name in target]
-    elif horizon != 1:
-        raise ValueError(f"--horizon is only for forecasts, but the task is to {task}: add --task forecast")
+        if chosen.get("known_future"):
+            chosen["known_future"] = [_position(data, name) for name in chosen["known_future"]]
+    else:
+        given = ["horizon"] * (horizon != 1) + [name for name in OF_FORECASTS if name in chosen]
+        for name in given:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} is only for forecasts, but the task is to {task}: add --task forecast")
     if "class_weight" in chosen and task != "classify":
         raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
     check_settings(task, chosen)
@@ -201,12 +209,13 @@ def _write_page(finished: FitResult, title: str, folder: Path) -> tuple[FitResul
     return replace(finished, notes=(*finished.notes, note)), None
 
 
-def predict_file(model: Path | str, path: Path | str) -> Predictions:
+def predict_file(model: Path | str, path: Path | str, level: float | None = None) -> Predictions:
     """Predict the sequences of a file with a saved model.
 
     Args:
         model: A folder of `fit_file`, or a file that an estimator's `save` wrote.
         path: The data file, in the layout of the training data; it needs no target.
+        level: Of the intervals of forecasts. Defaults to 0.9 if the forecaster has intervals.
 
     Returns:
         A table with one row per sequence; for forecasts one row per step ahead.
@@ -221,4 +230,4 @@ def predict_file(model: Path | str, path: Path | str) -> Predictions:
             f"{path} has {len(data.features)} features, but the model was fitted with {len(features)}: "
             f"{', '.join(features)}"
         )
-    return predict(estimator, data)
+    return predict(estimator, data, level=level)

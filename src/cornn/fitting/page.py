@@ -138,17 +138,10 @@ def _residuals(finished: FitResult) -> Pictures:
     return drawn
 
 
-def _forecasts(finished: FitResult) -> Pictures:
-    assert finished.evaluation is not None
-    words = "Error by steps ahead, compared with the best trivial rule"
-    own = forecast_page(finished) if finished.estimator.method_ == "pool" else []
-    return [*own, (words, fitted.forecast_errors(finished.evaluation)), *_residuals(finished)]
-
-
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
     "classify": _confusion,
     "regress": _residuals,
-    "forecast": _forecasts,
+    "forecast": forecast_page,
 }
 """Task -> function that draws the figures of the test, which come directly after the scores."""
 
@@ -206,11 +199,16 @@ def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
         f"model.{wanted}(X)  # X: (sequences, time, features)",
     ]
     quoted = shlex.quote(place)
-    commands = {
-        f"cornn predict {quoted} new.csv": "one row per sequence",
-        f"cornn export {quoted} --to onnx": "servers, phones, browsers",
-        f"cornn export {quoted} --to c": "microcontrollers",
-    }
+    commands = {f"cornn predict {quoted} new.csv": "one row per sequence"}
+    if finished.task == "forecast" and not finished.estimator.history_:
+        commands = {f"cornn predict {quoted} new.csv --level 0.9": "one row per step, with intervals"}
+        python += [
+            "low, high = model.predict_interval(X, level=0.9)",
+            "stream = model.stream()  # one sample at a time",
+        ]
+    else:
+        commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
+        commands[f"cornn export {quoted} --to c"] = "microcontrollers"
     width = max(map(len, commands))
     shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}

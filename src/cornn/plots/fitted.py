@@ -9,7 +9,7 @@ from cornn.estimators.sequences import Series
 from cornn.fitting.evaluate import Evaluation
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
-__all__ = ["confusion", "forecast_errors", "losses", "predictions", "residuals", "sequence"]
+__all__ = ["confusion", "losses", "predictions", "residuals", "sequence"]
 
 MOST_CLASSES = 20  # above this, cells show no numbers
 
@@ -100,26 +100,4 @@ def sequence(series: Series, features: Sequence[str]) -> Any:
     panel.set_xlabel("step" if series.times is None else "time")
     if len(features) > 1:
         panel.legend(loc="best")
-    return figure
-
-
-@styled
-def forecast_errors(evaluation: Evaluation) -> Any:
-    """Plot the error of forecasts by the number of steps ahead."""
-    figure, axes = canvas(size=(6.6, 3.0))
-    panel = axes[0, 0]
-    steps = range(1, len(evaluation.ahead) + 1)
-    for number, name in enumerate(("forecast", "best trivial rule")):
-        panel.plot(
-            steps,
-            [pair[number] for pair in evaluation.ahead],
-            color=COLOURS[number],
-            linestyle=STYLES[number],
-            marker=".",
-            label=name,
-        )
-    panel.set_ylim(bottom=0)
-    panel.set_xlabel("steps ahead")
-    panel.set_ylabel("root mean square error")
-    panel.legend(loc="lower right")
     return figure

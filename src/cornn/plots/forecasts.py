@@ -41,7 +41,7 @@ def draw_forecasts(
     Returns:
         The figure.
     """
-    figure, axes = canvas(len(panels), 1, size=(9.0, 2.9 * len(panels)))
+    figure, axes = canvas(len(panels), 1, size=(6.8, 2.6 * len(panels)))
     for panel, (title, steps, values, forecasts, cut) in zip(axes[:, 0], panels, strict=True):
         panel.plot(steps, values, color=COLOURS[6], linewidth=1.1, label="series")
         for number, own in enumerate(forecasts):
@@ -56,7 +56,7 @@ def draw_forecasts(
             panel.axvline(cut, color="#999999", linewidth=0.8, linestyle=":")
         panel.set_title(title.replace("$", r"\$"))
     axes[-1, 0].set_xlabel("step")
-    axes[0, 0].legend(loc="upper left", ncols=4)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return figure
 
 
@@ -74,7 +74,7 @@ def draw_errors_ahead(
     Returns:
         The figure.
     """
-    figure, axes = canvas(1, 1 if coverage is None else 2, size=(9.0, 3.4))
+    figure, axes = canvas(1, 1 if coverage is None else 2, size=(6.8, 3.2))
     first = axes[0, 0]
     for number, (name, errors) in enumerate(ahead.items()):
         steps = range(1, len(errors) + 1)
