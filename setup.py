@@ -60,6 +60,8 @@ def build_library(library: Path) -> None:
     command = [*find_compiler(), *FLAGS, *shlex.split(f"{os.environ.get('CFLAGS', '')} {ARCHFLAGS}")]
     with tempfile.TemporaryDirectory() as folder:
         tasks = [(SOURCES / name, Path(folder) / f"{name}.o", []) for name in ("library.c", "threads.c")]
+        for precision, macro in (("float", []), ("double", ["-DDOUBLE"])):
+            tasks.append((SOURCES / "cell.c", Path(folder) / f"{precision}_cell.o", macro))
         for isa, flags in INSTRUCTION_SETS.items():
             for precision, macro in (("float", []), ("double", ["-DDOUBLE"])):
                 for name in ("kernels.c", "stream.c"):

@@ -61,14 +61,17 @@ def check_state(
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     if len(state) != len(names):
         raise ValueError(f"state has {len(state)} tensors, expected {len(names)}: ({', '.join(names)})")
+    device, dtype = input.device, input.dtype
     for name, part in zip(names, state, strict=True):
-        if tuple(part.shape) != tuple(shape):
+        if part.shape != shape:
             raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
-        if part.device != input.device:
-            raise ValueError(f"state {name} is on {part.device}, the input on {input.device}: move it with .to(...)")
-        if part.dtype != input.dtype and not torch.is_autocast_enabled(input.device.type):
-            raise ValueError(f"state {name} is {part.dtype}, the input {input.dtype}: convert one with .to(...)")
-    return tuple(part.to(input.dtype) for part in state)
+        if part.device != device:
+            raise ValueError(f"state {name} is on {part.device}, the input on {device}: move it with .to(...)")
+        if part.dtype != dtype:
+            if not torch.is_autocast_enabled(device.type):
+                raise ValueError(f"state {name} is {part.dtype}, the input {dtype}: convert one with .to(...)")
+            return tuple(part.to(dtype) for part in state)
+    return state
 
 
 def _arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:

@@ -17,6 +17,7 @@ __all__ = [
     "current_raw_stream",
     "current_transform_level",
     "find_apply",
+    "find_tensors",
     "is_eager",
     "is_tested",
     "is_tracing",
@@ -64,7 +65,7 @@ def is_eager(tensors: Sequence[Tensor | None]) -> bool:
         or torch.compiler.is_compiling()
         or _innermost_interpreter() is not None
         or torch._C._len_torch_dispatch_stack()
-        or is_tracing()
+        or torch._C._get_tracing_state() is not None
         or forward_ad._current_level >= 0
     ):
         return False
@@ -105,6 +106,17 @@ def find_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     if not _TESTED_HERE:
         return function.apply
     return super(torch.autograd.Function, function).apply  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def find_tensors(module: nn.Module, names: Sequence[str]) -> list[Tensor | None]:
+    """Return parameters and buffers of a module by name, as `getattr` does, without its detours."""
+    parameters, buffers, found = module._parameters, module._buffers, []
+    for name in names:
+        value = parameters.get(name)
+        if value is None:
+            value = buffers.get(name)
+        found.append(getattr(module, name) if value is None else value)
+    return found
 
 
 def without_history(tensor: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from cornn import _scaling, engine, functional
 from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
 from cornn._random import uniform_
 from cornn._stacking import Stack, check_input, check_sizes, check_state, check_timespans
+from cornn._torch_private import find_tensors
+from cornn.engine.cell import CellWeights, step
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["INITS", "CoRNN", "CoRNNCell", "Matrices", "Oscillators"]
@@ -72,6 +74,13 @@ INITS = {
 
 SCALED = "scaled"
 """The default initialisation. Unlike those of `INITS` it also scales the weights; see docs/default.md."""
+
+CELL_TENSORS = (
+    *("weight_ih", "bias", "weight_hh"),
+    *("scale_ih", "scale_bias", "scale_hh"),
+    *("dt", "gamma", "epsilon"),
+)
+"""Names of the tensors of a cell, as `engine.cell.CellWeights` orders them."""
 
 USUAL = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
 """Constants of a layer of which others were given, or an init of `INITS`."""
@@ -257,6 +266,8 @@ class CoRNNCell(nn.Module):
 
     def oscillators(self) -> Oscillators:
         """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
+        if not self.trainable:
+            return Oscillators(*find_tensors(self, CONSTANTS))  # pyright: ignore[reportArgumentType]
         return Oscillators(
             *(
                 constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
@@ -338,8 +349,14 @@ class CoRNNCell(nn.Module):
         """
         input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
         shape = (*input.shape[:-1], self.hidden_size)
-        y, z = check_state(state, self.states, shape, input)
+        y, z = (None, None) if state is None else check_state(state, self.states, shape, input)
+        if timespans is None and self.activation == "tanh" and not self.trainable:
+            found = step(CellWeights(*find_tensors(self, CELL_TENSORS)), self.damping, input, y, z)  # pyright: ignore
+            if found is not None:
+                return found
         dt, gamma, epsilon = self.oscillators()
+        if y is None or z is None:
+            y, z = check_state(None, self.states, shape, input)
         if timespans is not None:
             timespans = check_timespans(torch.as_tensor(timespans).to(input))
             if timespans.shape not in ((), input.shape[:-1]):

@@ -1,0 +1,155 @@
+"""One step of coRNN for a few sequences of a few neurons on a CPU, by one call of the C library.
+
+For a cell in a loop of the user's the operations of PyTorch would take longer than the arithmetic. What is larger, or
+has another activation, timespans or trained constants, is for `functional.step`, and so are derivatives of gradients.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cornn import functional
+from cornn._torch_private import find_apply, is_eager
+from cornn.engine.backends import c
+from cornn.engine.contract import wants_gradient
+from cornn.engine.second_order import by_autograd
+
+__all__ = ["CellWeights", "step"]
+
+MOST_PRODUCTS = 1 << 15
+"""Multiply-adds of a step above which PyTorch's products are faster."""
+
+NUMBERS = ("batch", "hidden", "features", "implicit", "dt_each", "gamma_each", "epsilon_each")
+POINTERS = (
+    *("input", "y", "z", "V", "b", "R", "scale_V", "scale_b", "scale_R", "dt", "gamma", "epsilon"),
+    *("next_y", "next_z", "force", "grad_next_y", "grad_next_z"),
+    *("grad_input", "grad_y", "grad_z", "grad_V", "grad_b", "grad_R", "delta"),
+)
+
+
+class Cell(ctypes.Structure):
+    """`Cell` of csrc/cell.c."""
+
+    _fields_ = (*((name, ctypes.c_int64) for name in NUMBERS), *((name, ctypes.c_void_p) for name in POINTERS))
+
+
+class CellWeights(NamedTuple):
+    """The tensors of a cell: V, b and R, their scales or None, and the constants, shape `()` or `(hidden)`."""
+
+    V: Tensor
+    b: Tensor | None
+    R: Tensor
+    scale_V: Tensor | None
+    scale_b: Tensor | None
+    scale_R: Tensor | None
+    dt: Tensor
+    gamma: Tensor
+    epsilon: Tensor
+
+
+@functools.cache
+def _passes(dtype: torch.dtype) -> tuple[Callable[[Any], None], Callable[[Any], None]] | None:
+    """The functions of the C library, or None where it cannot be used."""
+    names = {torch.float32: "float", torch.float64: "double"}
+    try:
+        library = c._library()
+    except c.Unusable:
+        return None
+    if dtype not in names:
+        return None
+    passes = tuple(getattr(library, f"cornn_cell_{word}_{names[dtype]}") for word in ("forward", "backward"))
+    for function in passes:
+        function.argtypes, function.restype = (ctypes.POINTER(Cell),), None
+    return passes  # pyright: ignore[reportReturnType]
+
+
+def _call(
+    weights: CellWeights, damping: str, input: Tensor, y: Tensor | None, z: Tensor | None, *others: Tensor | None
+) -> Cell:
+    """A call for these tensors, which must outlive it; the others are those from `next_y` on."""
+    hidden, features = weights.V.shape
+    _, _, _, _, _, _, dt, gamma, epsilon = weights
+    return Cell(
+        *(input.numel() // features, hidden, features, damping == "implicit", dt.dim(), gamma.dim(), epsilon.dim()),
+        *[None if x is None else x.data_ptr() for x in (input, y, z, *weights, *others)],
+    )
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weights: CellWeights, damping: str, input, y, z, V, b, R):
+        shape = (*input.shape[:-1], len(V))
+        next_y, next_z, force = input.new_empty(shape), input.new_empty(shape), input.new_empty(shape)
+        forward, _ = _passes(V.dtype)  # pyright: ignore[reportGeneralTypeIssues]
+        forward(_call(weights, damping, input, y, z, next_y, next_z, force))
+        ctx.damping = damping
+        ctx.save_for_backward(input, y, z, *weights, force)
+        ctx.set_materialize_grads(False)
+        return next_y, next_z
+
+    @staticmethod
+    def backward(ctx, grad_y, grad_z):
+        input, y, z, *tensors, force = ctx.saved_tensors
+        weights, none = CellWeights(*tensors), (None, None)  # for the weights together, and the damping
+        given, needs = (input, y, z, *weights[:3]), ctx.needs_input_grad[len(none) :]
+        if grad_y is None and grad_z is None:
+            return *none, *(None for _ in needs)
+        if torch.is_grad_enabled() or not is_eager((grad_y, grad_z)):
+            equations = functools.partial(_equations, weights, ctx.damping)
+            return *none, *by_autograd(equations, given, (grad_y, grad_z), needs)
+        grads = (None if grad is None else grad.contiguous() for grad in (grad_y, grad_z))
+        found = [torch.empty_like(x) if need and x is not None else None for x, need in zip(given, needs, strict=True)]
+        _, backward = _passes(input.dtype)  # pyright: ignore[reportGeneralTypeIssues]
+        others = None, None, force, *grads, *found, torch.empty_like(force)
+        backward(_call(weights, ctx.damping, input, y, z, *others))
+        return *none, *found
+
+
+def _equations(weights: CellWeights, damping: str, input, y, z, V, b, R) -> tuple[Tensor, Tensor]:
+    """The step by the reference."""
+    _, _, _, scale_V, scale_b, scale_R, dt, gamma, epsilon = weights
+    if scale_V is not None:
+        V, b, R = V * scale_V, None if b is None else b * scale_b, R * scale_R
+    drive = torch.nn.functional.linear(input, V, b)
+    zeros = torch.zeros_like(drive)
+    W, W_z = R.split(len(R), 1)
+    y, z = zeros if y is None else y, zeros if z is None else z
+    return functional.step(drive, y, z, W, W_z, dt, gamma, epsilon, damping=damping)
+
+
+_apply = find_apply(_Step)
+
+
+def step(
+    weights: CellWeights, damping: str, input: Tensor, y: Tensor | None, z: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
+    """Compute the next y and z, or return None where this is for `functional.step`.
+
+    Args:
+        weights: The tensors of the cell.
+        damping: "explicit" or "implicit".
+        input: Shape `(batch, features)` or `(features)`.
+        y: Shape `(batch, hidden)` or `(hidden)`; zeros if None.
+        z: Like y.
+    """
+    V, dt = weights.V, weights.dt
+    hidden, features = V.shape
+    dtype, tensors = V.dtype, (input, y, z, *weights)
+    passes = _passes(dtype) if V.is_cpu else None
+    products = input.numel() * hidden * (2 * hidden + features)
+    if passes is None or products > MOST_PRODUCTS * features or input.dtype is not dtype or dt.dtype is not dtype:
+        return None
+    if not is_eager(tensors):
+        return None
+    for x in tensors:
+        if x is not None and not x.is_contiguous():
+            return None
+    if wants_gradient(tensors):
+        return _apply(weights, damping, input, y, z, *weights[:3])
+    next_y, next_z = input.new_empty((*input.shape[:-1], hidden)), input.new_empty((*input.shape[:-1], hidden))
+    passes[0](_call(weights, damping, input, y, z, next_y, next_z))
+    return next_y, next_z
