@@ -9,6 +9,9 @@ __all__ = ["Errors", "collect_errors"]
 
 LEAST_SPREAD = 1e-9
 LEAST_INDEPENDENT = 0.5  # forecasts
+INFLATION = 2.0  # of squared quantiles, for one independent forecast
+SYMMETRIC = 3.0  # independent forecasts for which quantiles are half those of errors of both signs
+GROWTH = 0.75  # of the spread of errors: this power of the number of steps ahead, where few errors are known
 PRIOR_STEPS = 4.0  # errors' worth of a smooth growth that the spread of each step ahead is pulled to
 
 
@@ -21,25 +24,35 @@ class Errors:
         shapes: Errors of all origins and steps ahead divided by their spread, sorted, shape (errors,).
         origins: Number of origins that the errors come from.
         first: Absolute errors one step ahead, sorted, shape (origins,).
-        inflation: Factor on all quantiles, above 1 if there were few independent forecasts.
+        independent: Number of forecasts that do not overlap, which may be a fraction.
     """
 
     spread: NDArray[np.float64]
     shapes: NDArray[np.float64]
     origins: int
     first: NDArray[np.float64]
-    inflation: float
+    independent: float
+
+    @property
+    def inflation(self) -> float:
+        """Factor on all quantiles, above 1 if there were few independent forecasts."""
+        return float(np.sqrt(1 + INFLATION / max(self.independent, LEAST_INDEPENDENT) ** 2))
 
     def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return quantiles of the scaled errors, shape (levels, horizon).
 
         As in conformal prediction, the level is moved outwards by the one error to come: the quantile of n errors at
         level q is the one at (1 + 1/n) q, from the middle. Errors of overlapping forecasts depend on each other, so
-        that n is the number of origins, not of errors.
+        that n is the number of origins, not of errors. Few independent forecasts say little about the bias: the
+        quantiles are then closer to those of errors of both signs.
         """
         count = max(self.origins, 1)
         outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / count), 0.0, 1.0)
-        shape = np.quantile(self.shapes, outer) if len(self.shapes) else np.zeros(len(levels))
+        if not len(self.shapes):
+            return np.zeros((len(levels), len(self.spread)))
+        both = np.quantile(np.concatenate([self.shapes, -self.shapes]), outer)
+        share = 1 / (1 + self.independent / SYMMETRIC)
+        shape = share * both + (1 - share) * np.quantile(self.shapes, outer)
         return self.inflation * shape[:, None] * self.spread[None]
 
     def p_value(self, error: float) -> float:
@@ -68,14 +81,12 @@ def collect_errors(errors: NDArray[np.float64], independent: float) -> Errors:
     known = ~np.isnan(errors)
     counts = known.sum(0)
     squares = np.where(known, np.square(errors), 0.0).sum(0)
-    steps = np.arange(1, errors.shape[1] + 1)
-    # Errors grow at most like a random walk's; its growth is the prior where few errors are known.
-    usual = np.sqrt(squares.sum() / max((counts * steps).sum(), 1) * steps)
+    growth = np.arange(1, errors.shape[1] + 1) ** (2 * GROWTH)
+    usual = np.sqrt(squares.sum() / max((counts * growth).sum(), 1) * growth)
     mean = (squares + PRIOR_STEPS * usual**2) / (counts + PRIOR_STEPS)
     spread = np.maximum(_increasing(np.sqrt(mean), counts + PRIOR_STEPS), LEAST_SPREAD)
-    inflation = float(np.sqrt(1 + max(independent, LEAST_INDEPENDENT) ** -2))
     first = np.sort(np.abs(errors[known[:, 0], 0]))
-    return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, inflation)
+    return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, float(independent))
 
 
 def _increasing(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -144,7 +144,7 @@ class Model:
             "unit": self.unit,
             "low": self.low,
             "origins": self.errors.origins,
-            "inflation": self.errors.inflation,
+            "independent": self.errors.independent,
             "effect_log": None if effect is None else effect.log,
         }
         arrays = {
@@ -194,7 +194,7 @@ class Model:
             arrays["errors.shapes"],
             int(about["origins"]),
             arrays["errors.first"],
-            float(about["inflation"]),
+            float(about["independent"]),
         )
         if errors.spread.shape != (pool.horizon,):
             raise ValueError(f"errors of {errors.spread.shape} steps ahead, but the horizon is {pool.horizon}")
