@@ -44,6 +44,10 @@ class ExportCommand:
     """c: Number of training sequences for the calibration of int8."""
     largest_loss: float = 1.0
     """c: Maximum loss of int8, in points of accuracy or percent of another metric."""
+    max_flash: int | None = None
+    """c: Maximum bytes of constants of an oscillator bank. Neurons are dropped until they fit, which needs --data."""
+    max_ram: int | None = None
+    """c: Maximum bytes of state of an oscillator bank. Neurons are dropped until they fit, which needs --data."""
     data: Path | None = None
     """c: For a model of `cornn fit`, a data file in the layout of its training data, to calibrate and compare on."""
 
@@ -63,6 +67,7 @@ class ExportCommand:
 
 OWN = {"state": "onnx", "lengths": "onnx", "timespans": "onnx"}
 OWN |= {"weights": "c", "sequences": "c", "calibration": "c", "largest_loss": "c", "data": "c"}
+OWN |= {"max_flash": "c", "max_ram": "c"}
 """Option -> the only format that has it."""
 
 
@@ -84,8 +89,15 @@ def _onnx(command: ExportCommand, trained: TrainedModel, console: Console) -> No
 def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
     from cornn.export.c import COptions, to_c
 
-    options = COptions(command.weights, command.sequences, command.calibration, command.largest_loss)
-    data = None
+    options = COptions(
+        command.weights,
+        command.sequences,
+        command.calibration,
+        command.largest_loss,
+        command.max_flash,
+        command.max_ram,
+    )
+    data = target = None
     if command.data is not None:
         if trained.estimator is None:
             raise ValueError(
@@ -94,8 +106,13 @@ def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
         from cornn import fitting
         from cornn.fitting.readers import read
 
-        data = read(command.data, fitting.load_fitted(command.source)[1], require_target=False).sequences
-    for text in to_c(trained, command.place("c"), options, data).lines():
+        shrink = command.max_flash is not None or command.max_ram is not None
+        read_data = read(command.data, fitting.load_fitted(command.source)[1], require_target=shrink)
+        data = read_data.sequences
+        if shrink:
+            classes = trained.estimator.output_spec().meaning == "classes"
+            target = read_data.labels() if classes else read_data.numbers()
+    for text in to_c(trained, command.place("c"), options, data, target).lines():
         line(console, text)
 
 

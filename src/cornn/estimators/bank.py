@@ -24,6 +24,7 @@ SHORTEST_RANGE = 8  # steps: periods and half-lives of shorter sequences reach u
 OVERDAMPED = 0.15  # share of the neurons
 GAIN = (0.3, 3.0)
 MOST_CHANNELS = 9  # in a projection
+OFFSET = 1e-4  # of thresholds, as a share of the range of the trajectory
 SAMPLED_SEQUENCES, SAMPLED_STEPS = 32, 512  # from which thresholds are taken
 
 
@@ -153,12 +154,14 @@ def _draw_levels(
     rows = np.sort(random.permutation(len(data.input))[:SAMPLED_STEPS])
     states = np.sort(engine.compute_states(bank, data, rows), 0)
     quantile = (np.arange(thresholds)[:, None, None] + random.random((thresholds, 2, bank.neurons))) / thresholds
-    # Between two samples, so that rounding does not decide on which side of the threshold one of them is.
+    # Between two samples, and off a value that many of them have, such as that of a neuron at rest: rounding must not
+    # decide on which side of the threshold a state is.
     place = quantile * (len(rows) - 1)
     below = np.minimum(place.astype(np.int64), max(0, len(rows) - 2))
     above = np.minimum(below + 1, len(rows) - 1)
     low, high = (np.take_along_axis(states, index, 0) for index in (below, above))
-    return (low + (place - below).astype(np.float32) * (high - low)).transpose(1, 0, 2).astype(np.float32)
+    levels = low + (place - below).astype(np.float32) * (high - low) + OFFSET * (states[-1] - states[0])
+    return np.ascontiguousarray(levels.transpose(1, 0, 2), np.float32)
 
 
 class OscillatorBank(TransformerMixin, BaseEstimator):

@@ -13,7 +13,7 @@ from cornn.estimators.bank_inputs import BankInputs
 from cornn.estimators.bank_readout import Readout, Standardiser, fit_from_chunks, fit_from_kernel, make_folds
 from cornn.estimators.sequences import SequenceData
 
-__all__ = ["LARGE", "BankModel", "BankSettings", "fit_bank_model"]
+__all__ = ["LARGE", "BankModel", "BankSettings", "fit_bank_model", "shrink_bank_model"]
 
 LARGE = 4000
 """Number of sequences from which on features are capped and never kept for all sequences at once."""
@@ -158,6 +158,45 @@ def fit_bank_model(
     weight = scaler.factor[:, None] * (scaler(near).T @ fit.dual.astype(np.float32))
     readout = Readout(weight.astype(np.float32), fit.bias - scaler.mean.astype(np.float64) @ weight)
     return BankModel(drawn.select(groups_kept), readout, fit.penalty), fit.held_out
+
+
+def shrink_bank_model(
+    model: BankModel, sequences: Sequence[SequenceData], target: NDArray[np.float64], groups: int
+) -> tuple[BankModel, NDArray[np.float64], NDArray[np.float64]]:
+    """Drop groups of neurons until `groups` are left, and fit the readout again.
+
+    In each round, the fifth of the groups whose weights on standardised features are smallest is dropped, and penalty
+    and readout are fitted again by leave-one-out error.
+
+    Args:
+        model: The model.
+        sequences: Sequences to fit to, those of the training.
+        target: Targets of the ridge, shape `(sequences, outputs)`.
+        groups: Number of groups of 16 neurons to keep.
+
+    Returns:
+        The smaller model, and the leave-one-out scores before and after, shape `(sequences, outputs)`.
+    """
+    if len(sequences) > LARGE:
+        sequences, target = sequences[:LARGE], target[:LARGE]
+    features, weights = model.bank.features(sequences), np.ones(len(sequences))
+    scaler = Standardiser.fit(features, weights)
+    near = scaler(features)
+    kept, before = np.arange(len(model.bank.bank.first)), None
+    while True:
+        columns = _columns(model.bank, kept)
+        own = near[:, columns]
+        fit = fit_from_kernel((own @ own.T).astype(np.float64), target, weights, None)
+        before = fit.held_out if before is None else before
+        slopes = own.T @ fit.dual.astype(np.float32)
+        if len(kept) <= groups:
+            break
+        sizes = np.square(slopes).sum(1).reshape(model.bank.bank.stats, -1, GROUP).sum((0, 2))
+        left = max(groups, int(0.8 * len(kept)))
+        kept = np.sort(kept[np.argsort(-sizes, kind="stable")[:left]])
+    weight = scaler.factor[columns, None] * slopes
+    readout = Readout(weight.astype(np.float32), fit.bias - scaler.mean[columns].astype(np.float64) @ weight)
+    return BankModel(model.bank.select(kept), readout, fit.penalty), before, fit.held_out
 
 
 def _fit_large(drawn, sequences, target, weights, folds, settings) -> tuple[BankModel, NDArray[np.float64]]:

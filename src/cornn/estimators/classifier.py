@@ -110,6 +110,22 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
     def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
         self.score_scale_ = calibrate(held_out, target.argmax(1), weights)
 
+    def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the factor that turns the scores of the readout into logits, and no offset."""
+        count = len(self.classes_)
+        return np.full(count, self.score_scale_), np.zeros(count)
+
+    def ridge_target(self, y: Any) -> NDArray[np.float64]:
+        """Return labels as +1 for the class and -1 for the others, shape (sequences, classes)."""
+        unknown = set(np.asarray(y).tolist()) - set(self.classes_.tolist())
+        if unknown:
+            raise ValueError(f"the labels contain {format_value(unknown.pop())}, which the classifier does not know")
+        return np.where(self.classes_ == np.asarray(y)[:, None], 1.0, -1.0)
+
+    def held_out_score(self, scores: NDArray, target: NDArray) -> tuple[str, float]:
+        """Return the accuracy."""
+        return "accuracy", float((scores.argmax(1) == target.argmax(1)).mean())
+
     def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
         chances = _softmax(self._logits(sequences))[np.arange(len(sequences)), target.argmax(1)]
         return float(-np.log(np.maximum(chances, 1e-12)).mean())

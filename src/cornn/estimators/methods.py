@@ -104,6 +104,18 @@ class SequenceEstimator(Estimator):
             read_scalings(self.scaling, bool(self.causal))
         check_settings(self)
 
+    def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return factor and offset that turn the scores of the readout into logits or into the units of the targets."""
+        raise NotImplementedError
+
+    def ridge_target(self, y: Any) -> NDArray[np.float64]:
+        """Return labels or targets as the ridge of the fitted estimator sees them, shape (sequences, outputs)."""
+        raise NotImplementedError
+
+    def held_out_score(self, scores: NDArray, target: NDArray) -> tuple[str, float]:
+        """Return the name and the value of a score of `ridge_target`: accuracy or R²."""
+        raise NotImplementedError
+
     def _bank_settings(self, seed: int) -> BankSettings:
         candidates = CAUSAL_SCALINGS if self.causal else ALL_SCALINGS
         if self.scaling is not None:

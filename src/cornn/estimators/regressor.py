@@ -101,6 +101,19 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         self._fit_methods(sequences, target, weights, groups, train, uniform_sampler(len(y)))
         return self
 
+    def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return factor and offset from standardised targets to their units."""
+        return np.asarray(self.target_scale_, float), np.asarray(self.target_mean_, float)
+
+    def ridge_target(self, y: Any) -> NDArray[np.float64]:
+        """Return standardised targets, shape (sequences, targets)."""
+        return (to_float_array(y, "y").reshape(len(y), -1) - self.target_mean_) / self.target_scale_
+
+    def held_out_score(self, scores: NDArray, target: NDArray) -> tuple[str, float]:
+        """Return the mean R² of the targets."""
+        spread = np.maximum(np.square(target - target.mean(0)).sum(0), np.finfo(float).tiny)
+        return "R²", float((1 - np.square(scores - target).sum(0) / spread).mean())
+
     def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
         return float(np.square(self._outputs(sequences) - target).mean())
 

@@ -13,7 +13,7 @@ from cornn._random import generator
 from cornn.artifacts import RunArtifact, load
 from cornn.models import SequenceModel
 
-__all__ = ["Batch", "Split", "TaskData", "TrainedModel", "load_model", "wrap_model"]
+__all__ = ["Batch", "Split", "TaskData", "TrainedModel", "find_bank", "load_model", "wrap_model"]
 
 
 class Batch(NamedTuple):
@@ -77,6 +77,18 @@ class TrainedModel:
         return part.batch(rows, generator(seed, "export")).input
 
 
+def find_bank(given: Any) -> Any:
+    """Return the estimator, if this is a fitted classifier or regressor with an oscillator bank; else None."""
+    estimator = given.estimator if isinstance(given, TrainedModel) else given
+    if estimator is None or isinstance(estimator, SequenceModel):
+        return None
+    from cornn.estimators.methods import SequenceEstimator
+
+    if isinstance(estimator, SequenceEstimator) and estimator.is_fitted() and estimator.method_ == "bank":
+        return estimator
+    return None
+
+
 def wrap_model(given: Any) -> TrainedModel:
     """Wrap a model for export.
 
@@ -91,10 +103,10 @@ def wrap_model(given: Any) -> TrainedModel:
     if isinstance(given, SequenceModel):
         return TrainedModel("model", copy.deepcopy(given).cpu().eval())
     from cornn.estimators.base import Estimator
-    from cornn.estimators.methods import SequenceEstimator
 
-    if isinstance(given, SequenceEstimator) and given.is_fitted() and given.method_ == "bank":
-        raise ValueError('an oscillator bank cannot be exported: fit with method="network"')
+    if find_bank(given) is not None:
+        # A bank is no SequenceModel; every format asks `find_bank` before it uses the model.
+        return TrainedModel(type(given).__name__, None, estimator=given)  # pyright: ignore[reportArgumentType]
     if isinstance(given, Estimator) and given.is_fitted():
         return TrainedModel(type(given).__name__, given.model_.eval(), estimator=given)
     raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")

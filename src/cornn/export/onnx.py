@@ -13,7 +13,7 @@ from torch import nn
 from cornn._atomic import write_atomically, write_errors
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
-from cornn.export.load import TrainedModel, wrap_model
+from cornn.export.load import TrainedModel, find_bank, wrap_model
 from cornn.export.recurrent import LAYERS, Timing, add_layer
 from cornn.layers import CoRNN
 from cornn.models import Head
@@ -64,6 +64,8 @@ def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
     from cornn.export.check import check
 
     trained = wrap_model(given)
+    if find_bank(trained) is not None:
+        raise ValueError('an oscillator bank cannot be exported to ONNX: export it to C, or fit with method="network"')
     options = validate_options(trained, options)
     content, inputs, outputs = build_graph(trained, options)
     deviation = check(content, trained, options)

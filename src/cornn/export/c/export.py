@@ -3,7 +3,7 @@
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import cornn
 from cornn._atomic import write_atomically, write_errors
@@ -14,7 +14,10 @@ from cornn.export.c.int8 import calibrate, emit_int8
 from cornn.export.c.ir import ModelIR, extract_ir
 from cornn.export.c.source import render
 from cornn.export.c.vectors import load_calibration
-from cornn.export.load import TrainedModel, wrap_model
+from cornn.export.load import TrainedModel, find_bank, wrap_model
+
+if TYPE_CHECKING:
+    from cornn.export.c.bank import BankExport
 
 __all__ = ["CExport", "COptions", "to_c"]
 
@@ -31,6 +34,10 @@ class COptions:
     """Number of training sequences for the calibration of int8."""
     largest_loss: float = 1.0
     """Maximum loss of int8, in points of accuracy or percent of another metric."""
+    max_flash: int | None = None
+    """Maximum bytes of constants of an oscillator bank; neurons are dropped until they fit."""
+    max_ram: int | None = None
+    """Maximum bytes of state of an oscillator bank."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,8 @@ def to_c(
     folder: Path | str,
     options: COptions = COptions(),  # noqa: B008
     data: Any = None,
-) -> CExport:
+    target: Any = None,
+) -> "CExport | BankExport":
     r"""Export a model to model.h and model.c, after compiling them here and comparing them with PyTorch.
 
     Args:
@@ -82,6 +90,7 @@ def to_c(
         options: Options of the export and its check.
         data: Sequences for calibration and comparison, if the model has no task: for an estimator any input of
             `predict`, for a bare model a tensor (time, batch, inputs).
+        target: Labels or targets of `data`, which dropping neurons needs.
 
     Returns:
         Memory, cost and check of the code.
@@ -92,6 +101,18 @@ def to_c(
     Examples:
         >>> to_c(classifier, "device", COptions(weights="int8"), X).lines()
     """
+    bank = find_bank(model)
+    if bank is not None:
+        from cornn.export.c.bank import bank_to_c  # needs scikit-learn
+
+        if options.weights != "float32":
+            raise ValueError("an oscillator bank is exported with float32 weights: omit int8, or use max_flash")
+        limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
+        return bank_to_c(bank, folder, **limits, data=data, target=target)
+    if options.max_flash is not None or options.max_ram is not None:
+        raise ValueError(
+            "max_flash and max_ram are for oscillator banks: choose a smaller hidden_size, or int8 weights"
+        )
     trained, folder = wrap_model(model), Path(folder)
     arrays = extract_ir(trained)
     header, source, written = _texts(trained, arrays, folder, options, data)

@@ -1,0 +1,305 @@
+"""Export an oscillator bank to C99, and make it smaller for a device."""
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cornn
+from cornn._atomic import write_atomically, write_errors
+from cornn.engine.bank import GROUP
+from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
+from cornn.estimators.bank_model import BankModel, shrink_bank_model
+from cornn.estimators.bank_readout import Readout
+from cornn.estimators.methods import SequenceEstimator
+from cornn.export.c import host
+from cornn.export.c.float32 import emit_arithmetic
+from cornn.export.c.source import Constants, number, render, rows
+
+__all__ = ["BankExport", "bank_to_c", "measure_memory"]
+
+LIMIT = 0.02
+"""Largest deviation from Python, relative to the largest output: rounding may move a sample across a threshold."""
+VECTORS, VECTOR_STEPS = 3, 60  # sequences of the example, and their most steps
+COMPARED = 200  # most sequences to compare on
+
+
+@dataclass(frozen=True)
+class BankExport:
+    """Exported code: its memory and its check."""
+
+    folder: Path
+    neurons: int
+    flash: int  # bytes of weights and tables, without code
+    state: int  # bytes of RAM for the state
+    kept: tuple[str, float, float] | None  # name of a score, before and after neurons were dropped
+    deviation: float | None  # largest difference from Python, relative to the largest output; None: no compiler found
+    compared: int  # sequences
+    agreement: float | None  # share of the sequences with the same class, for a classifier
+
+    def lines(self) -> list[str]:
+        """Describe the export in a few lines of text."""
+        found = [
+            f"{self.folder / 'model.h'}, model.c and an example main.c: {self.neurons:,} neurons, float32",
+            f"flash: {self.flash:,} bytes of weights and tables, plus code; RAM: {self.state:,} bytes of state",
+        ]
+        if self.kept is not None:
+            name, before, after = self.kept
+            found.append(f"neurons were dropped to fit: {name} {before:.4g} before, {after:.4g} after")
+        if self.deviation is None:
+            return [*found, "not checked: no gcc, clang or cc found; install one and export again"]
+        found.append(
+            f"compiled without warnings, also under the sanitizers; on {self.compared:,} sequences the largest "
+            f"difference from Python is {self.deviation:.1e} of the largest output"
+        )
+        if self.agreement is not None:
+            found.append(f"same class as Python: {100 * self.agreement:.6g} %")
+        return found
+
+
+def measure_memory(model: BankModel) -> tuple[int, int]:
+    """Return the bytes of flash for constants and the bytes of RAM for the state."""
+    bank, inputs, outputs = model.bank.bank, model.bank.inputs.features, len(model.readout.bias)
+    levels, groups = bank.levels.shape[1], len(bank.first)
+    flash = groups * (4 + 4 * inputs) + 4 * bank.neurons * (6 + 2 * levels + bank.stats * outputs)
+    flash += 4 * (4 * inputs + outputs)
+    state = 4 + 4 * inputs * 6 + 4 * bank.neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
+    return flash, state
+
+
+def bank_to_c(
+    estimator: SequenceEstimator,
+    folder: Path | str,
+    *,
+    max_flash: int | None = None,
+    max_ram: int | None = None,
+    data: Any = None,
+    target: Any = None,
+) -> BankExport:
+    """Export a fitted classifier or regressor with an oscillator bank to model.h, model.c and an example main.c.
+
+    Args:
+        estimator: The fitted estimator. Its scalings must be causal.
+        folder: The folder to write to.
+        max_flash: Maximum bytes of constants; neurons are dropped until they fit.
+        max_ram: Maximum bytes of state.
+        data: Sequences to compare on, any input of `predict`. Default: drawn at random.
+        target: Labels or targets of `data`, to choose the neurons to drop by leave-one-out error.
+
+    Returns:
+        Memory and check of the code.
+
+    Raises:
+        ValueError: If the model cannot be exported or made small enough, or deviates too much from Python.
+    """
+    model: BankModel = estimator.bank_
+    if not model.bank.causal:
+        raise ValueError(
+            "this model scales each sequence by itself, which needs all of it: fit it with causal=True "
+            "(cornn fit --causal)"
+        )
+    if model.bank.inputs.unit is not None:
+        raise ValueError("the C code has no times: fit without times, or export to ONNX")
+    folder = Path(folder)
+    model, kept = _fit_into(estimator, model, max_flash, max_ram, data, target)
+    scale, offset = estimator.output_scaling()
+    sequences = _sequences(estimator, data)
+    expected = model(estimator._validate_input(sequences, None)) * scale + offset
+    texts = _texts(estimator, model, scale, offset, sequences, expected)
+    flash, state = measure_memory(model)
+    deviation = agreement = None
+    if host.find_compiler() is not None:
+        deviation, agreement = _check(texts, estimator, sequences, expected)
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_atomically(folder / name, text.encode("ascii"))
+    return BankExport(folder, model.bank.bank.neurons, flash, state, kept, deviation, len(sequences), agreement)
+
+
+def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankModel, tuple[str, float, float] | None]:
+    """Drop groups of neurons until the constants and the state fit."""
+    limits = (max_flash or np.inf, max_ram or np.inf)
+
+    def fits(groups: int) -> bool:
+        sizes = measure_memory(
+            BankModel(model.bank.select(np.arange(groups)), _cut_readout(model, groups), model.penalty)
+        )
+        return all(size <= limit for size, limit in zip(sizes, limits, strict=True))
+
+    total = len(model.bank.bank.first)
+    if fits(total):
+        return model, None
+    most = next((groups for groups in range(total - 1, 0, -1) if fits(groups)), 0)
+    if not most:
+        flash, state = measure_memory(BankModel(model.bank.select(np.arange(1)), _cut_readout(model, 1), model.penalty))
+        raise ValueError(
+            f"{GROUP} neurons, the fewest there can be, need {flash:,} bytes of flash and {state:,} bytes of RAM: "
+            "raise --max-flash or --max-ram"
+        )
+    if data is None or target is None:
+        raise ValueError("dropping neurons needs labelled sequences: add --data FILE with the training data")
+    sequences = estimator._validate_input(data, None)
+    aim = estimator.ridge_target(target)
+    smaller, before, after = shrink_bank_model(model, sequences, aim, most)
+    (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
+    return smaller, (f"{name} (leave-one-out)", first, second)
+
+
+def _cut_readout(model: BankModel, groups: int) -> Readout:
+    width = groups * GROUP * model.bank.bank.stats
+    return Readout(model.readout.weight[:width], model.readout.bias)
+
+
+def _sequences(estimator: SequenceEstimator, data: Any) -> list[NDArray[np.float32]]:
+    if data is not None:
+        read = estimator._validate_input(data, None)[:COMPARED]
+        return [own.values.astype(np.float32) for own in read]
+    inputs = estimator.bank_.bank.inputs
+    noise = np.random.default_rng(0).normal(size=(20, VECTOR_STEPS, inputs.features))
+    return [(own * inputs.scale + inputs.mean).astype(np.float32) for own in noise]
+
+
+def _texts(estimator, model: BankModel, scale, offset, sequences, expected) -> dict[str, str]:
+    bank, inputs = model.bank.bank, model.bank.inputs
+    spec = estimator.output_spec()
+    title = f"Oscillator bank ({type(estimator).__name__}): {bank.neurons} neurons, {inputs.features} inputs."
+    about = {"title": title, "version": cornn.__version__}
+    constants = Constants()
+    constants.add("mean", inputs.mean, "float32")
+    constants.add("rest", inputs.mean - inputs.mean.astype(np.float32), "float32")
+    constants.add("unit", 1 / inputs.scale, "float32")
+    constants.add("pace", inputs.scale / inputs.step, "float32")
+    constants.add("first", bank.first, "int32")
+    constants.add("direction", bank.direction, "float32")
+    for name, values in zip(("keep", "push", "pull", "dt"), bank.steps(), strict=True):
+        constants.add(name, values, "float32")
+    for name in ("gain", "bias"):
+        constants.add(name, getattr(bank, name), "float32")
+    constants.add("level", bank.levels, "float32")
+    constants.add("weight", model.readout.weight.astype(np.float64) * scale, "float32")
+    constants.add("offset", model.readout.bias * scale + offset, "float32")
+    text = f"#define LARGEST {number(np.float32(LARGEST))}\n" + constants.text()
+    words = [f"        channel[{view} * MODEL_INPUTS + i] = {_channel(own)};" for view, own in enumerate(inputs.views)]
+    plain = {"plain": "", "plain_step": "", "plain_read": ""}
+    if bank.plain:
+        plain["plain"] = "    float highest[2][MODEL_NEURONS], sum[2][MODEL_NEURONS], squares[2][MODEL_NEURONS];"
+        plain["plain_step"] = (
+            "            if (!s->steps || x > s->highest[v][n])\n                s->highest[v][n] = x;\n"
+            "            s->sum[v][n] += x;\n            s->squares[v][n] += x * x;"
+        )
+        plain["plain_read"] = "\n".join(
+            f"        for (int n = 0; n < MODEL_NEURONS; n++)\n            w = add(w, {feature}, output);"
+            for feature in (
+                "s->highest[v][n]",
+                "s->sum[v][n] * per_step",
+                "root_of(s->squares[v][n] * per_step)",
+                "s->state[v][n]",
+            )
+        )
+    source = render(
+        "bank.c.in",
+        {**about, **plain, "views": len(inputs.views), "prior": number(np.float32(PRIOR_STEPS)), "constants": text,
+         "arithmetic": _tanh(), "channels": "\n".join(words)},
+    )  # fmt: skip
+    for name, end in (("at_least", "static float root_of"), ("root_of", "void model_reset")):
+        if source.count(f"{name}(") == 1:  # its definition: unused functions are warnings
+            start = source.index(f"static float {name}")
+            source = source[:start] + source[source.index(end) :]
+    names, answers = "", ""
+    if spec.classes:
+        labels = [_quote(label) for label in spec.classes]
+        names = "extern const char *const model_classes[MODEL_OUTPUTS];\n"
+        source += f"\nconst char *const model_classes[MODEL_OUTPUTS] = {{{', '.join(labels)}}};\n"
+        answers = "; one logit per class: the largest is the most likely class"
+    header = render(
+        "bank.h.in",
+        {**about, **plain, "inputs": inputs.features, "neurons": bank.neurons, "levels": bank.levels.shape[1],
+         "outputs": len(model.readout.bias), "classes": names, "answers": answers},
+    )  # fmt: skip
+    return {"model.h": header, "model.c": source, "main.c": _example(spec, sequences, expected)}
+
+
+def _channel(view: tuple[str, bool]) -> str:
+    if view == GAPS:
+        return "missing ? 1.0f : 0.0f"
+    scaling, differences = view
+    if scaling == "set":
+        return "change" if differences else "value"
+    floor = number(np.float32(CONSTANT))
+    if differences:
+        return f"change / root_of(at_least((PRIOR + s->sums[3][i]) / total, {floor}))"
+    average = "s->sums[0][i] / total"
+    return (
+        f"(value - {average}) / root_of(at_least((PRIOR + s->sums[1][i]) / total - {average} * ({average}), {floor}))"
+    )
+
+
+def _tanh() -> str:
+    text = emit_arithmetic()
+    return text[: text.index("/* Add four rows")] + (
+        "static float at_least(float x, float low)\n{\n    return x > low ? x : low;\n}\n\n"
+    )
+
+
+def _quote(label: Any) -> str:
+    """Return a C string of a label; what is not printable ASCII is escaped."""
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in str(label).encode()
+    )
+    return f'"{escaped}"'
+
+
+def _example(spec: Any, sequences: list[NDArray], expected: NDArray) -> str:
+    few = [own[:VECTOR_STEPS] for own in sequences[:VECTORS] if len(own) <= VECTOR_STEPS] or None
+    chosen = list(range(len(few))) if few else [0]
+    given = [sequences[row] for row in chosen]
+    table = np.concatenate(given)
+    name = "model_classes[best]" if spec.classes else '"number"'
+    values = {
+        "count": len(given),
+        "total": len(table),
+        "samples": "\n".join(f"    {{{', '.join(_sample(value) for value in row)}}}," for row in table),
+        "lengths": ", ".join(str(len(own)) for own in given),
+        "expected": "\n".join(f"    {{{rows(row.astype(np.float32)).strip()}}}," for row in expected[chosen]),
+        "limit": number(np.float32(LIMIT)),
+        "print": f'printf("sequence %d: %s, first output %g\\n", sequence, {name}, (double)output[0]);',
+    }
+    return render("bank_main.c.in", values)
+
+
+def _sample(value: np.float32) -> str:
+    return "(0.0f / 0.0f)" if np.isnan(value) else number(value)
+
+
+def _check(
+    texts: dict[str, str], estimator: Any, sequences: list[NDArray], expected: NDArray
+) -> tuple[float, float | None]:
+    """Compile the code, run it on the sequences and the example, and return deviation and agreement."""
+    outputs = expected.shape[1]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="ascii")
+        program = render("check.c.in", {"sample": "float sample[MODEL_INPUTS]", "address": "", "every": 0})
+        found = []
+        for name, part in (("sanitized", sequences[:5]), ("fast", sequences)):
+            (folder / f"{name}.c").write_text(program.replace("model_state state;", "static model_state state;"))
+            host.compile_program(folder, folder / name, sanitized=name == "sanitized")
+            found.append(host.run_program(folder / name, part, outputs))
+        host.compile_program(folder, folder / "main", sanitized=False)
+        if subprocess.run([str(folder / "main")], capture_output=True).returncode:
+            raise RuntimeError("the example main.c disagrees with the model on this machine")
+    largest = max(float(np.abs(expected).max()), np.finfo(np.float32).tiny)
+    deviation = float(np.abs(found[1] - expected).max()) / largest
+    if not deviation <= LIMIT:
+        raise ValueError(
+            f"the outputs of the C code deviate from Python's by {deviation:.1e} of the largest, more than {LIMIT}: "
+            "it is not written. Check that the sequences are like the training data"
+        )
+    classes = estimator.output_spec().classes
+    return deviation, float((found[1].argmax(1) == expected.argmax(1)).mean()) if classes else None

@@ -1,0 +1,85 @@
+"""An oscillator bank in C: the same answers, small enough for a device, and refused where it cannot be."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from cornn.estimators import CoRNNClassifier, CoRNNRegressor
+from cornn.export.c import COptions, host, to_c
+from cornn.export.c.bank import measure_memory
+
+SMALL = {"neurons": 64, "random_state": 0, "device": "cpu"}
+
+needs_compiler = pytest.mark.skipif(host.find_compiler() is None, reason="no C compiler")
+
+
+def waves(count=60, steps=30, classes=3, seed=0):
+    random = np.random.default_rng(seed)
+    label = np.arange(count) % classes
+    clock = np.arange(steps) * (0.2 + 0.3 * label[:, None]) + random.uniform(0, 2 * np.pi, (count, 1))
+    return np.sin(clock) + 0.1 * random.normal(size=(count, steps)), label
+
+
+X, Y = waves()
+
+
+@needs_compiler
+@pytest.mark.parametrize("scaling", ["set", "running", ("set", "running")])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_code_answers_as_python_does(tmp_path, scaling, gaps):
+    values = np.stack((X, X[:, ::-1] * 3 + 100), -1)
+    if gaps:
+        values[np.random.default_rng(0).random(values.shape) < 0.1] = np.nan
+    fitted = CoRNNClassifier(**SMALL, scaling=scaling).fit(values, np.array(['a "b"', "c", "ä"])[Y])
+    written = to_c(fitted, tmp_path / "c", data=values)
+    assert written.agreement == 1
+    assert written.deviation < 0.02
+    header, source = ((tmp_path / "c" / name).read_text() for name in ("model.h", "model.c"))
+    assert "model_classes[MODEL_OUTPUTS]" in header
+    assert '"a \\042b\\042", "c", "\\303\\244"' in source
+    assert any("same class as Python: 100 %" in line for line in written.lines())
+    command = [host.find_compiler(), "-std=c99", "-O2", "main.c", "model.c", "-o", "example"]
+    subprocess.run(command, cwd=tmp_path / "c", check=True)
+    done = subprocess.run(["./example"], cwd=tmp_path / "c", capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "sequence 0: " in done.stdout
+
+
+@needs_compiler
+def test_numbers_with_statistics(tmp_path):
+    fitted = CoRNNRegressor(**SMALL, causal=True).fit(X, X.std(1) * 100)
+    written = to_c(fitted, tmp_path / "c", data=X)
+    assert written.agreement is None
+    assert written.deviation < 1e-3
+
+
+@needs_compiler
+def test_neurons_are_dropped_until_the_rest_fits(tmp_path):
+    fitted = CoRNNClassifier(neurons=256, causal=True, random_state=0, device="cpu").fit(X, Y)
+    flash, state = measure_memory(fitted.bank_)
+    options = COptions(max_flash=flash // 3, max_ram=state // 2)
+    written = to_c(fitted, tmp_path / "c", options, X, Y)
+    assert written.flash <= flash // 3
+    assert written.state <= state // 2
+    assert written.neurons % 16 == 0
+    name, before, after = written.kept
+    assert name == "accuracy (leave-one-out)"
+    assert after > before - 0.2
+    with pytest.raises(ValueError, match="add --data FILE"):
+        to_c(fitted, tmp_path / "d", options)
+    with pytest.raises(ValueError, match="raise --max-flash"):
+        to_c(fitted, tmp_path / "d", COptions(max_flash=100), X, Y)
+    assert not (tmp_path / "d").exists()
+
+
+def test_what_cannot_be_exported(tmp_path):
+    with pytest.raises(ValueError, match="causal=True"):
+        to_c(CoRNNClassifier(**SMALL, scaling="sequence").fit(X, Y), tmp_path)
+    with pytest.raises(ValueError, match="has no times"):
+        to_c(CoRNNClassifier(**SMALL, causal=True).fit(X, Y, timespans=np.ones(X.shape)), tmp_path)
+    with pytest.raises(ValueError, match="float32 weights"):
+        to_c(CoRNNClassifier(**SMALL, causal=True).fit(X, Y), tmp_path, COptions(weights="int8"))
+    network = CoRNNClassifier(method="network", hidden_size=4, epochs=1, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="for oscillator banks"):
+        to_c(network, tmp_path, COptions(max_flash=1000))
