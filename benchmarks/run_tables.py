@@ -255,5 +255,5 @@ TABLES = {
     "psmnist-seeds": psmnist_seeds,
     "psmnist-clipped": psmnist_clipped,
     "ablation": ablation,
-    "har2-search": har2_search,
+    "har2-random-search": har2_search,
 }

@@ -233,7 +233,7 @@ def profile() -> str:
     return "\n".join(lines)
 
 
-TABLES = {
+OWN = {
     "speed-cpu": speed_cpu,
     "speed-cpu-both": speed_cpu_both,
     "speed-cpu-goals": speed_cpu_goals,
@@ -244,19 +244,14 @@ TABLES = {
     "profile": profile,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
-    **ADDING,
-    **ARCHIVE,
-    **BETTER,
-    **CHOOSING,
-    **DEFAULT,
-    **FORECAST,
-    **HEADLINES,
-    **KERNELS,
-    **MICROCONTROLLER,
-    **RIVALS,
-    **RUNS,
-    **THEORY,
 }
+GROUPS = (
+    *(OWN, ADDING, ARCHIVE, BETTER, CHOOSING, DEFAULT, FORECAST),
+    *(HEADLINES, KERNELS, MICROCONTROLLER, RIVALS, RUNS, THEORY),
+)
+TABLES = {name: table for group in GROUPS for name, table in group.items()}
+if len(TABLES) < sum(map(len, GROUPS)):
+    raise ValueError("two tables have the same name")
 
 
 OPENED: list[Path] = []
@@ -272,7 +267,11 @@ def _with_footnotes(name: str) -> str:
     doubted: dict[str, list[str]] = {}
     for path in dict.fromkeys(path for path in OPENED if path.suffix == ".json" and path.is_relative_to(RESULTS)):
         content = json.loads(path.read_text(encoding="utf8"))
-        if isinstance(content, dict) and not content.keys() & {"result", "models"}:  # others are marked row by row
+        if isinstance(content, dict) and not content.keys() & {
+            "result",
+            "models",
+            "space",
+        }:  # runs are marked row by row
             each = [row for row in content.get("rows", ()) if "commit" in row] or [content]
             for wrong in dict.fromkeys(records.source_of(one) for one in each if records.mark([one])):
                 doubted.setdefault(wrong, []).append(f"`results/{path.relative_to(RESULTS)}`")
