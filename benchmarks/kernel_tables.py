@@ -105,7 +105,36 @@ def speed_stream() -> str:
     return "\n".join(lines)
 
 
+LOOP_CONTENDERS = ("CoRNN", "CoRNN, given constants", "nn.LSTM", "nn.GRU", "nn.RNN")
+
+
+def _user_loop(mode: str, contenders: tuple[str, ...] = LOOP_CONTENDERS) -> str:
+    """Milliseconds of forward and backward, and of the forward pass, of layers in a user's loop in one mode."""
+    rows = json.loads((RESULTS / "user-loop-cuda.json").read_text(encoding="utf8"))["rows"]
+    compares = "nn.LSTM" in contenders
+    lines = [
+        f"| steps, batch, neurons, inputs | {' | '.join(contenders)} |" + (" LSTM ÷, RNN ÷ |" if compares else ""),
+        "| --- |" + " ---: |" * (len(contenders) + compares),
+    ]
+    for case in dict.fromkeys(row["case"] for row in rows):
+        here = {row["contender"]: row for row in rows if row["case"] == case and row["mode"] == mode}
+        if not here:
+            continue
+        size = ", ".join(f"{next(iter(here.values()))[key]}" for key in ("steps", "batch", "hidden", "inputs"))
+        cells = [
+            f"{here[name]['seconds'] * 1e3:.2f} ({here[name]['forward_seconds'] * 1e3:.2f})" for name in contenders
+        ]
+        if compares:
+            ratios = (here[name]["seconds"] / here["CoRNN"]["seconds"] for name in ("nn.LSTM", "nn.RNN"))
+            cells.append(", ".join(f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f} (missed)" for ratio in ratios))
+        lines.append(f"| {size} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 TABLES = {
+    "user-loop-launched": lambda: _user_loop("launched"),
+    "user-loop-captured": lambda: _user_loop("captured"),
+    "user-loop-compiled": lambda: _user_loop("compiled", LOOP_CONTENDERS[:2]),
     "loops": loops,
     "step": step,
     "tensor-cores": tensor_cores,

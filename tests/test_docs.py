@@ -118,7 +118,8 @@ def small(tmp_path, monkeypatch):
     tiny.write_har(tmp_path / "made-up")
     monkeypatch.setattr("cornn.lab.bench.measure.SETTLING_SECONDS", 0)
     monkeypatch.setattr("cornn.lab.bench.measure.TURN_SECONDS", 0)
-    monkeypatch.setitem(bench.CASES, "tiny", bench.Case(steps=5, batch=2, hidden=4, inputs=3))
+    for cases in (bench.CASES, bench.LOOPS):
+        monkeypatch.setitem(cases, "tiny", bench.Case(steps=5, batch=2, hidden=4, inputs=3))
     monkeypatch.setitem(bench.SWEEPS, "length", bench.Sweep("steps", "steps", (2, 4, 8, 16), bench.Case(0, 1, 4)))
     monkeypatch.setattr(importlib.import_module("cornn.lab.report.figures.lags"), "LENGTH", 40)
 

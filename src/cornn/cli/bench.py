@@ -42,6 +42,10 @@ class BenchCommand:
     against: Literal["length", "batch", "size"] | None = None
     """Plot forward and backward time against the number of steps (one sequence), of sequences or of neurons. On a GPU,
     contenders run as CUDA graphs, which excludes the host's time; those that cannot be captured are left out."""
+    loop: bool = False
+    """Measure layers as in your own training loop: the default CoRNN, CoRNN with given constants, and PyTorch's layers;
+    on a GPU launched by PyTorch, captured as CUDA graphs and, for two cases, compiled by torch.compile. --cases and
+    --repeats apply."""
     longest: float = 25.0
     """With --against: stop measuring a contender once a pass takes this many seconds."""
     plot: Path | None = None
@@ -52,9 +56,12 @@ class BenchCommand:
     def run(self) -> None:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise RuntimeError("--device cuda: PyTorch finds no usable GPU; `cornn doctor` shows what is usable")
-        unknown = [name for name in self.cases if name not in bench.CASES]
+        known = bench.LOOPS if self.loop else bench.CASES
+        unknown = [name for name in self.cases if name not in known]
         if unknown:
-            raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(bench.CASES)}")
+            raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(known)}")
+        if self.loop and self.against is not None:
+            raise ValueError("--loop and --against are two kinds of measurements: give one of them")
         if self.json is not None and not self.json.parent.is_dir():
             raise ValueError(f"--json: the folder {self.json.parent} does not exist")
         if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:
@@ -66,7 +73,9 @@ class BenchCommand:
         console, before = screen(), torch.get_num_threads()
         line(console, ", ".join(f"{key} {value}" for key, value in machine().items() if value))
         try:
-            if self.against is None:
+            if self.loop:
+                self._loops(console)
+            elif self.against is None:
                 self._compare(console)
             else:
                 self._sweep(console, self.against)
@@ -99,6 +108,37 @@ class BenchCommand:
         )
         for name, reason in reasons.items():
             line(console, f"{name} is left out: {reason}", style="dim")
+        self._print_path(console)
+
+    def _loops(self, console: Console) -> None:
+        torch.set_num_threads(self._threads()[0])
+        quick = [name for name in bench.QUICK if name in bench.LOOPS]
+        rows = []
+        for name in self.cases or (quick if self.quick or self.device == "cpu" else bench.LOOPS):
+            case = bench.LOOPS[name]
+            modes = [mode for mode in bench.MODES if mode != "compiled" or name in bench.COMPILED]
+            with _progress(console) as say:
+                figures, left_out = bench.follow_loops(
+                    case,
+                    modes if self.device == "cuda" else modes[:1],
+                    3 if self.quick else self.repeats,
+                    self.device,
+                    lambda text, name=name: say(name, text),
+                )
+            rows += bench.loop_rows(name, case, figures)
+            table = Table(title=_title(name, case), title_justify="left", box=None, header_style="bold")
+            table.add_column("")
+            table.add_column("mode")
+            table.add_column("forward\nms", justify="right")
+            table.add_column("both\nms", justify="right")
+            for figure in figures:
+                times = figure.forward_seconds, figure.seconds
+                table.add_row(figure.contender, figure.mode, *(f"{seconds * 1e3:.3f}" for seconds in times))
+            console.print(table)
+            for contender, reason in left_out.items():
+                line(console, f"{contender} is left out: {reason}", style="dim")
+            self._write("launched, captured and compiled passes of a layer, median", rows)
+        console.print("Compare within one mode.", style="dim")
         self._print_path(console)
 
     def _sweep(self, console: Console, against: str) -> None:
@@ -163,11 +203,15 @@ def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
         yield lambda what, detail: progress.update(shown, what=what, description=detail)
 
 
-def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Figure]) -> Table:
-    """Return the table of one case, fastest first."""
+def _title(name: str, case: bench.Case, threads: int | None = None) -> str:
     sizes = [_counted(case.steps, "step"), _counted(case.batch, "sequence"), _counted(case.hidden, "neuron")]
     sizes += [_counted(case.inputs, "input")] + ([] if threads is None else [_counted(threads, "thread")])
-    table = Table(title=f"\n{name}: {', '.join(sizes)}", title_justify="left", box=None, header_style="bold")
+    return f"\n{name}: {', '.join(sizes)}"
+
+
+def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Figure]) -> Table:
+    """Return the table of one case, fastest first."""
+    table = Table(title=_title(name, case, threads), title_justify="left", box=None, header_style="bold")
     table.add_column("")
     for heading in ("forward\nms", "both\nms", "both, µs\nper step", "peak\nMB", "plain\nloop ÷", "nn.\nLSTM ÷"):
         table.add_column(heading, justify="right")

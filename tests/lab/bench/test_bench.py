@@ -9,7 +9,7 @@ from cornn import engine
 from cornn.cli.bench import BenchCommand
 from cornn.engine._buffer_pool import reusable
 from cornn.lab import bench
-from cornn.lab.bench import cases, plot, sweep
+from cornn.lab.bench import cases, plot, sweep, user_loop
 from cornn.lab.bench.measure import peak_memory, row, turns
 
 TINY = bench.Case(steps=5, batch=2, hidden=4, inputs=3)
@@ -183,3 +183,33 @@ def test_what_it_does_not_take(options, words):
 def test_a_folder_that_is_not_there_is_found_out_first(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         BenchCommand(json=tmp_path / "no" / "speed.json").run()
+
+
+def test_a_users_loop_is_measured_in_turns(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(bench.LOOPS, "tiny", TINY)
+    path = tmp_path / "loop.json"
+    BenchCommand(loop=True, cases=("tiny",), repeats=2, json=path).run()
+    content = json.loads(path.read_text(encoding="utf8"))
+    found = {(row["contender"], row["mode"]) for row in content["rows"]}
+    assert found == {(name, "launched") for name in user_loop.CONTENDERS}
+    assert all(row["seconds"] > 0 and row["forward_seconds"] > 0 and row["repeats"] == 2 for row in content["rows"])
+    assert "CoRNN, given constants" in capsys.readouterr().out
+
+
+def test_a_loop_that_fails_is_left_out_with_its_reason(monkeypatch):
+    def broken(inputs, hidden, device):
+        layer = torch.nn.LSTM(inputs, hidden)
+        layer.forward = lambda *arguments: (_ for _ in ()).throw(RuntimeError("no wheels"))
+        return layer
+
+    monkeypatch.setattr(user_loop, "CONTENDERS", {"broken": broken})
+    figures, left_out = bench.follow_loops(TINY, ("compiled", "captured"), 1, "cpu")
+    assert not figures
+    assert set(left_out) == {"broken, captured"}
+
+
+def test_a_loop_takes_its_own_cases():
+    with pytest.raises(ValueError, match="unknown case 'many-128': choose any of psmnist-128, "):
+        BenchCommand(loop=True, cases=("many-128",)).run()
+    with pytest.raises(ValueError, match="two kinds of measurements"):
+        BenchCommand(loop=True, against="length").run()

@@ -1,4 +1,4 @@
-"""What a layer costs in a user's own training loop on a GPU, in each of the ways to run it.
+"""What a layer costs in a user's own training loop, in each of the ways to run it.
 
 Every contender is an ordinary layer, called as a user calls it: the forward pass alone, without recording for
 gradients, or forward and backward from a gradient for the output of every step to the gradients of all weights. A pass
@@ -63,11 +63,11 @@ class LoopFigure:
     repeats: int
 
 
-def _passes(layer: nn.Module, call: Callable[..., tuple[Tensor, object]], case: Case) -> tuple[Pass, Pass]:
+def _passes(layer: nn.Module, call: Callable[..., tuple[Tensor, object]], case: Case, device: str) -> tuple[Pass, Pass]:
     """Return the forward pass, and forward and backward, of a layer that is called through `call`."""
     random = generator(0, "bench")
-    input = torch.randn(case.steps, case.batch, case.inputs, generator=random).cuda()
-    gradient = torch.randn(case.steps, case.batch, case.hidden, generator=random).cuda()
+    input = torch.randn(case.steps, case.batch, case.inputs, generator=random).to(device)
+    gradient = torch.randn(case.steps, case.batch, case.hidden, generator=random).to(device)
     weights = list(layer.parameters())
 
     def forward() -> Tensor:
@@ -80,14 +80,14 @@ def _passes(layer: nn.Module, call: Callable[..., tuple[Tensor, object]], case: 
     return forward, both
 
 
-def _in_mode(mode: str, layer: nn.Module, case: Case) -> tuple[Pass, Pass]:
+def _in_mode(mode: str, layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
     if mode == "launched":
-        return _passes(layer, layer, case)
+        return _passes(layer, layer, case, device)
     if mode == "captured":
-        forward, both = _passes(layer, layer, case)
+        forward, both = _passes(layer, layer, case, device)
         return replayed(forward), replayed(both)
     torch.compiler.reset()
-    forward, both = _passes(layer, torch.compile(layer, mode="reduce-overhead", fullgraph=True), case)
+    forward, both = _passes(layer, torch.compile(layer, mode="reduce-overhead", fullgraph=True), case, device)
     for _ in range(3):  # compiled, warmed up, recorded
         forward()
         both()
@@ -98,9 +98,17 @@ def follow_loops(
     case: Case,
     modes: Sequence[str] = MODES,
     repeats: int = 5,
+    device: str = "cuda",
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[LoopFigure], dict[str, str]]:
     """Measure every contender in every mode, in turns.
+
+    Args:
+        case: Sizes.
+        modes: Some of `MODES`; on a CPU nothing is captured.
+        repeats: Number of turns.
+        device: "cpu" or "cuda".
+        say: Told what is being measured.
 
     Returns:
         The figures, and name -> why a contender was left out of a mode.
@@ -109,16 +117,16 @@ def follow_loops(
     both: dict[tuple[str, str], Pass] = {}
     left_out = {}
     with no_tf32():
-        for key, layer in _entries(case, modes):
+        for key, layer in _entries(case, modes, device):
             name, mode = key
             say(f"{name}, {mode}")
             try:
-                forward[key], both[key] = _in_mode(mode, layer, case)
+                forward[key], both[key] = _in_mode(mode, layer, case, device)
             except Exception as error:  # whatever a compiler or cuDNN raises is the answer
                 left_out[f"{name}, {mode}"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         labels = {f"{name}, {mode}": (name, mode) for name, mode in both}
         passes = [{label: calls[key] for label, key in labels.items()} for calls in (forward, both)]
-        forward_times, both_times = (turns(calls, "cuda", repeats, say, SHARE) for calls in passes)
+        forward_times, both_times = (turns(calls, device, repeats, say, SHARE) for calls in passes)
     figures = [
         LoopFigure(
             *key,
@@ -131,9 +139,9 @@ def follow_loops(
     return figures, left_out
 
 
-def _entries(case: Case, modes: Sequence[str]) -> Iterator[tuple[tuple[str, str], nn.Module]]:
+def _entries(case: Case, modes: Sequence[str], device: str) -> Iterator[tuple[tuple[str, str], nn.Module]]:
     for name, make in CONTENDERS.items():
-        layer = make(case.inputs, case.hidden, "cuda")
+        layer = make(case.inputs, case.hidden, device)
         for mode in modes:
             # PyTorch does not compile its own recurrent layers: they would be measured as launched.
             if mode != "compiled" or isinstance(layer, CoRNN):
