@@ -107,7 +107,7 @@ class CompareCommand:
 
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:
         """Write the records of all contests."""
-        written = (compare.write_record(one, _of(one, statuses), self.results) for one in contests)
+        written = (compare.write_record(one, _of(one, statuses), self.results, self.workers) for one in contests)
         return [path for path in written if path is not None]
 
 

@@ -86,8 +86,8 @@ def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plai
         assert row.entry["finals"][0]["curve"] == {"step": [12], "validation": [row.entry["finals"][0]["validation"]]}
         assert row.solved == "0 of 2"
         assert "epsilon" in row.chosen
-        # Each row, trial and run names its own source.
-        assert all("digest" in one for one in (row.entry, *row.entry["trials"], *row.entry["finals"]))
+        # Each trial and run names its own source.
+        assert all({"commit", "digest", "source"} <= set(one) for one in (*row.entry["trials"], *row.entry["finals"]))
     assert row.entry["parameters"] == 8 * 7 // 2 + 8 * 2 + 8 + 9
     # The report and the tables of the docs show it.
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))

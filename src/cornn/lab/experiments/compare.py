@@ -13,7 +13,7 @@ from cornn import __version__
 from cornn._checked import without_defaults
 from cornn._json import read_json
 from cornn._machine import device_for, machine
-from cornn._source import source
+from cornn._source import check_source, source
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status, list_changes
 from cornn.lab.recipes import resolve
@@ -157,13 +157,14 @@ def check_record(contest: Contest, results: Path) -> None:
             raise ValueError(f"{path} is of another comparison ({'; '.join(changed)}): choose another --results")
 
 
-def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path) -> Path | None:
+def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path, workers: int = 1) -> Path | None:
     """Write what is known of a contest. Models that are not in `statuses` keep the rows that they have.
 
     Args:
         contest: The contest.
         statuses: Entrant -> status of its experiment.
         results: Folder of the records.
+        workers: Number of processes on this machine.
     """
     check_record(contest, results)
     found = {entrant: status for entrant, status in statuses.items() if status.done}
@@ -173,7 +174,7 @@ def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path
     before = read_json(path) if path.exists() else {}
     one = next(iter(found.values()))
     here = {"machine": machine(), "device": device_for(one.experiment.base.place.device), **source()}
-    here |= {"version": __version__, "workers": 1}
+    here |= {"version": __version__, "workers": workers}
     machines = [*before.get("machines", ()), *([here] if here not in before.get("machines", ()) else ())]
     content = {
         "contest": contest.name,
@@ -198,11 +199,15 @@ def _entry(status: Status) -> dict[str, Any]:
         "parameters": sizes[0] if sizes else None,
         "chosen": None if status.best is None else status.best["trial"],
         "trials": [_trial(row) for row in status.rows if row["state"] != "running"],
-        "finals": [{name: one[name] for name in final if name in one} for one in status.runs],
-        **source(),
+        "finals": [_with_source({name: one[name] for name in final if name in one}) for one in status.runs],
     }
 
 
 def _trial(row: Mapping[str, Any]) -> dict[str, Any]:
     same = {name: row[name] for name in ("trial", "values", "validation", "steps", "seconds")}
-    return same | ({"failed": row["failure"]} if row["failure"] else {}) | row.get("source", {})
+    return _with_source(same | ({"failed": row["failure"]} if row["failure"] else {}) | row.get("source", {}))
+
+
+def _with_source(row: dict[str, Any]) -> dict[str, Any]:
+    """Add whether the commit of a row contains the code that produced it."""
+    return row | {"source": check_source(row)}
