@@ -83,3 +83,25 @@ def test_what_cannot_be_exported(tmp_path):
     network = CoRNNClassifier(method="network", hidden_size=4, epochs=1, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="for oscillator banks"):
         to_c(network, tmp_path, COptions(max_flash=1000))
+
+
+@pytest.mark.parametrize("settings", [{}, {"causal": True}, {"scaling": ("set", "running", "sequence")}], ids=str)
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_onnx_answers_as_python_does(tmp_path, settings, kind):
+    pytest.importorskip("onnxruntime")
+    from cornn.export.check import open_session
+    from cornn.export.onnx import OnnxOptions, to_onnx
+
+    values = np.stack((X, X[:, ::-1] * 3 + 100), -1).astype(np.float32)
+    values[np.random.default_rng(0).random(values.shape) < 0.1] = np.nan
+    fitted = kind(**SMALL, **settings).fit(values, Y)
+    written = to_onnx(fitted, tmp_path / "model.onnx")
+    assert written.deviation < 0.02
+    found = open_session((tmp_path / "model.onnx").read_bytes()).run(None, {"input": values})[0]
+    if kind is CoRNNClassifier:
+        np.testing.assert_allclose(found, fitted.predict_proba(values), atol=0.02)
+        np.testing.assert_array_equal(found.argmax(1), fitted.predict(values))
+    else:
+        np.testing.assert_allclose(found, fitted.predict(values), atol=0.02)
+    with pytest.raises(ValueError, match="omit state"):
+        to_onnx(fitted, tmp_path / "other.onnx", OnnxOptions(state=True))

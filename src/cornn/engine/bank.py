@@ -2,7 +2,7 @@
 
 Neurons come in groups of `GROUP` that share a projection of the input; within a group they differ in gain, bias and
 constants. The states are never kept: memory grows with sequences times neurons, not with steps. On a CPU the C library
-runs the bank, on a GPU a CUDA kernel; `_pool_portable` does the same in PyTorch wherever neither is usable.
+runs the bank; `_pool_portable` does the same in PyTorch, on a GPU and where there is no library.
 """
 
 import ctypes
@@ -324,7 +324,7 @@ class _Run:
 
 
 def _pool_portable(bank: Bank, data: Sequences, memory: Memory | None, device: torch.device) -> NDArray[np.float32]:
-    """The naive version of csrc/bank.c and kernels/bank.cu."""
+    """The naive version of csrc/bank.c."""
     size = 4 * bank.neurons * (4 * bank.stats + 8)
     count = max(1, PORTABLE_BYTES // size)
     parts = []

@@ -64,12 +64,23 @@ def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
     from cornn.export.check import check
 
     trained = wrap_model(given)
-    if find_bank(trained) is not None:
-        raise ValueError('an oscillator bank cannot be exported to ONNX: export it to C, or fit with method="network"')
+    if (bank := find_bank(trained)) is not None:
+        from cornn.export.onnx_bank import build_bank_graph, check_bank
+
+        if options != OnnxOptions():
+            raise ValueError("an oscillator bank reads whole sequences in ONNX: omit state, lengths and timespans")
+        content, inputs, outputs = build_bank_graph(bank)
+        return _finish(Path(path), content, inputs, outputs, check_bank(content, bank))
     options = validate_options(trained, options)
     content, inputs, outputs = build_graph(trained, options)
     deviation = check(content, trained, options)
-    _write(path := Path(path), content)
+    return _finish(Path(path), content, inputs, outputs, deviation)
+
+
+def _finish(
+    path: Path, content: bytes, inputs: dict[str, Port], outputs: dict[str, Port], deviation: float
+) -> OnnxExport:
+    _write(path, content)
     takes, gives = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
     return OnnxExport(path, len(content), takes, gives, deviation)
 
