@@ -64,7 +64,11 @@ def waves(count=60, steps=20, classes=2, seed=0):
         ),
         (
             CoRNNForecaster(hidden_size=4, epochs=2, random_state=0),
-            {"check_fit2d_1feature": "one column is one step, after which there is nothing to forecast"},
+            {
+                "check_fit2d_1feature": "one column is one step, after which there is nothing to forecast",
+                "check_fit1d": "one series by itself is a valid X",
+                "check_fit2d_predict1d": "one series by itself is a valid X",
+            },
         ),
     ],
     ids=["classifier", "regressor", "forecaster"],

@@ -42,7 +42,7 @@ def test_the_order_of_axes():
     X = np.arange(24.0).reshape(2, 3, 4)  # (sequences, features, time)
     assert read_sequences(X, Columns(layout="nct"))[0].values.tolist() == X[0].T.tolist()
     with pytest.warns(UserWarning, match="has 3 steps of 4 features.*use layout='nct'"):
-        read_sequences(X, Columns())
+        read_sequences(X, Columns(), warn=True)
     with pytest.raises(ValueError, match="unknown layout 'tnc': choose one of ntc, nct"):
         read_sequences(X, Columns(layout="tnc"))
 

@@ -328,7 +328,7 @@ class Estimator(BaseEstimator):
                 raise ValueError(
                     "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"
                 )
-            return read_sequences(X, self._columns(), timespans), y
+            return read_sequences(X, self._columns(), timespans, warn=True), y
         used = {self.id_column, self.time_column, y if isinstance(y, str) else None}
         named = self.value_columns or [name for name in X.columns if name not in used]
         self.columns_ = [str(name) for name in named]

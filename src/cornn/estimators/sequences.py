@@ -108,13 +108,14 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
     return y
 
 
-def read_sequences(X: Any, columns: Columns, timespans: Any = None) -> list[SequenceData]:
+def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: bool = False) -> list[SequenceData]:
     """Read and validate sequences.
 
     Args:
         X: An array (sequences, time, features) or (sequences, time), a list of arrays or `Series`, or a DataFrame.
         columns: Columns of a long-form DataFrame.
         timespans: Times since the previous sample, in the layout of X without features, or (time,) for all sequences.
+        warn: Whether to warn if a three-dimensional array has fewer steps than features.
 
     Returns:
         One entry per sequence.
@@ -148,7 +149,7 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None) -> list[Sequ
         raise ValueError(f"X has no steps: 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     if isinstance(X, np.ndarray) and X.ndim == 3:
         X = X.swapaxes(1, 2) if columns.layout == "nct" else X
-        if X.shape[1] < X.shape[2]:
+        if warn and X.shape[1] < X.shape[2]:
             warnings.warn(
                 f"X has {X.shape[1]} steps of {X.shape[2]} features: if its axes are (sequences, features, time), use "
                 "layout='nct'"

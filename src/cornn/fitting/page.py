@@ -23,6 +23,7 @@ __all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "rend
 SEQUENCES = 2  # that the theory is checked on
 EXAMPLES = 6  # sequences that are drawn
 MOST_TARGETS = 4  # that are drawn
+WIDE = 7.0  # inches above which a figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
 """Pairs of a caption and a figure."""
@@ -109,7 +110,7 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
         check=check,
         history=history,
         losses=data_uri(fitted.losses(history)) if history else None,
-        pictures=[(words, data_uri(figure)) for words, figure in pictures],
+        pictures=[(words, data_uri(figure), figure.get_figwidth() > WIDE) for words, figure in pictures],
         theory=None if check is None else data_uri(draw_diagnosis(check.subject.network, check.trajectory)),
     )
 
@@ -129,12 +130,12 @@ def _confusion(finished: FitResult) -> Pictures:
     return [(words, fitted.confusion(finished.evaluation))]
 
 
-def _residuals(finished: FitResult) -> Pictures:
+def _residuals(finished: FitResult, when: str = "") -> Pictures:
     assert finished.evaluation is not None
     drawn: Pictures = []
     for name, truth, found in finished.evaluation.pairs[:MOST_TARGETS]:
-        drawn.append((f"{name}: predictions against true values", fitted.predictions(name, truth, found)))
-        drawn.append((f"{name}: residuals", fitted.residuals(name, truth, found)))
+        drawn.append((f"{name}: predictions against true values{when}", fitted.predictions(name, truth, found)))
+        drawn.append((f"{name}: residuals{when}", fitted.residuals(name, truth, found)))
     return drawn
 
 

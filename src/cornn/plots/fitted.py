@@ -80,7 +80,7 @@ def residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
     panel.hist([own - other for own, other in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
     panel.axvline(0, color=COLOURS[6], linewidth=0.8)
     panel.set_xlabel(f"{_plain(name)}, true minus predicted")
-    panel.set_ylabel("sequences")
+    panel.set_ylabel("count")
     return figure
 
 
