@@ -73,3 +73,13 @@ def test_a_result_is_checked_against_its_commit(checkout):
     assert _source.check_source({"commit": first["commit"]}) == "commit only"
     assert _source.check_source({"commit": "0" * 40}) == "names a commit that is not in the history"
     assert _source.check_source(json.loads('{"commit": null}')) == "names no commit"
+
+
+def test_a_stamp_of_another_commit_is_noticed_and_the_right_one_named(checkout):
+    stamp = _source.write_stamp(_source.STAMP)
+    (checkout / "src/cornn/_source.py").write_text("second\n")
+    save(checkout)
+    ran = {"commit": f"{stamp['commit']}+", "digest": _source.digest()}
+    right = _source.commit()
+    assert _source.check_source(ran) == f"ran the files of {right[:7]}, not of the commit it names"
+    assert _source.check_source(ran | {"digest": "0"}) == "ran uncommitted changes"

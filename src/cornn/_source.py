@@ -96,7 +96,8 @@ def check_source(result: Mapping[str, object]) -> str:
     if not isinstance(named, str):
         return "names no commit"
     if named.endswith("+"):
-        return "ran uncommitted changes"
+        same = _commit_with_digest(files)
+        return "ran uncommitted changes" if same is None else f"ran the files of {same[:7]}, not of the commit it names"
     known = digest_of_commit(named)
     if known is None and digest_of_commit("HEAD") is None:
         return "not checked"
@@ -105,6 +106,17 @@ def check_source(result: Mapping[str, object]) -> str:
     if files is None:
         return "commit only"
     return "verified" if files == known else "ran other files than those of its commit"
+
+
+def _commit_with_digest(files: object) -> str | None:
+    """Return the latest commit in the history whose package has this digest."""
+    if files is None:
+        return None
+    try:
+        commits = _git("log", "--format=%H", "--full-history", "--", str(PACKAGE)).split()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next((commit for commit in commits if digest_of_commit(commit) == files), None)
 
 
 def _git(*arguments: str) -> str:

@@ -129,6 +129,14 @@ def test_the_source_of_a_record_is_checked_when_it_is_imported(tmp_path, monkeyp
         assert bool(records.mark([json.loads(path.read_text())["result"]])) == (answer != "verified")
 
 
+def test_another_measurement_keeps_its_name_when_it_is_imported(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "check_source", lambda result: "verified")
+    (tmp_path / "speed.json").write_text('{"rows": [1], "commit": "a"}')
+    path, found = records.import_record(tmp_path / "speed.json", tmp_path)
+    assert (path, found) == (tmp_path / "speed.json", "verified")
+    assert json.loads(path.read_text()) == {"rows": [1], "commit": "a", "source": "verified"}
+
+
 def test_a_file_that_is_not_a_record_is_named(tmp_path):
     (tmp_path / "adding").mkdir()
     (tmp_path / "adding/x.json").write_text('{"config": {}}')

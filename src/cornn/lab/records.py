@@ -154,14 +154,21 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
     """Copy a record from elsewhere into `results` and check its source against the history.
 
     Args:
-        file: A record, of this or the former layout, or the folder of a finished run.
+        file: A record of a run, in this or the former layout, the folder of a finished run, or another measurement,
+            which keeps its name.
         results: The folder of records.
 
     Returns:
         The new file, and what the check found: see `TRUSTED`.
     """
-    path = write(record(Run(file)) if file.is_dir() else read_json(file), results)
-    return path, read_json(path)["result"]["source"]
+    content = record(Run(file)) if file.is_dir() else read_json(file)
+    if "config" in content and "result" in content:
+        path = write(content, results)
+        return path, read_json(path)["result"]["source"]
+    source = check_source(content)
+    path = results / file.name
+    write_json(path, {**content, "source": source}, indent=1)
+    return path, source
 
 
 def source_of(result: Mapping[str, Any]) -> str:
