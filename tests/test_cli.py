@@ -14,7 +14,7 @@ from cornn import __version__, engine
 from cornn._extras import install_command
 from cornn.cli import COMMANDS, console, report
 from cornn.cli.options import GROUPS, MAIN
-from cornn.lab import training
+from cornn.lab import runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.tasks import TASKS
@@ -486,5 +486,6 @@ def test_a_report_has_the_seeds_that_are_done(tmp_path):
     (tmp_path / "seeds.json").write_text("{}")
     with pytest.raises(ValueError, match=r"no seed of .* has finished: continue with `cornn resume"):
         report._runs(tmp_path)
-    (tmp_path / "seed-1" / "result.json").write_text("{}")
+    (tmp_path / "seed-1").rmdir()
+    runs.create(tmp_path / "seed-1", {}).save_result({})
     assert report._runs(tmp_path) == [tmp_path / "seed-1"]

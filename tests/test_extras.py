@@ -31,10 +31,10 @@ def read_parquet():
     read_parquet(Path("waves.parquet"))
 
 
-def parse_dates():
-    from cornn.estimators import sequences
+def read_table():
+    from cornn.fitting.readers.table import parse_csv
 
-    sequences._times({"time": np.array(["2026-01-31"])}, "time")
+    parse_csv(Path("a.csv"), "a,b", ",")
 
 
 def make_report():
@@ -77,7 +77,7 @@ def search():
 
 CASES = {
     "scikit-learn": ("estimators", "sklearn", lambda: execute("cornn.estimators")),
-    "pandas": ("estimators", "pandas", parse_dates),
+    "pandas": ("estimators", "pandas", read_table),
     "pyarrow": ("parquet", "pyarrow", read_parquet),
     "Jinja2": ("report", "jinja2", make_report),
     "matplotlib": ("report", "matplotlib", draw),

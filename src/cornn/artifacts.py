@@ -64,6 +64,8 @@ __all__ = [
     "ModelSpec",
     "RunArtifact",
     "describe_model",
+    "find_runs",
+    "is_saved",
     "load",
     "load_estimator",
     "load_run",
@@ -77,6 +79,7 @@ FORMAT = 2
 """Version of the format. Version 1, of cornn 0.1.0, has no manifest."""
 MANIFEST, CONFIG, RESULT, METRICS = "artifact.json", "config.json", "result.json", "metrics.jsonl"
 WEIGHTS, CHECKPOINT, BEFORE = "model.safetensors", "checkpoint.pt", "checkpoint-before.pt"
+SEEDS = "seeds.json"  # in a folder with the runs of several seeds
 SPEC_KEY = "cornn.model"
 
 
@@ -264,7 +267,7 @@ def load(path: Path | str) -> RunArtifact | EstimatorArtifact:
     path = Path(path)
     if path.is_file():
         return EstimatorArtifact(path)
-    if (path / "seeds.json").exists():
+    if (path / SEEDS).exists():
         first = next(iter(sorted(path.glob("seed-*"))), path / "seed-0")
         raise FileNotFoundError(f"{path} contains the runs of several seeds: choose one of them, such as {first}")
     if not path.exists():
@@ -278,6 +281,16 @@ def load(path: Path | str) -> RunArtifact | EstimatorArtifact:
     if manifest.files is None:
         warn_unchecked(path)
     return (RunArtifact if manifest.kind == "run" else EstimatorArtifact)(path)
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a folder is a saved one, or the folder of several seeds."""
+    return any((path / name).exists() for name in (MANIFEST, CONFIG, SEEDS))
+
+
+def find_runs(path: Path) -> list[Path]:
+    """Return the run folders of several seeds, or the folder itself if it is one run."""
+    return sorted(path.glob("seed-*")) if (path / SEEDS).exists() else [path]
 
 
 def load_run(path: Path | str) -> RunArtifact:

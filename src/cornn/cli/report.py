@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 
 from cornn._atomic import write_atomically, write_errors
+from cornn.artifacts import find_runs, is_saved
 from cornn.cli.console import line, screen
 from cornn.lab import records
 from cornn.lab.experiments import reproduce
@@ -48,9 +49,10 @@ def _missing(results: Path) -> list[tuple[str, str, int]]:
 
 def _runs(source: Path) -> list[Path]:
     """Return the finished runs in a folder of several seeds, or the folder itself."""
-    if not (source / "seeds.json").exists():
-        return [source]
-    done = [folder for folder in sorted(source.glob("seed-*")) if (folder / "result.json").exists()]
+    found = find_runs(source)
+    if found == [source]:
+        return found
+    done = [folder for folder in found if is_saved(folder) and open_run(folder).result is not None]
     if not done:
         raise ValueError(f"no seed of {source} has finished: continue with `cornn resume {source}`")
     return done
@@ -58,10 +60,10 @@ def _runs(source: Path) -> list[Path]:
 
 def _collect(sources: Sequence[Path], folder: Path) -> Path:
     """Return one folder of records: the given one, or all records of several sources copied to `folder`."""
-    if len(sources) == 1 and not any((sources[0] / name).exists() for name in ("config.json", "seeds.json")):
+    if len(sources) == 1 and not is_saved(sources[0]):
         return sources[0]
     for source in (own for given in sources for own in _runs(given)):
-        if not (source / "config.json").exists():
+        if not is_saved(source):
             if not source.is_dir():
                 raise FileNotFoundError(f"{source} does not exist: give a folder of records or a run folder")
             shutil.copytree(source, folder, dirs_exist_ok=True)
