@@ -322,3 +322,21 @@ def test_the_transitions_of_a_sequence_are_computed_at_once(monkeypatch):
     for n in range(40):
         state = cell(input[n], state, timespans=timespans[n])
         torch.testing.assert_close(output[n], state[0], **FLOAT32)
+
+
+@pytest.mark.parametrize("hidden", [16, 128, 512])
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_the_scales_are_those_of_the_table_in_the_docs(hidden, damping):
+    """docs/default.md: V by s = min(1 / |r|, 3), b by min(s, gain), W by 0.15 sqrt(128 / m) s over the column's RMS."""
+    random = torch.Generator().manual_seed(0)
+    dt, gamma, epsilon = (0.05 + 0.9 * torch.rand(3, hidden, generator=random, dtype=DOUBLE)).unbind(0)
+    constants = Oscillators(dt, gamma, epsilon)
+    white_y, white_z, constant = impulse_norms(constants, damping)
+    found = weight_scales(constants, damping, hidden)
+    s = torch.minimum(1 / white_y, torch.tensor(3.0, dtype=DOUBLE))
+    assert ((s == 3) == (white_y < 1 / 3)).all()
+    torch.testing.assert_close(found.scale_ih, s.unsqueeze(1), **FLOAT64)
+    torch.testing.assert_close(found.scale_bias, torch.minimum(s, 1 / constant), **FLOAT64)
+    rows = 0.15 * math.sqrt(128 / hidden) * s
+    columns = torch.cat((s * white_y, s * white_z)).clamp(min=0.02)
+    torch.testing.assert_close(found.scale_hh, rows.unsqueeze(1) / columns, **FLOAT64)

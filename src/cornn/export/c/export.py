@@ -119,14 +119,13 @@ def to_c(
     if host.find_compiler() is not None:
         limits = {"count": options.sequences, "largest_loss": options.largest_loss}
         with tempfile.TemporaryDirectory() as place:
-            _write(Path(place), header, source)
+            with write_errors(Path(place)):
+                _write(Path(place), header, source)
             found = check(Path(place), trained, arrays, options.weights, data=data, **limits)
         written = replace(written, checked=found)
-    try:
+    with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder, header, source)
-    except OSError as error:
-        raise OSError(f"cannot write to {folder} ({error.strerror}): choose another with --out") from error
     return written
 
 
@@ -186,6 +185,5 @@ def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format
 
 
 def _write(folder: Path, header: str, source: str) -> None:
-    with write_errors(folder):
-        write_atomically(folder / "model.c", source.encode("ascii"))
-        write_atomically(folder / "model.h", header.encode("ascii"))
+    write_atomically(folder / "model.c", source.encode("ascii"))
+    write_atomically(folder / "model.h", header.encode("ascii"))
