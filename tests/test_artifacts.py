@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,3 +231,24 @@ def test_sealed_json(tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"x": 1.6}))
     with pytest.raises(DamagedFileError, match=r"a\.json is damaged: its content does not match its checksum"):
         read_sealed_json(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
+def test_damage_of_a_folder_without_checksums_is_one_sentence(cornn, tmp_path):
+    """As of version 0.1.0: rows without a step, a result of another type, a truncated checkpoint."""
+    saved = Path(__file__).parent / "fixtures" / "0.1.0"
+    cases = {
+        ("run-interrupted", "metrics.jsonl", "resume"): lambda text: text + b'{"x": 1}\n',
+        ("run-interrupted", "checkpoint.pt", "resume"): lambda text: text[:3000],
+        ("run-interrupted", "config.json", "resume"): lambda text: text.replace(b'"hidden_size"', b'"hiden_size"'),
+        ("run-finished", "result.json", "evaluate"): lambda text: re.sub(rb'"test": [^,]*', b'"test": {}', text),
+        ("run-finished", "model.safetensors", "evaluate"): lambda text: text[:50],
+    }
+    for number, ((folder, file, command), damage) in enumerate(cases.items()):
+        shutil.copytree(saved / folder, tmp_path / str(number))
+        path = tmp_path / str(number) / file
+        path.write_bytes(damage(path.read_bytes()))
+        code, _, err = cornn(command, tmp_path / str(number))
+        assert code == 2, (file, err)
+        assert len(err.splitlines()) == 1, err
+        assert str(path) in err or file == "config.json", err

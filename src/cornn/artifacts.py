@@ -175,6 +175,7 @@ class RunArtifact(Artifact):
             raise DamagedFileError(f"{path} is damaged: {remedy}") from error
         if not isinstance(found, dict):
             raise DamagedFileError(f"{path} is not a checkpoint: {remedy}")
+        convert(int, found.get("step"), f"{path}: step")
         metrics = found.pop("metrics", None)
         if metrics is not None:
             self._verify_metrics(path, metrics)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import tyro
 
+from cornn._checked import convert
+from cornn.artifacts import RESULT
 from cornn.cli.console import line, screen
 from cornn.lab import training
 
@@ -22,7 +24,8 @@ class EvaluateCommand:
     def run(self) -> None:
         console = screen()
         finished, task, metric = training.evaluate(self.folder)
-        recorded = (finished.result or {}).get("test")
+        where = f"{self.folder / RESULT}: test"
+        recorded = convert(float | None, (finished.result or {}).get("test"), where)
         line(
             console,
             f"{self.folder}: test {task.metric} ",
