@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
 
-from cornn import CoRNN, CoRNNCell, _scaling, functional
+from cornn import CoRNN, CoRNNCell, _scaling, functional, theory
 from cornn._constants import Oscillators
 from cornn._scaling import impulse_norms, spread_time_scales, weight_scales
 from cornn.functional import ACTIVATIONS, DAMPINGS
@@ -340,3 +340,18 @@ def test_the_scales_are_those_of_the_table_in_the_docs(hidden, damping):
     rows = 0.15 * math.sqrt(128 / hidden) * s
     columns = torch.cat((s * white_y, s * white_z)).clamp(min=0.02)
     torch.testing.assert_close(found.scale_hh, rows.unsqueeze(1) / columns, **FLOAT64)
+
+
+def test_default_neurons_have_the_time_scales_of_the_table_in_the_docs():
+    """docs/default.md: half from 0.1 to 4 steps, a quarter from 8 to 4,000 steps, a quarter with periods 4 to 1,000."""
+    constants = spread_time_scales(64, "explicit")
+    half_lives, periods = theory.half_life(*constants), theory.period(*constants)
+    assert periods[:48].isinf().all()
+    for part, ends in (
+        (half_lives[:32], [0.1, 4]),
+        (half_lives[32:48], [8, 4000]),
+        (periods[48:], [4, 1000]),
+        (half_lives[48:], [1000, 1000]),
+    ):
+        assert part[[0, -1]].tolist() == pytest.approx(ends, rel=1e-6)
+        assert (part.log().diff(n=2).abs() < 1e-6).all()  # equal ratios
