@@ -1,6 +1,7 @@
 """An oscillator bank in C: the same answers, small enough for a device, and refused where it cannot be."""
 
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,3 +106,35 @@ def test_onnx_answers_as_python_does(tmp_path, settings, kind):
         np.testing.assert_allclose(found, fitted.predict(values), atol=0.02)
     with pytest.raises(ValueError, match="omit state"):
         to_onnx(fitted, tmp_path / "other.onnx", OnnxOptions(state=True))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"method": "network", "hidden_size": 4, "epochs": 1}], ids=["bank", "network"]
+)
+def test_an_estimator_on_the_hub(tmp_path, monkeypatch, settings):
+    hub = pytest.importorskip("cornn.export.hub")
+    fitted = CoRNNClassifier(random_state=0, device="cpu", **settings).fit(X, Y)
+    hub.save_estimator(fitted, tmp_path / "folder")
+    np.testing.assert_array_equal(hub.load_estimator(tmp_path / "folder").predict(X), fitted.predict(X))
+    assert "CoRNNClassifier" in (tmp_path / "folder" / "README.md").read_text()
+    sent = []
+
+    class Api:
+        def create_repo(self, name, private, exist_ok):
+            sent.append((name, private, exist_ok))
+
+        def upload_folder(self, repo_id, folder_path):
+            sent.append(sorted(path.name for path in Path(folder_path).iterdir()))
+            return f"https://hub/{repo_id}"
+
+    monkeypatch.setattr(hub, "HfApi", Api)
+    assert hub.push_estimator(fitted, "me/waves") == "https://hub/me/waves"
+    assert sent == [("me/waves", False, True), ["README.md", "estimator.safetensors"]]
+
+
+@needs_compiler
+def test_int8_is_judged_by_the_labels(tmp_path):
+    network = CoRNNClassifier(method="network", hidden_size=8, epochs=5, random_state=0, device="cpu").fit(X, Y)
+    checked = to_c(network, tmp_path / "c", COptions(weights="int8", largest_loss=100), X, Y).checked
+    assert checked.metric == "accuracy"
+    assert checked.pytorch == pytest.approx(100 * network.score(X, Y), abs=2)

@@ -109,7 +109,7 @@ def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
         shrink = command.max_flash is not None or command.max_ram is not None
         read_data = read(command.data, fitting.load_fitted(command.source)[1], require_target=shrink)
         data = read_data.sequences
-        if shrink:
+        if read_data.target is not None:
             classes = trained.estimator.output_spec().meaning == "classes"
             target = read_data.labels() if classes else read_data.numbers()
     for text in to_c(trained, command.place("c"), options, data, target).lines():
@@ -119,11 +119,13 @@ def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
 def _hub(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
     from safetensors import SafetensorError
 
-    from cornn.export.hub import HubModel
+    from cornn.export.hub import HubModel, save_estimator
 
-    if trained.estimator is not None:
-        raise ValueError("a saved estimator contains more than its network: publish the file itself")
     folder = command.place("hub")
+    if trained.estimator is not None:
+        save_estimator(trained.estimator, folder)
+        line(console, f"wrote {trained.name} to {folder}")
+        return
     try:
         HubModel.from_model(trained.model).save_pretrained(folder)
     except SafetensorError as error:  # for instance a full disk

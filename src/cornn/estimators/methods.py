@@ -83,7 +83,7 @@ class SequenceEstimator(Estimator):
                 ("method", "trained network"),
                 ("layers", f"{self.network_.num_layers} of {self.network_.hidden_size} neurons"),
                 ("parameters", f"{self.count_parameters():,}"),
-                ("epochs", str(self.n_iter_)),
+                ("epochs", str(len(self.history_))),
             ]
         model: BankModel = self.bank_
         scalings = dict.fromkeys(scaling for scaling, _ in model.bank.inputs.views if scaling != "gaps")

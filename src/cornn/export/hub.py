@@ -1,6 +1,7 @@
 """Models for the Hugging Face hub: a folder with config.json and the weights in safetensors."""
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,11 +20,31 @@ from cornn.layers import CoRNN, CoRNNCell
 from cornn.models import SequenceModel
 
 try:
-    from huggingface_hub import PyTorchModelHubMixin
+    from huggingface_hub import HfApi, PyTorchModelHubMixin, hf_hub_download
 except ImportError as error:
     raise missing_extra("hub", "the hub needs huggingface_hub") from error
 
-__all__ = ["HubModel"]
+__all__ = ["HubModel", "load_estimator", "push_estimator", "save_estimator"]
+
+ESTIMATOR = "estimator.safetensors"
+"""The file of an estimator in a folder of the hub."""
+
+CARD = """---
+library_name: cornn
+tags: [cornn, time-series, {tag}]
+---
+
+# {kind}
+
+{rows}
+
+```python
+from cornn.export.hub import load_estimator
+
+model = load_estimator("user/name")  # a repository, or a folder
+model.predict(X)  # a list of arrays (time, {features})
+```
+"""
 
 
 class HubModel(
@@ -169,3 +190,52 @@ class HubModel(
 def _plain(value: Tensor) -> Any:
     """Convert to a number or a list of numbers."""
     return value.detach().cpu().tolist()
+
+
+def save_estimator(estimator: Any, folder: Path | str) -> None:
+    """Write the folder of a fitted estimator for the hub: its file, and a card that describes it.
+
+    Args:
+        estimator: The fitted estimator.
+        folder: The folder to write to.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    estimator.save(folder / ESTIMATOR)
+    rows = "\n".join(f"- {name}: {value}" for name, value in estimator.describe())
+    kind = type(estimator).__name__
+    card = CARD.format(kind=kind, tag=kind.removeprefix("CoRNN").lower(), rows=rows, features=estimator.n_features_in_)
+    write_atomically(folder / "README.md", card.encode())
+
+
+def push_estimator(estimator: Any, repository: str, *, private: bool = False) -> str:
+    """Publish a fitted estimator on the hub.
+
+    Args:
+        estimator: The fitted estimator.
+        repository: Name of the repository, "user/name"; it is made if it does not exist.
+        private: Whether a new repository is private.
+
+    Returns:
+        The address of the commit.
+    """
+    api = HfApi()
+    api.create_repo(repository, private=private, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        save_estimator(estimator, place)
+        return str(api.upload_folder(repo_id=repository, folder_path=place))
+
+
+def load_estimator(source: Path | str) -> Any:
+    """Load an estimator from a folder of `save_estimator`, or from the hub. Nothing in its files is executed.
+
+    Args:
+        source: A folder, or the name of a repository, "user/name".
+
+    Returns:
+        The fitted estimator.
+    """
+    from cornn.estimators import load
+
+    folder = Path(source)
+    return load(folder / ESTIMATOR if folder.is_dir() else hf_hub_download(str(source), ESTIMATOR))

@@ -45,6 +45,7 @@ def check(
     count: int | None,
     largest_loss: float,
     data: Any,
+    target: Any = None,
 ) -> Comparison:
     """Compile and run the code of a folder, with and without sanitizers; raise if it deviates from PyTorch.
 
@@ -56,13 +57,14 @@ def check(
         count: Number of sequences; None means as many as the time allows.
         largest_loss: Maximum of `Comparison.loss`, with int8 weights.
         data: Sequences to compare on, for a model without a task.
+        target: Labels or numbers of `data`: the loss is then measured by them, not by agreement with PyTorch.
 
     Returns:
         The comparison.
     """
     steps = trained.task.length if trained.task is not None else STEPS
     cost = steps * model.multiplications["weights"]
-    vectors = make_vectors(trained, count or max(1, int(FAST_PRODUCTS / cost)), data)
+    vectors = make_vectors(trained, count or max(1, int(FAST_PRODUCTS / cost)), data, target)
     few = vectors.sequences[: max(1, int(SANITIZED_PRODUCTS / cost))]
     words = model.embedding is not None
     values = {"sample": "uint32_t sample" if words else "float sample[MODEL_INPUTS]", "address": "&" * words}

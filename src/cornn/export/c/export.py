@@ -90,7 +90,8 @@ def to_c(
         options: Options of the export and its check.
         data: Sequences for calibration and comparison, if the model has no task: for an estimator any input of
             `predict`, for a bare model a tensor (time, batch, inputs).
-        target: Labels or targets of `data`, which dropping neurons needs.
+        target: Labels or targets of an estimator's `data`. They judge int8 weights by accuracy or R² instead of
+            agreement with PyTorch; dropping neurons needs them.
 
     Returns:
         Memory, cost and check of the code.
@@ -121,7 +122,7 @@ def to_c(
         with tempfile.TemporaryDirectory() as place:
             with write_errors(Path(place)):
                 _write(Path(place), header, source)
-            found = check(Path(place), trained, arrays, options.weights, data=data, **limits)
+            found = check(Path(place), trained, arrays, options.weights, data=data, target=target, **limits)
         written = replace(written, checked=found)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -52,13 +52,14 @@ def load_calibration(trained: TrainedModel, count: int, data: Any = None) -> Ten
         return trained.model.encoder(input)
 
 
-def make_vectors(trained: TrainedModel, count: int, data: Any = None) -> ReferenceVectors:
+def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: Any = None) -> ReferenceVectors:
     """Make at most `count` vectors from the task's test split, else from `data`, else at random.
 
     Args:
         trained: The model.
         count: Maximum number of sequences.
         data: For an estimator any input of `predict`; for a bare model a tensor (time, batch, inputs).
+        target: Labels or numbers of the sequences of an estimator's `data`, to measure by; else by PyTorch's answers.
 
     Returns:
         The vectors.
@@ -70,14 +71,27 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None) -> Referen
     kind = trained.estimator is not None and trained.estimator.output_spec().meaning == "classes"
     words = f"{len(sequences):,} sequences " + ("drawn at random" if data is None else "of the data")
 
-    def measure(found: NDArray) -> float:
+    def measure_agreement(found: NDArray) -> float:
         if kind:
             return 100.0 * float((found.argmax(1) == answers.argmax(1)).mean())
         spread = float(np.square(answers - answers.mean(0)).sum())
         return 1 - float(np.square(found - answers).sum()) / spread if spread else float((found == answers).all())
 
-    name = "agreement" if kind else "R² with PyTorch"
+    name: str = "agreement" if kind else "R² with PyTorch"
+    measure: Callable[[NDArray], float] = measure_agreement
+    if target is not None and trained.estimator is not None:
+        name, measure = _against(trained.estimator.output_spec(), np.asarray(target)[:count])
     return ReferenceVectors(sequences, answers, double, trained.model.read == "every", name, "higher", measure, words)
+
+
+def _against(spec: Any, target: NDArray) -> tuple[str, Callable[[NDArray], float]]:
+    """Return the name of a metric and the function that measures outputs by the true labels or numbers."""
+    if spec.meaning == "classes":
+        labels = np.asarray(spec.classes)
+        return "accuracy", lambda found: 100.0 * float((labels[found.argmax(1)] == target).mean())
+    truth = target.astype(np.float64).reshape(len(target), -1)
+    spread = max(float(np.square(truth - truth.mean(0)).sum()), np.finfo(np.float64).tiny)
+    return "R²", lambda found: 1 - float(np.square(found - truth).sum()) / spread
 
 
 def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
