@@ -131,7 +131,20 @@ def _user_loop(mode: str, contenders: tuple[str, ...] = LOOP_CONTENDERS) -> str:
     return "\n".join(lines)
 
 
+def cells() -> str:
+    """Microseconds of one step of a cell on a CPU: without gradients, and with those of all weights."""
+    rows = json.loads((RESULTS / "cell-cpu.json").read_text(encoding="utf8"))["rows"]
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    lines = [f"| sequences, neurons | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
+    for size in dict.fromkeys((row["batch"], row["hidden"]) for row in rows):
+        here = {row["contender"]: row for row in rows if (row["batch"], row["hidden"]) == size}
+        times = [f"{here[name]['forward_us']:.0f}, {here[name]['both_us']:.0f}" for name in names]
+        lines.append(f"| {size[0]}, {size[1]} | {' | '.join(times)} |")
+    return "\n".join(lines)
+
+
 TABLES = {
+    "cells": cells,
     "user-loop-launched": lambda: _user_loop("launched"),
     "user-loop-captured": lambda: _user_loop("captured"),
     "user-loop-compiled": lambda: _user_loop("compiled", LOOP_CONTENDERS[:2]),
