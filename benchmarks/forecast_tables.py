@@ -144,9 +144,9 @@ def times() -> str:
 
 
 TABLES = {
-    "forecast scores": scores,
-    "forecast seasonal": seasonal,
-    "forecast coverage": coverage,
-    "forecast members": members,
-    "forecast times": times,
+    "forecast-scores": scores,
+    "forecast-seasonal": seasonal,
+    "forecast-coverage": coverage,
+    "forecast-members": members,
+    "forecast-times": times,
 }

@@ -27,6 +27,11 @@ LEARN = {"hidden_size": 16, "epochs": 40, "random_state": 0, "device": "cpu", "l
 NETWORK = {"method": "network", **QUICK}
 LEARN_NETWORK = {"method": "network", **LEARN}
 # A row of X is a sequence here: its columns are steps, of which there may be any number.
+ONE_SERIES = {
+    "check_fit2d_1feature": "one column is one step, after which there is nothing to forecast",
+    "check_fit1d": "a one-dimensional array is one series",
+    "check_fit2d_predict1d": "a one-dimensional array is one series",
+}
 STEPS_ARE_NOT_FEATURES = dict.fromkeys(
     ("check_n_features_in_after_fitting", "check_n_features_in", "check_classifiers_train"),
     "a row of X is a sequence, its columns are steps: there may be another number of them",
@@ -64,14 +69,14 @@ def waves(count=60, steps=20, classes=2, seed=0):
         ),
         (
             CoRNNForecaster(hidden_size=4, epochs=2, random_state=0),
-            {
-                "check_fit2d_1feature": "one column is one step, after which there is nothing to forecast",
-                "check_fit1d": "one series by itself is a valid X",
-                "check_fit2d_predict1d": "one series by itself is a valid X",
-            },
+            ONE_SERIES,
+        ),
+        (
+            CoRNNForecaster(),
+            ONE_SERIES,
         ),
     ],
-    ids=["classifier", "regressor", "forecaster"],
+    ids=["classifier", "regressor", "forecaster", "pool of forecasters"],
 )
 def test_scikit_learns_own_checks(estimator, expected):
     with warnings.catch_warnings():

@@ -115,6 +115,21 @@ def test_what_leads_the_target_is_used():
     assert rmse(follow[251:], both) < 0.4 * rmse(follow[251:], alone)
 
 
+def test_one_series_by_itself():
+    pandas = pytest.importorskip("pandas")
+    series = monthly(60)
+    expected = CoRNNForecaster(horizon=6).fit(series[None]).predict(series[None])[0]
+    dates = pandas.date_range("2020-01-01", periods=60, freq="MS")
+    for own in (series, list(series), pandas.Series(series, index=dates)):
+        fitted = CoRNNForecaster(horizon=6, period=12).fit(own)
+        assert fitted.predict(own).shape == (6,)
+        assert fitted.predict_quantiles(own, (0.1, 0.9)).shape == (2, 6)
+        assert np.isfinite(fitted.score(own))
+        np.testing.assert_allclose(fitted.predict(own), expected, rtol=0.05)
+    frame = pandas.DataFrame({"a": series, "b": series[::-1]}, index=dates)
+    assert CoRNNForecaster(horizon=6).fit(frame).predict(frame).shape == (6, 2)
+
+
 def test_several_series_share_one_model():
     series = [factor * monthly(length, seed) for seed, (factor, length) in enumerate([(1, 60), (100, 80), (0.01, 72)])]
     fitted = CoRNNForecaster(horizon=6).fit([own[:-6] for own in series])

@@ -17,7 +17,7 @@ from cornn.estimators.network import outputs
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.saving import to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, read_sequences
+from cornn.estimators.sequences import SequenceData, is_single, read_sequences
 from cornn.forecasting import FAMILIES, Forecasts, History, Model, fit_model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
@@ -112,7 +112,8 @@ class CoRNNForecaster(Estimator):
 
         Args:
             X: Series: an array (series, time, features) or (series, time), a list of arrays (time, features) or (time,)
-                of any lengths, a list of `Series`, or a DataFrame in long form. NaN marks a missing value.
+                of any lengths, a list of `Series`, or a DataFrame in long form. One series by itself may be an array
+                (time,), a pandas Series, or a DataFrame with an index of dates. NaN marks a missing value.
             y: Ignored; it exists for scikit-learn's conventions.
             timespans: Times since the previous sample, in the layout of X without features, as an alternative to
                 `Series` with times.
@@ -163,7 +164,8 @@ class CoRNNForecaster(Estimator):
                 targets are then missing.
 
         Returns:
-            Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array (series, time).
+            Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array (series, time). For one
+            series by itself the first axis is missing: (horizon,), or (horizon, targets) for a frame.
         """
         check_is_fitted(self, "method_")
         if self.method_ == "pool":
@@ -568,9 +570,11 @@ class CoRNNForecaster(Estimator):
         return found
 
     def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
-        """Drop the axis of targets (last) if X has none."""
-        flat = isinstance(X, np.ndarray) and X.ndim == 2
-        return found[..., 0] if flat and found.shape[-1] == 1 else found
+        """Drop the axes of series (first) and targets (last) that X does not have."""
+        single = self.id_column is None and is_single(X)
+        flat = getattr(X, "ndim", 1) == 1 if single else isinstance(X, np.ndarray) and X.ndim == 2
+        found = found[..., 0] if flat and found.shape[-1] == 1 else found
+        return found[0] if single else found
 
     def _at_every_step(self, sequences: list[SequenceData]) -> list[NDArray[np.float64]]:
         if self.method_ == "pool":

@@ -18,6 +18,7 @@ __all__ = [
     "format_value",
     "group_rows",
     "is_frame",
+    "is_single",
     "read_sequences",
     "read_target",
     "sequence_ids",
@@ -169,6 +170,11 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
         sequences = [own._replace(gaps=_read_gaps(timespans, number, own)) for number, own in enumerate(sequences)]
     _check_alike(sequences)
     return sequences
+
+
+def is_single(X: Any) -> bool:
+    """Return whether X is one series by itself: a one-dimensional array, a pandas Series, or a frame by dates."""
+    return _read_single(X) is not None
 
 
 def _read_single(X: Any) -> "Series | None":
