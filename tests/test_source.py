@@ -81,5 +81,9 @@ def test_a_stamp_of_another_commit_is_noticed_and_the_right_one_named(checkout):
     save(checkout)
     ran = {"commit": f"{stamp['commit']}+", "digest": _source.digest()}
     right = _source.commit()
-    assert _source.check_source(ran) == f"ran the files of {right[:7]}, not of the commit it names"
-    assert _source.check_source(ran | {"digest": "0"}) == "ran uncommitted changes"
+    corrected = _source.correct_commit(ran)
+    assert corrected == {"commit": right, "digest": ran["digest"], "stamp": ran["commit"]}
+    assert _source.check_source(corrected) == "verified"
+    other = ran | {"digest": "0"}
+    assert _source.correct_commit(other) == other
+    assert _source.check_source(other) == _source.check_source(ran) == "ran uncommitted changes"

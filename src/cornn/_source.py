@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STAMP", "check_source", "commit", "digest", "digest_of_commit", "source", "stamped_commit", "write_stamp"]
+__all__ = [
+    "STAMP",
+    "check_source",
+    "commit",
+    "correct_commit",
+    "digest",
+    "digest_of_commit",
+    "source",
+    "stamped_commit",
+    "write_stamp",
+]
 
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parents[1]
@@ -96,8 +106,7 @@ def check_source(result: Mapping[str, object]) -> str:
     if not isinstance(named, str):
         return "names no commit"
     if named.endswith("+"):
-        same = _commit_with_digest(files)
-        return "ran uncommitted changes" if same is None else f"ran the files of {same[:7]}, not of the commit it names"
+        return "ran uncommitted changes"
     known = digest_of_commit(named)
     if known is None and digest_of_commit("HEAD") is None:
         return "not checked"
@@ -106,6 +115,17 @@ def check_source(result: Mapping[str, object]) -> str:
     if files is None:
         return "commit only"
     return "verified" if files == known else "ran other files than those of its commit"
+
+
+def correct_commit(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result that names the commit which contains its code.
+
+    A stamp that is older than the files beside it gives its commit with a "+". If the digest of these files is that of
+    another commit of the history, the result names that commit, and `stamp` has the one that was recorded.
+    """
+    named = result.get("commit")
+    same = _commit_with_digest(result.get("digest")) if isinstance(named, str) and named.endswith("+") else None
+    return dict(result) if same is None else {**result, "commit": same, "stamp": named}
 
 
 def _commit_with_digest(files: object) -> str | None:

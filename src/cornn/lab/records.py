@@ -19,7 +19,7 @@ from typing import Any
 
 from cornn._checked import encode, without_defaults
 from cornn._json import read_json
-from cornn._source import check_source
+from cornn._source import check_source, correct_commit
 from cornn.lab.config import RivalSpec, Train, as_dictionary, canonical, flat_settings, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run, write_json
@@ -138,10 +138,11 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     before = find(results, config)
     about = {key: content["config"][key] for key in ("version", "machine") if key in content["config"]}
+    result = correct_commit(content["result"])
     record = {
         "identity": identity(config),
         "config": as_dictionary(config) | about,
-        "result": {**content["result"], "source": check_source(content["result"])},
+        "result": {**result, "source": check_source(result)},
         "curve": content.get("curve", {}),
     }
     write_json(path, record, indent=None)
@@ -165,6 +166,7 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
     if "config" in content and "result" in content:
         path = write(content, results)
         return path, read_json(path)["result"]["source"]
+    content = correct_commit(content)
     source = check_source(content)
     path = results / file.name
     write_json(path, {**content, "source": source}, indent=1)
