@@ -9,6 +9,7 @@ are the defaults, for every data set. Rows that the file has already are not mea
 """
 
 import argparse
+import functools
 import json
 import time
 from collections.abc import Callable
@@ -80,6 +81,7 @@ ROCKETS = ("MiniRocket", "MultiRocket")
 WITH_CHANCES = ("bank", "calibrated")
 
 
+@functools.cache
 def load(name: str, rocket: bool) -> tuple[Any, np.ndarray, int]:
     """Return all sequences, their labels, and how many belong to the published training split.
 
@@ -135,6 +137,7 @@ def measure(name: str, split: int, classifier: str, seed: int) -> dict[str, Any]
     }
 
 
+@functools.cache
 def about(name: str) -> dict[str, Any]:
     """Describe the data set, with the accuracy of always predicting the most frequent training class."""
     X, y, count = load(name, False)

@@ -1,12 +1,15 @@
 """The tables of the comparison on the time-series archive."""
 
 import json
+from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-USUAL_SEEDS = 3
+SHOWN = ("bank", "causal bank", "MiniRocket", "MultiRocket", "network", "statistics")
+"""Classifiers of the tables, in their order; others in the record serve other tables."""
+MISSING = "There is no record yet."
 
 
 def _record() -> dict[str, Any] | None:
@@ -14,65 +17,130 @@ def _record() -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
 
 
-def _values(record: dict[str, Any], data: str, classifier: str, field: str) -> list[float]:
-    return [row[field] for row in record["rows"] if (row["data"], row["classifier"]) == (data, classifier)]
+def _values(record: dict[str, Any], field: str, classifier: str, data: str, resampled: bool) -> list[float]:
+    """Return one value per split, the mean over the seeds; of the published split, or of the resampled ones."""
+    rows = [
+        row
+        for row in record["rows"]
+        if (row["data"], row["classifier"], row.get("split", 0) > 0) == (data, classifier, resampled) and field in row
+    ]
+    rows.sort(key=lambda row: row.get("split", 0))
+    return [mean(row[field] for row in own) for _, own in groupby(rows, key=lambda row: row.get("split", 0))]
 
 
 def _classifiers(record: dict[str, Any]) -> list[str]:
-    return list(dict.fromkeys(row["classifier"] for row in record["rows"]))
+    there = {row["classifier"] for row in record["rows"]}
+    return [name for name in SHOWN if name in there]
 
 
-def accuracy() -> str:
-    """Of every classifier on every problem; the best is bold."""
-    record = _record()
-    if record is None:
-        return "There is no record yet."
+def _table(record: dict[str, Any], resampled: bool, head: str, describe: Any) -> str:
     names = _classifiers(record)
-    lines = [
-        "| problem | training, test | steps | features, classes | " + " | ".join(names) + " | most frequent class |",
-        "| --- | ---: | ---: | ---: |" + " ---: |" * (len(names) + 1),
-    ]
-    for data, about in record["data"].items():
-        low, high = about["steps"]
-        found = {name: _values(record, data, name, "accuracy") for name in names}
-        best = max(round(100 * mean(values), 1) for values in found.values() if values)
-        cells = [_cell(found[name], best) for name in names]
-        lines.append(
-            f"| {data} | {about['training']:,}, {about['test']:,} | {low if low == high else f'{low} to {high}'} "
-            f"| {about['features']}, {about['classes']} | " + " | ".join(cells) + f" | {100 * about['trivial']:.1f} |"
-        )
-    means = [[mean(values) for data in record["data"] if (values := _values(record, data, name, "accuracy"))]
-             for name in names]  # fmt: skip
-    whole = [f"{100 * mean(own):.1f}" if len(own) == len(record["data"]) else "-" for own in means]
-    return "\n".join([*lines, "| mean of all | | | | " + " | ".join(whole) + " | |"])
+    lines = [f"| problem |{head} " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) + head.count("|"))]
+    table = {name: [_values(record, "accuracy", name, data, resampled) for data in record["data"]] for name in names}
+    for number, data in enumerate(record["data"]):
+        found = [table[name][number] for name in names]
+        best = max(round(100 * mean(values), 1) for values in found if values)
+        lines.append(f"| {data} |{describe(data)} " + " | ".join(_cell(values, best) for values in found) + " |")
+    for words, row in (("mean", _means(table)), ("mean rank", _ranks(table))):
+        lines.append(f"| {words} |{' |' * head.count('|')} " + " | ".join(row) + " |")
+    return "\n".join(lines)
 
 
 def _cell(values: list[float], best: float) -> str:
     if not values:
         return "-"
     figure = f"{100 * mean(values):.1f}"
-    figure = f"**{figure}**" if float(f"{100 * mean(values):.1f}") == best else figure
-    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
-    return figure + spread + ("" if len(values) == USUAL_SEEDS else f" ({len(values)})")
+    figure = f"**{figure}**" if float(figure) == best else figure
+    return figure + (f" ± {100 * stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def _means(table: dict[str, list[list[float]]]) -> list[str]:
+    return [f"{100 * mean(map(mean, found)):.1f}" if all(found) else "-" for found in table.values()]
+
+
+def _ranks(table: dict[str, list[list[float]]]) -> list[str]:
+    """Return the mean rank over problems and splits, among the classifiers that have all of them; 1 is best."""
+    most = max(sum(map(len, found)) for found in table.values())
+    whole = {name: [value for own in found for value in own] for name, found in table.items()}
+    whole = {name: values for name, values in whole.items() if len(values) == most}
+
+    def rank(value: float, rivals: list[float]) -> float:
+        """Return the place of a value among all, where equal ones share their places."""
+        return 1 + sum(other > value for other in rivals) + (sum(other == value for other in rivals) - 1) / 2
+
+    columns = list(zip(*whole.values(), strict=True))
+    ranks = {
+        name: mean(rank(value, list(column)) for value, column in zip(values, columns, strict=True))
+        for name, values in whole.items()
+    }
+    return [f"{ranks[name]:.2f}" if name in ranks else "-" for name in table]
+
+
+def published() -> str:
+    """Accuracy on the published splits."""
+    record = _record()
+    if record is None:
+        return MISSING
+
+    def describe(data: str) -> str:
+        about = record["data"][data]
+        low, high = about["steps"]
+        steps = f"{low}" if low == high else f"{low} to {high}"
+        return (
+            f" {about['training']:,}, {about['test']:,} | {steps} | {about['features']}, {about['classes']} "
+            f"| {100 * about['trivial']:.1f} |"
+        )
+
+    head = " training, test | steps | features, classes | most frequent class |"
+    return _table(record, False, head, describe)
+
+
+def resampled() -> str:
+    """Accuracy on the resampled splits, with its standard deviation over the splits."""
+    record = _record()
+    return MISSING if record is None else _table(record, True, "", lambda data: "")
 
 
 def seconds() -> str:
-    """Of one fit, the mean over the seeds."""
+    """Processor seconds of one fit on the published split, mean over the seeds."""
     record = _record()
     if record is None:
-        return "There is no record yet."
+        return MISSING
     names = _classifiers(record)
     lines = ["| problem | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    found = {name: [_values(record, "cpu_seconds", name, data, False) for data in record["data"]] for name in names}
+    for number, data in enumerate(record["data"]):
+        cells = [f"{found[name][number][0]:.2f}" if found[name][number] else "-" for name in names]
+        lines.append(f"| {data} | " + " | ".join(cells) + " |")
+    sums = [f"{sum(own[0] for own in found[name]):.1f}" if all(found[name]) else "-" for name in names]
+    return "\n".join([*lines, "| all | " + " | ".join(sums) + " |"])
+
+
+def calibration() -> str:
+    """Log loss on the resampled splits that both have: of the bank, and of scikit-learn's calibration of it."""
+    record = _record()
+    if record is None:
+        return MISSING
+    lines = ["| problem | splits | bank | CalibratedClassifierCV(bank, cv=5) |", "| --- | ---: | ---: | ---: |"]
+    table = []
     for data in record["data"]:
-        found = [_values(record, data, name, "cpu_seconds") for name in names]
-        lines.append(f"| {data} | " + " | ".join(_duration(own) for own in found) + " |")
-    return "\n".join(lines)
+        losses: list[dict[int, list[float]]] = [{}, {}]
+        for row in record["rows"]:
+            if row["data"] == data and row.get("split", 0) and "log_loss" in row:
+                losses[row["classifier"] == "calibrated"].setdefault(row["split"], []).append(row["log_loss"])
+        both = sorted(losses[0].keys() & losses[1].keys())
+        if both:
+            table.append([mean(mean(own[split]) for split in both) for own in losses])
+            lines.append(f"| {data} | {len(both)} | {table[-1][0]:.3f} | {table[-1][1]:.3f} |")
+    if not table:
+        return MISSING
+    ours, theirs = (mean(column) for column in zip(*table, strict=True))
+    return "\n".join([*lines, f"| mean | | {ours:.3f} | {theirs:.3f} |"])
 
 
-def _duration(values: list[float]) -> str:
-    if not values:
-        return "-"
-    return f"{mean(values):.1f}" if mean(values) >= 1 else f"{mean(values):.2f}"
-
-
-TABLES = {"archive": accuracy, "archive-time": seconds}
+TABLES = {
+    "archive": published,
+    "archive-resampled": resampled,
+    "archive-time": seconds,
+    "archive-calibration": calibration,
+}

@@ -22,12 +22,21 @@ def test_the_tables_say_who_wins_and_how_many_seeds_there_are(tmp_path, monkeypa
     tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tables)
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    assert tables.accuracy() == tables.seconds() == "There is no record yet."
+    assert tables.published() == tables.resampled() == tables.seconds() == "There is no record yet."
     about = {"training": 10, "test": 1000, "steps": [5, 7], "features": 1, "classes": 2, "trivial": 0.5}
     rows = [
-        {"data": "One", "classifier": name, "seed": seed, "accuracy": accuracy, "cpu_seconds": 1.25}
-        for name, seed, accuracy in (("a", 0, 0.5), ("a", 1, 0.6), ("a", 2, 0.7), ("b", 0, 0.9))
+        {"data": "One", "classifier": name, "split": split, "seed": seed, "accuracy": accuracy, "cpu_seconds": 1.25}
+        for name, split, seed, accuracy in (
+            ("bank", 0, 0, 0.5),
+            ("bank", 0, 1, 0.7),
+            ("bank", 1, 0, 0.6),
+            ("bank", 2, 0, 0.8),
+            ("MiniRocket", 0, 0, 0.9),
+        )
     ]
     (tmp_path / "archive.json").write_text(json.dumps({"data": {"One": about}, "rows": rows}))
-    assert "| One | 10, 1,000 | 5 to 7 | 1, 2 | 60.0 ± 10.0 | **90.0** (1) | 50.0 |" in tables.accuracy()
-    assert "| One | 1.2 | 1.2 |" in tables.seconds()
+    assert "| One | 10, 1,000 | 5 to 7 | 1, 2 | 50.0 | 60.0 | **90.0** |" in tables.published()
+    assert "| mean rank | | | | | 2.00 | 1.00 |" in tables.published()
+    assert "| One | **70.0** ± 14.1 | - |" in tables.resampled()
+    assert "| One | 1.25 | 1.25 |" in tables.seconds()
+    assert tables.calibration() == "There is no record yet."
