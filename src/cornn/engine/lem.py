@@ -93,14 +93,15 @@ class _Kernels(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output, grad_last):
         *tensors, number, output, kept, memory = ctx.saved_tensors
-        given, needs, grads = Given(*tensors), ctx.needs_input_grad[2:], (grad_output, grad_last)
+        none = (None, None)  # for steps and dt
+        given, needs, grads = Given(*tensors), ctx.needs_input_grad[len(none) :], (grad_output, grad_last)
         if grad_output is None and grad_last is None:
-            return (None,) * 8
+            return *none, *(None for _ in given)
         if torch.is_grad_enabled() or not is_eager(grads):
-            return None, None, *by_autograd(lambda *given: ctx.steps(Given(*given)), given, grads, needs)
+            return *none, *by_autograd(lambda *given: ctx.steps(Given(*given)), given, grads, needs)
         with no_autocast(output.device.type):
             grad_drive, grad_state = backward(given, grads, number, output, kept, memory)
-            return None, None, *_spread(given, grad_drive, grad_state, output, memory, needs)
+            return *none, *_spread(given, grad_drive, grad_state, output, memory, needs)
 
 
 def forward(
