@@ -213,6 +213,10 @@ def test_settings_that_do_not_go_together():
         CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)
     with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
         CoRNNForecaster().fit(series).output_spec()
+    from cornn.export.load import wrap_model
+
+    with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
+        wrap_model(CoRNNForecaster().fit(series))
 
 
 def test_one_rule_alone():

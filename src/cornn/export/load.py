@@ -108,6 +108,7 @@ def wrap_model(given: Any) -> TrainedModel:
         # A bank is no SequenceModel; every format asks `find_bank` before it uses the model.
         return TrainedModel(type(given).__name__, None, estimator=given)  # pyright: ignore[reportArgumentType]
     if isinstance(given, Estimator) and given.is_fitted():
+        given.output_spec()  # says so if the estimator has no network
         return TrainedModel(type(given).__name__, given.model_.eval(), estimator=given)
     raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")
 
