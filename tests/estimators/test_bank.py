@@ -124,6 +124,7 @@ def test_constants_have_the_periods_and_half_lives_drawn():
     assert 0.05 < (trace**2 >= 4 * determinant).float().mean() < 0.3
 
 
+@pytest.mark.filterwarnings("ignore:X has 1 steps of 2 features")
 @pytest.mark.parametrize("steps", [1, 2, 7])
 def test_few_steps_constant_features_and_one_sequence_per_class(steps):
     random = np.random.default_rng(0)

@@ -142,7 +142,7 @@ def test_a_classifier_of_sensor_windows(tmp_path):
 @pytest.mark.parametrize("kind", [CoRNNRegressor, CoRNNForecaster])
 def test_answers_are_in_the_users_units(kind, tmp_path):
     X, y = waves(40)
-    model = kind(hidden_size=8, epochs=3, random_state=0)
+    model = kind(method="network", hidden_size=8, epochs=3, random_state=0)
     model.fit(X, 1e3 + 5.0 * y) if kind is CoRNNRegressor else model.fit(X)
     written = to_c(TrainedModel("test", model.model_, estimator=model), tmp_path, data=X)
     answers = model.predict(X) if kind is CoRNNRegressor else (model.predict(X) - X[:, -1:]).reshape(len(X), -1)

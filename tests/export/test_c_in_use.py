@@ -34,7 +34,7 @@ def test_the_guides_commands(cornn, tmp_path):
     trainings = re.findall(r"^cornn (train .*)$", text, re.MULTILINE)
     assert len(trainings) == 3
     for command in trainings:
-        assert '"task_name": "har2"' in cornn(*command.split(), "--data", "nowhere", "--dry-run")[1], command
+        assert '"name": "har2"' in cornn(*command.split(), "--data", "nowhere", "--dry-run")[1], command
     code, _, error = cornn(*exports[0].split(), "--data", "some.csv")
     assert code == 2
     assert "--data is only for a model of `cornn fit`" in error
@@ -48,7 +48,7 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
     rows = [",".join([*(f"t{n}" for n in range(30)), "kind"])]
     rows += [",".join([*(f"{value:.4f}" for value in row), "ab"[kind]]) for row, kind in zip(table, kinds, strict=True)]
     (tmp_path / "waves.csv").write_text("\n".join(rows) + "\n")
-    fit = "fit waves.csv --target kind --hidden-size 8 --epochs 5 --no-report --out fitted"
+    fit = "fit waves.csv --target kind --method network --hidden-size 8 --epochs 5 --no-report --out fitted"
     code, _, error = cornn(*fit.split())
     assert code == 0, error
     export_it = ("export", "fitted", "--to", "c", "--weights", "int8")
