@@ -9,6 +9,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from cornn.estimators import sequences
+from cornn.estimators.sequences import Columns, ValidSeries, read_sequences
 from cornn.fitting.readers import Layout, read
 
 VALUES = np.round(np.random.default_rng(0).normal(size=(6, 4, 2)), 3)
@@ -44,6 +46,8 @@ def same(data, values=VALUES):
     assert len(data) == len(values)
     for series, expected in zip(data.sequences, values, strict=True):
         np.testing.assert_array_equal(series.values, expected)
+        assert isinstance(series, ValidSeries)
+        assert series.values.dtype == np.float64
     return data
 
 
@@ -87,6 +91,22 @@ def test_every_form_gives_the_same_sequences(tmp_path):
     (tmp_path / "data.ts").write_text(head + "\n".join(lines))
     data = same(read(tmp_path / "data.ts"))
     np.testing.assert_array_equal(data.labels(), LABELS)
+
+
+def test_the_sequences_of_a_file_are_validated_once(tmp_path, monkeypatch):
+    (tmp_path / "long.csv").write_text(rows_of(long_columns()))
+    data = read(tmp_path / "long.csv", Layout(id="who", time="at", target=("kind",)))
+    again = read_sequences([sequences.Series(own.values, own.times) for own in data.sequences], Columns())
+
+    def refuse(*_):
+        raise AssertionError("validated again")
+
+    for name in ("to_float_array", "compute_gaps"):
+        monkeypatch.setattr(sequences, name, refuse)
+    for own, series, expected in zip(read_sequences(data.sequences, Columns()), data.sequences, again, strict=True):
+        assert own.values is series.values
+        np.testing.assert_array_equal(own.values, expected.values)
+        np.testing.assert_array_equal(own.gaps, expected.gaps)
 
 
 def test_unequal_lengths_and_missing_values(tmp_path):
@@ -229,7 +249,9 @@ WRONG = {
     "an empty ts line": ("a.ts", TS + "1,2:a\n:b\n", Layout(), "row 2 .* has no values"),
     "a short ts": ("a.ts", "@seriesLength 3\n" + TS + "1,2:a\n", Layout(), "has 2 steps, but @seriesLength is 3"),
     "an open bracket": ("a.ts", TS + "(0,1),(1,2:a\n", Layout(), "row 1"),
-    "falling times": ("a.ts", TS + "(1,1),(0,2):a\n", Layout(), "row 1 .*its times must increase"),
+    "a sample without time": ("a.ts", TS + "(?,1),(1,2):a\n", Layout(), "row 1 .*the time of step 0 is missing"),
+    "endless time": ("a.ts", TS + "(0,1),(inf,2):a\n", Layout(), "row 1 .*contains infinity"),
+    "falling times": ("a.ts", TS + "(1,1),(0,2):a\n", Layout(), "row 1 .*: times must increase, but step 1"),
 }
 
 

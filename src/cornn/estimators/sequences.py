@@ -14,6 +14,7 @@ from cornn.estimators.times import parse_date, parse_dates
 __all__ = [
     "Columns",
     "Series",
+    "ValidSeries",
     "compute_gaps",
     "format_value",
     "group_rows",
@@ -43,6 +44,16 @@ class Series:
 
     values: Any
     times: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class ValidSeries(Series):
+    """A `Series` whose reader has validated it, so that it is not validated again.
+
+    Args:
+        values: Values, shape (time, features), of type float64, at least one step, without infinity.
+        times: Finite, increasing times of the samples, shape (time,), of type float64. None means evenly spaced.
+    """
 
 
 class Columns(NamedTuple):
@@ -199,6 +210,8 @@ def _index_times(index: Any) -> NDArray | None:
 
 
 def _sequence(item: Any, number: int) -> SequenceData:
+    if isinstance(item, ValidSeries):
+        return SequenceData(item.values, None if item.times is None else np.diff(item.times, prepend=np.nan))
     series = item if isinstance(item, Series) else Series(item)
     values = to_float_array(series.values, f"sequence {number}")
     if values.ndim == 1:

@@ -15,7 +15,6 @@ import torch
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.estimators.classifier import draw_stratified
-from cornn.estimators.sequences import Series
 from cornn.fitting.evaluate import AnyEstimator, Evaluation, evaluate
 from cornn.fitting.readers import Dataset
 
@@ -131,7 +130,10 @@ def _cut(data: Dataset, share: float) -> Splits:
     if cuts == lengths:
         return Splits(data, None, why="too few steps for a test split" if share else "")
     pairs = zip(data.sequences, cuts, strict=True)
-    shorter = [Series(own.values[:cut], None if own.times is None else own.times[:cut]) for own, cut in pairs]
+    shorter = [
+        replace(own, values=own.values[:cut], times=None if own.times is None else own.times[:cut])
+        for own, cut in pairs
+    ]
     return Splits(replace(data, sequences=shorter), data, cuts)
 
 

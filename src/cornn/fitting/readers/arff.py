@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.sequences import ValidSeries
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number, read_text
 
@@ -50,7 +50,7 @@ def read_arff(path: Path, layout: Layout) -> Dataset:
                 "truncated"
             )
         label = cells.pop(column) if column is not None else ""
-        sequences.append(Series(_values(path, place, cells)))
+        sequences.append(ValidSeries(_values(path, place, cells)))
         target.append((label.strip() if label.strip() != "?" else None,))
         places.append(place)
         if sequences[-1].values.shape[1] != sequences[0].values.shape[1]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series, compute_gaps
+from cornn.estimators.sequences import ValidSeries, compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import shorten
 
@@ -56,7 +56,7 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
             raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
         if own is not None:
             compute_gaps(own, f"{path}, row {row + 1}")
-        sequences.append(Series(values, own))
+        sequences.append(ValidSeries(values, own))
     count = X.shape[2]
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
     return Dataset(
@@ -117,7 +117,7 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
         str(path),
         layout,
         ("value",) if count == 1 else tuple(f"feature {number}" for number in range(count)),
-        [Series(values) for values in X],
+        [ValidSeries(values) for values in X],
         list(range(1, len(X) + 1)),
         "row",
         None,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.sequences import ValidSeries
 
 __all__ = ["FORMS", "Dataset", "Layout"]
 
@@ -47,7 +47,7 @@ class Dataset:
     source: str  # path of the file
     layout: Layout  # resolved, so that it reads other files in the same way
     features: tuple[str, ...]
-    sequences: list[Series]  # values (time, features); times in seconds, or in the file's own unit
+    sequences: list[ValidSeries]  # values (time, features); times in seconds, or in the file's own unit
     ids: list[Any]
     id_name: str
     target: list[tuple] | None  # as in the file: one tuple per sequence, strings or numbers, None if missing

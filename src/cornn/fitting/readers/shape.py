@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series, split_rows
+from cornn.estimators.sequences import ValidSeries, split_rows
 from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
 from cornn.fitting.readers.table import INDEX, MISSING, Table, parse_number, shorten
@@ -81,7 +81,7 @@ def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
     lengths = np.where(there.any(1), there.shape[1] - there[:, ::-1].argmax(1), 0)
     if (lengths == 0).any():
         raise ValueError(f"{table.source}, {table.place(int(lengths.argmin()))} has no values: remove the row")
-    sequences = [Series(own[:length]) for own, length in zip(values, lengths, strict=True)]
+    sequences = [ValidSeries(own[:length]) for own, length in zip(values, lengths, strict=True)]
     return Dataset(
         table.source,
         layout,
@@ -285,7 +285,7 @@ def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
             raise ValueError(
                 f"{table.source}, {table.place(int(index[0]))}: sequence {found[own_id]} has no values: remove it"
             )
-        sequences.append(Series(columns[index], None if times is None else times[index]))
+        sequences.append(ValidSeries(columns[index], None if times is None else times[index]))
     places = [f"sequence {name}, starting in {table.place(int(index.min()))}" for name, index in
               zip(found, rows, strict=True)]  # fmt: skip
     return Dataset(

@@ -2,12 +2,11 @@
 
 import math
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.sequences import ValidSeries, compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number, parse_time
 
@@ -60,7 +59,7 @@ def _labelled(header: dict[str, list[str]]) -> bool:
     return any(header.get(name, ["false"])[:1] in (["true"], ["True"]) for name in ("classlabel", "targetlabel"))
 
 
-def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -> tuple[Series, tuple]:
+def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -> tuple[ValidSeries, tuple]:
     parts = OUTSIDE.split(line)
     label: tuple = ()
     if _labelled(header):
@@ -92,9 +91,9 @@ def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -
             f"{path}, {place} has {lengths.pop()} steps, but @seriesLength is {steps}: the line may be truncated"
         )
     times = read[0][1]
-    if times and any(later <= sooner for sooner, later in pairwise(times)):
-        raise ValueError(f"{path}, {place}: its times must increase")
-    return Series(np.array([values for values, _ in read]).T, np.array(times) if times else None), label
+    if times:
+        compute_gaps(times, f"{path}, {place}")
+    return ValidSeries(np.array([values for values, _ in read]).T, np.array(times) if times else None), label
 
 
 def _feature(path: Path, place: str, part: str, stamped: bool) -> tuple[list[float], list[float]]:

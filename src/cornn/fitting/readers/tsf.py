@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.sequences import ValidSeries
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number, read_text
 
@@ -40,7 +40,7 @@ def read_tsf(path: Path) -> Dataset:
             raise ValueError(f"{path}, {place} contains something that is not a number: correct it") from None
         if np.isnan(values).all() or np.isinf(values).any():
             raise ValueError(f"{path}, {place} has no or infinite values: correct or remove the line")
-        sequences.append(Series(values[:, None]))
+        sequences.append(ValidSeries(values[:, None]))
         ids.append(attributes[0] if attributes else len(sequences))
         places.append(place)
     if not sequences:

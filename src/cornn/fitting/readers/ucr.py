@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.sequences import ValidSeries
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number
 
@@ -46,7 +46,7 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
             raise ValueError(f"{path}, {place} has no values: remove the line")
         if np.isinf(values).any():
             raise ValueError(f"{path}, {place} contains infinity: replace it; NaN marks a missing value")
-        sequences.append(Series(values[: known[-1] + 1, None]))
+        sequences.append(ValidSeries(values[: known[-1] + 1, None]))
         target.append((_label(label),))
         places.append(place)
     ids = list(range(1, len(sequences) + 1))
