@@ -181,6 +181,10 @@ class RunArtifact(Artifact):
             self._verify_metrics(path, metrics)
         return found
 
+    def incomplete_checkpoint(self, key: str) -> DamagedFileError:
+        """Return the error that the last checkpoint lacks an entry, with what can still be used."""
+        return DamagedFileError(f"{self.path / CHECKPOINT} is incomplete, it lacks {key!r}: {self._remedy(CHECKPOINT)}")
+
     def _verify_metrics(self, checkpoint: Path, expected: Mapping[str, Any]) -> None:
         path = self.path / METRICS
         content = read_bytes(path)[: expected["bytes"]] if path.exists() else b""

@@ -17,6 +17,7 @@ import torch
 from synthetic import Synthetic
 from tolerances import FLOAT32
 
+from cornn.artifacts import BEFORE, CHECKPOINT
 from cornn.lab import training
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run
@@ -169,6 +170,22 @@ def test_a_run_goes_on_on_another_kind_of_device(tmp_path):
     run = Run(tmp_path)
     run.save_checkpoint(run.checkpoint() | {"random": torch.zeros(16, dtype=torch.uint8)})  # as a GPU's is
     assert training.resume(tmp_path).result["steps"] == 20
+
+
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
+def test_an_incomplete_checkpoint_is_named_with_what_can_still_be_used(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(CONFIG, tmp_path, stop_at(5))
+    path, before = tmp_path / CHECKPOINT, tmp_path / BEFORE
+    whole = Run(tmp_path).checkpoint()
+    for key in ("config", "best", "weights", "random"):
+        torch.save({name: value for name, value in whole.items() if name != key}, path)  # as version 0.1.0 wrote it
+        before.unlink(missing_ok=True)
+        with pytest.raises(ValueError, match=rf"checkpoint\.pt is incomplete, it lacks '{key}': remove checkpoint\.pt"):
+            training.resume(tmp_path)
+    torch.save(whole, before)
+    with pytest.raises(ValueError, match=r"it lacks 'random': the previous checkpoint is kept: `mv .*, then resume$"):
+        training.resume(tmp_path)
 
 
 def test_a_second_process_is_refused(tmp_path):

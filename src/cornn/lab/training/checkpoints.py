@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from cornn import __version__
+from cornn._checksums import DamagedFileError
 from cornn._machine import machine
 from cornn._random import derive_seed, generator
 from cornn._source import source
@@ -52,7 +53,21 @@ def _content(state: RunState) -> dict[str, Any]:
 
 
 def restore(state: RunState, checkpoint: dict) -> None:
-    """Continue a run from a checkpoint of the same configuration."""
+    """Continue a run from a checkpoint of the same configuration.
+
+    Raises:
+        DamagedFileError: If it lacks an entry, which only a checkpoint without a checksum can.
+        ValueError: If the configuration has changed.
+    """
+    try:
+        _restore(state, checkpoint)
+    except KeyError as error:
+        if state.run is None:  # another process names the file
+            raise DamagedFileError(f"the checkpoint is incomplete, it lacks {error}: use another one") from error
+        raise state.run.incomplete_checkpoint(error.args[0]) from error
+
+
+def _restore(state: RunState, checkpoint: dict) -> None:
     changed = differences(from_dictionary(checkpoint["config"]), state.config)
     if changed:
         raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
