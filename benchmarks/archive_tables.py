@@ -9,6 +9,8 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 SHOWN = ("bank", "causal bank", "MiniRocket", "MultiRocket", "network", "statistics")
 """Classifiers of the tables, in their order; others in the record serve other tables."""
+STUDENT = {2: 12.706, 8: 2.365}
+"""Number of problems -> 97.5 % quantile of Student's t with one degree of freedom less."""
 MISSING = "There is no record yet."
 
 
@@ -101,6 +103,36 @@ def resampled() -> str:
     return MISSING if record is None else _table(record, True, "", lambda data: "")
 
 
+def verdict() -> str:
+    """Compare the mean accuracies of the bank and of the ROCKETs in a sentence."""
+    record = _record()
+    if record is None:
+        return MISSING
+    parts = []
+    for splits, drawn in (("published", False), ("resampled", True)):
+        found = []
+        for rival in ("MiniRocket", "MultiRocket"):
+            pairs = [
+                [_values(record, "accuracy", name, data, drawn) for name in ("bank", rival)] for data in record["data"]
+            ]
+            if all(all(pair) for pair in pairs):
+                found.append(_compare(rival, [100 * (mean(ours) - mean(theirs)) for ours, theirs in pairs]))
+            else:
+                found.append(f"not compared with {rival}")
+        parts.append(f"on their {splits} splits it is " + " and ".join(found))
+    count = len(record["data"])
+    return (
+        f"The default of `CoRNNClassifier` was compared on {count} problems, with which it was developed: "
+        f"{'; '.join(parts)} (mean difference in points of accuracy, 95 % interval over the problems)."
+    )
+
+
+def _compare(rival: str, differences: list[float]) -> str:
+    middle, width = mean(differences), STUDENT[len(differences)] * stdev(differences) / len(differences) ** 0.5
+    words = "level with" if abs(middle) <= width else "ahead of" if middle > 0 else "behind"
+    return f"{words} {rival} ({middle:+.1f} ± {width:.1f})"
+
+
 def seconds() -> str:
     """Processor seconds of one fit on the published split, mean over the seeds."""
     record = _record()
@@ -141,6 +173,7 @@ def calibration() -> str:
 TABLES = {
     "archive": published,
     "archive-resampled": resampled,
+    "archive-verdict": verdict,
     "archive-time": seconds,
     "archive-calibration": calibration,
 }
