@@ -92,3 +92,28 @@ def test_the_optimisers_are_those_of_pytorch(program, name, expected):
 def test_the_running_mean_decides_when_adding_is_solved(program):
     assert program.solved_after([0.0] * 200) == 89  # 0.95^90 is the first power below 0.01
     assert program.solved_after([0.02] * 500) is None
+
+
+def test_the_cost_of_the_scales_is_as_the_page_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("default_tables")
+    assert "From 512 neurons on every pass meets the target." in (ROOT / "docs" / "default.md").read_text(
+        encoding="utf8"
+    )
+    for size, mode, times in tables._costs():
+        large = int(size.split(", ")[2]) >= 512
+        missed = {kind: share > tables.GOAL for kind, (_, _, share) in times.items()}
+        assert missed["forward_seconds"] != large, (size, mode)
+        assert not (large and missed["seconds"]), (size, mode)
+    # Two sizes are invented: one at the target in all passes, one that misses it in some.
+    rows = [
+        {"case": case, "mode": mode, "contender": name, "steps": 9, "batch": 1, "hidden": 8, "inputs": 1}
+        | {"seconds": seconds, "forward_seconds": 0.001}
+        for case, slow in (("even", 1.0), ("slow", 1.25))
+        for mode in tables.MODES
+        for name, seconds in (("CoRNN, given constants", 0.002), ("CoRNN", 0.002 * slow))
+    ]
+    monkeypatch.setattr(tables, "_load", lambda name: rows)
+    assert "| 9, 1, 8, 1 | captured | 2.000, 2.500 | +25.0 % (missed) | 1.000, 1.000 | +0.0 % |" in tables.cost()
+    assert "forward and backward, launched: 1 of 2 sizes, at worst +25.0 %; " in tables.cost_misses()
+    assert tables.cost_misses().endswith("forward, captured: 0 of 2 sizes.")
