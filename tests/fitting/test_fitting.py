@@ -130,7 +130,7 @@ def test_numbers_are_regressed(cornn, tables):
 
 
 def test_a_series_is_forecast(cornn, tables):
-    arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day", "--horizon", "3")
+    arguments = ("fit", "series.csv", "--target", "sales", "--time", "day", "--horizon", "3")  # --horizon: a forecast
     code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
     assert code == 0
     assert "for repeating the last season" in out
@@ -262,7 +262,7 @@ WRONG = {
     "an empty sequence": (NUMBERS + ",,1\n", ("--target", "y"), "data.csv, row 31 (line 32) has no values"),
     "a cut file": (NUMBERS + "1,2", ("--target", "y"), "data.csv, row 31 (line 32) has 2 cells"),
     "classes as numbers": (ONE, ("--target", "y", "--task", "regress"), "the target 'x' is not a number"),
-    "a horizon": (NUMBERS, ("--target", "y", "--horizon", "3"), "--horizon is only for forecasts"),
+    "a horizon": (NUMBERS, ("--target", "y", "--task", "regress", "--horizon", "3"), "--horizon is only for forecasts"),
     "balance": (NUMBERS, ("--target", "y", "--balanced"), "--balanced is only for classes"),
     "a share": (NUMBERS, ("--target", "y", "--test-share", "1"), "the test share must be"),
     "the folder": (NUMBERS, ("--target", "y", "--out", "data.csv"), "data.csv already exists"),

@@ -51,9 +51,9 @@ class FitCommand:
     """Order of the axes of three-dimensional arrays: (sequences, time, features), or with nct, as aeon has it,
     (sequences, features, time)."""
     task: Literal["classify", "regress", "forecast"] | None = None
-    """The task. Default: inferred from the target."""
-    horizon: int = 1
-    """Number of steps to forecast, with --task forecast."""
+    """The task. Default: forecast with --horizon or another option of forecasts, otherwise inferred from the target."""
+    horizon: int | None = None
+    """Number of steps to forecast. Default: 1."""
     period: tuple[int, ...] | None = None
     """Steps per season of a forecast, one number or two; 1 for none. Default: found in the training data."""
     known_future: tuple[str, ...] | None = None

@@ -21,7 +21,10 @@ def build_bank_graph(estimator: Any) -> tuple[bytes, dict[str, Port], dict[str, 
     """Return the file content, its inputs and its outputs, which are batch-first."""
     model: BankModel = estimator.bank_
     if model.bank.inputs.unit is not None:
-        raise ValueError("the ONNX export of an oscillator bank has no times: fit without times")
+        raise ValueError(
+            "the ONNX export of an oscillator bank has no times: if samples are evenly spaced, fit without times "
+            "(omit --time)"
+        )
     graph, features = Graph(), model.bank.inputs.features
     inputs: dict[str, Port] = {"input": (FLOAT, ["batch", "time", features])}
     channels = _add_inputs(graph, model.bank.inputs)

@@ -48,7 +48,7 @@ def plan_fit(
     form: str | None = None,
     layout: str = "ntc",
     task: str | None = None,
-    horizon: int = 1,
+    horizon: int | None = None,
     test: Path | str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
@@ -56,21 +56,23 @@ def plan_fit(
 ) -> FitPlan:
     """Read a file, split it and check all settings, without training. The arguments are those of `fit_file`."""
     path, target = Path(path), (target,) if isinstance(target, str) else tuple(target)
+    only_forecasts = ["horizon"] * (horizon is not None) + [name for name in OF_FORECASTS if name in (settings or {})]
+    if task is None and only_forecasts:
+        task = "forecast"
     data = read(path, _layout(path, task, Layout(form, id, time, tuple(values), target, tuple(ignore), group, layout)))
     task = choose_task(task, data)
     other = data.companion if test is None else read(Path(test), data.layout)
     chosen = {"random_state": seed, **(settings or {})}
     if task == "forecast":
-        chosen["horizon"] = horizon
+        chosen["horizon"] = 1 if horizon is None else horizon
         if target:
             chosen["targets"] = [_position(data, name) for name in target]
         if chosen.get("known_future"):
             chosen["known_future"] = [_position(data, name) for name in chosen["known_future"]]
     else:
-        given = ["horizon"] * (horizon != 1) + [name for name in OF_FORECASTS if name in chosen]
-        for name in given:
+        for name in only_forecasts:
             option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} is only for forecasts, but the task is to {task}: add --task forecast")
+            raise ValueError(f"{option} is only for forecasts, but the task is to {task}: use --task forecast")
     if "class_weight" in chosen and task != "classify":
         raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
     check_settings(task, chosen)
@@ -110,7 +112,7 @@ def fit_file(
     form: str | None = None,
     layout: str = "ntc",
     task: str | None = None,
-    horizon: int = 1,
+    horizon: int | None = None,
     test: Path | str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
@@ -133,8 +135,9 @@ def fit_file(
         group: The column of the group, such as a person, whose sequences are never split between training and test.
         form: "wide", "long" or "series"; inferred by default.
         layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
-        task: "classify", "regress" or "forecast"; inferred from the target by default.
-        horizon: Number of steps to forecast.
+        task: "classify", "regress" or "forecast". Default: "forecast" with `horizon` or another argument of
+            forecasts, otherwise inferred from the target.
+        horizon: Number of steps to forecast, 1 by default.
         test: A file with test data. Default: a share of the data.
         test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
         seed: Seed of the test split and of the estimator.

@@ -103,7 +103,10 @@ def bank_to_c(
             "(cornn fit --causal)"
         )
     if model.bank.inputs.unit is not None:
-        raise ValueError("the C code has no times: fit without times, or export to ONNX")
+        raise ValueError(
+            "the C code of an oscillator bank has no times: if samples are evenly spaced, fit without times "
+            "(omit --time)"
+        )
     folder = Path(folder)
     model, kept = _fit_into(estimator, model, max_flash, max_ram, data, target)
     scale, offset = estimator.output_scaling()

@@ -199,11 +199,13 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
     options = " ".join(
         [*(f"--id {shlex.quote(name)}" for name in ids[:1]), *(f"--time {shlex.quote(name)}" for name in times[:1])]
     )
+    one_series = "" if ids else f"To forecast the next values of one series, use {options} --horizon STEPS. "
     options = options if ids else f"--id with the column of the sequence, and {options}"
+    unused = " ".join(map(shlex.quote, list(found)[:3]))
     raise ValueError(
-        f"{table.source}: {listed}, not like a step of a sequence. If each row is a sample, use {options}; if each row "
-        f"is a sequence, omit what is not a step with --ignore {' '.join(map(shlex.quote, list(found)[:3]))}, or use "
-        "--form wide to take all columns as steps"
+        f"{table.source}: {listed}, not like a step of a sequence. {one_series}If each row is a sample, use {options}; "
+        f"if each row is a sequence, omit what is not a step with --ignore {unused}, or use --form wide to take all "
+        "columns as steps"
     )
 
 
