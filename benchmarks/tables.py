@@ -19,6 +19,7 @@ from forecast_tables import TABLES as FORECAST
 from headline_tables import TABLES as HEADLINES
 from kernel_tables import TABLES as KERNELS
 from microcontroller_tables import TABLES as MICROCONTROLLER
+from reliability_tables import TABLES as RELIABILITY
 from rival_tables import TABLES as RIVALS
 from run_tables import TABLES as RUNS
 from theory_tables import TABLES as THEORY
@@ -247,7 +248,7 @@ OWN = {
 }
 GROUPS = (
     *(OWN, ADDING, ARCHIVE, BETTER, CHOOSING, DEFAULT, FORECAST),
-    *(HEADLINES, KERNELS, MICROCONTROLLER, RIVALS, RUNS, THEORY),
+    *(HEADLINES, KERNELS, MICROCONTROLLER, RELIABILITY, RIVALS, RUNS, THEORY),
 )
 TABLES = {name: table for group in GROUPS for name, table in group.items()}
 if len(TABLES) < sum(map(len, GROUPS)):

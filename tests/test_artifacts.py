@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import warnings
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from damage import FILES, flip_bit, small_model, use, use_or_sentence, write_folders
 
 from cornn import CoRNN, SequenceModel, artifacts
 from cornn._checksums import (
@@ -24,80 +26,28 @@ from cornn.baselines import MODELS
 from cornn.lab.runs import Run, create, open_run, save_checkpoints
 
 FLIPS = 1000
-READ_BACK = ["artifact.json", "config.json", "model.safetensors", "result.json", "metrics.jsonl"]
-
-
-def small_model(name="cornn"):
-    torch.manual_seed(0)
-    return SequenceModel(MODELS[name].layer(2, 4), outputs=2)
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A finished run, an interrupted run, and a fitted estimator."""
-    from cornn.fitting import fit_file
-
     root = tmp_path_factory.mktemp("saved")
-    model = small_model()
-    for name in ("finished", "interrupted"):
-        run = create(root / name, {"seed": 3, "model": {"dt": 0.1}})
-        for step in (1, 2):
-            run.log({"step": step, "metric": 1 / step})
-            run.save_checkpoint({"step": step, "weights": model.state_dict()})
-        if name == "finished":
-            run.save_model(model, model.state_dict())
-            run.save_result({"test": 0.25})
-    random = np.random.default_rng(0)
-    rows = [[*np.round(random.normal(size=6) + k % 2, 3), "ab"[k % 2]] for k in range(20)]
-    lines = [",".join(map(str, row)) for row in [[*(f"t{k}" for k in range(6)), "y"], *rows]]
-    (root / "data.csv").write_text("\n".join(lines))
-    fit_file(root / "data.csv", target="y", out=root / "estimator", report=False)
+    write_folders(root)
     return root
 
 
-def use(folder):
-    """What the commands read from a folder, as one comparable value."""
-    saved = artifacts.load(folder)
-    if isinstance(saved, artifacts.EstimatorArtifact):
-        from cornn.fitting import predict_file
-
-        table = predict_file(folder, folder.parent / "data.csv")
-        return repr((table, saved.result, saved.config))
-    run = open_run(folder)
-    if run.complete:
-        with torch.no_grad():
-            answer = run.model()(torch.linspace(-1, 1, 12).reshape(3, 2, 2))
-        return repr((answer.tolist(), run.metrics(), run.config, run.result))
-    checkpoint = run.checkpoint()
-    run.forget_after(checkpoint["step"])
-    weights = {name: value.tolist() for name, value in checkpoint["weights"].items()}
-    return repr((checkpoint["step"], weights, run.metrics(), run.config))
-
-
-def use_or_sentence(folder):
-    try:
-        return use(folder), None
-    except (ValueError, UncheckedFileWarning, FileNotFoundError) as error:
-        return None, str(error)
-
-
 def test_a_flipped_bit_is_noticed_or_harmless(folders, tmp_path):
-    random = np.random.default_rng(1)
-    kept = {"finished": READ_BACK, "interrupted": ["artifact.json", "config.json", "metrics.jsonl", "checkpoint.pt"]}
-    kept["estimator"] = READ_BACK[:4]
+    draw, noticed = random.Random(1), 0
     shutil.copy(folders / "data.csv", tmp_path / "data.csv")
-    noticed = 0
-    expected = {name: use(folders / name) for name in kept}
-    cases = [(name, file) for name, files in kept.items() for file in files]
-    for name in kept:
+    expected = {name: use(folders / name) for name in FILES}
+    cases = [(name, file) for name, files in FILES.items() for file in files]
+    for name in FILES:
         shutil.copytree(folders / name, tmp_path / name)
     for number in range(FLIPS):
         name, file = cases[number % len(cases)]
         path = tmp_path / name / file
         whole = path.read_bytes()
-        damaged = bytearray(whole)
-        damaged[random.integers(len(whole))] ^= 1 << int(random.integers(8))
-        path.write_bytes(damaged)
+        path.write_bytes(flip_bit(whole, draw))
         found, sentence = use_or_sentence(tmp_path / name)
         if sentence is None:
             assert found == expected[name], (name, file)

@@ -383,6 +383,29 @@ def test_errors_are_one_line_and_exit_code_2(cornn, tmp_path, arguments, sentenc
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
+            "DefaultCPUAllocator: can't allocate memory",
+        ),
+        (
+            RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer"),
+            "Connection closed by peer",
+        ),
+        (MemoryError("Unable to allocate 8 EiB for an array"), "Unable to allocate 8 EiB for an array"),
+        (ValueError("[1, 2] is no size: choose [a.b:3]"), "[1, 2] is no size: choose [a.b:3]"),
+    ],
+)
+def test_errors_name_no_place_in_the_source_of_other_libraries(cornn, monkeypatch, error, sentence):
+    def fail(arguments):
+        raise error
+
+    monkeypatch.setattr("cornn.cli.run", fail)
+    assert cornn("doctor") == (2, "", f"cornn: {sentence}\n")
+
+
 @pytest.mark.parametrize("arguments", [("train", "addition"), ("train", "adding", "--length", "long"), ("fly",)])
 def test_what_cannot_be_parsed_exits_with_2(cornn, arguments):
     code, out, err = cornn(*arguments)

@@ -1,6 +1,7 @@
 """The program `cornn`."""
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -32,7 +33,7 @@ def main() -> None:
     except KeyboardInterrupt as stop:
         print("cornn: stopped. `cornn resume RUN` continues from the last checkpoint.", file=sys.stderr)
         sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("CORNN_DEBUG"):
             raise
         print(f"cornn: {_one_line(error)}", file=sys.stderr)
@@ -72,7 +73,9 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _one_line(message: object) -> str:
-    return escape_controls(" ".join(str(message).split()))
+    """Return a message as one line, without the places in the source of C++ libraries that PyTorch's messages have."""
+    text = re.sub(r"\[[^\[\]]*\.(?:cpp|cc|cu|h):\d+\](?: \S+ == \S+)?[ .]*", "", str(message))
+    return escape_controls(" ".join(text.split()))
 
 
 if __name__ == "__main__":

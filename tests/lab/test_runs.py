@@ -194,3 +194,14 @@ def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config.json is damaged"):
         _ = run.config
+
+
+def test_a_read_only_folder_is_one_sentence(tmp_path, monkeypatch):
+    run = runs.create(tmp_path, {})
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path / ".lock"))
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with pytest.raises(OSError, match=r"^cannot write in .* \(Read-only file system\): copy the folder"), run.locked():
+        pass

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from cornn._atomic import write_atomically
+from cornn._atomic import write_atomically, write_errors
 from cornn._checksums import read_bytes
 from cornn._constants import Values
 from cornn._extras import missing_extra
@@ -200,12 +200,13 @@ def save_estimator(estimator: Any, folder: Path | str) -> None:
         folder: The folder to write to.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    estimator.save(folder / ESTIMATOR)
     rows = "\n".join(f"- {name}: {value}" for name, value in estimator.describe())
     kind = type(estimator).__name__
     card = CARD.format(kind=kind, tag=kind.removeprefix("CoRNN").lower(), rows=rows, features=estimator.n_features_in_)
-    write_atomically(folder / "README.md", card.encode())
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        estimator.save(folder / ESTIMATOR)
+        write_atomically(folder / "README.md", card.encode())
 
 
 def push_estimator(estimator: Any, repository: str, *, private: bool = False) -> str:

@@ -118,6 +118,11 @@ class Run(RunArtifact):
             lock.acquire(timeout=0)
         except Timeout:
             raise RuntimeError(f"another process is training in {self.path}: wait for it, or stop it") from None
+        except OSError as error:
+            raise OSError(
+                f"cannot write in {self.path} ({_reason(error)}): copy the folder to a place where you may write, and "
+                "resume there"
+            ) from error
         try:
             for leftover in self.path.glob(f"{TEMPORARY}*"):
                 leftover.unlink()

@@ -115,10 +115,9 @@ def save(figure: Any, path: Path) -> list[Path]:
     """Write a figure as `path`.svg and `path`.png, and return both paths."""
     import matplotlib
 
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
     written = [path.with_name(f"{path.name}.{ending}") for ending in ("svg", "png")]
-    with matplotlib.rc_context(SETTINGS):
+    with write_errors(path), matplotlib.rc_context(SETTINGS):
+        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(written[0], metadata={"Date": None})
         figure.savefig(written[1], dpi=150, metadata={"Software": None})
     return written

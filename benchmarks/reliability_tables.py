@@ -1,0 +1,61 @@
+"""The table of the attacks on saved files and trainings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+PROMISES: dict[str, tuple[str, str, str]] = {
+    "kill": (
+        "A training that is killed at any moment and resumed ends with the same weights, curve and result, to the bit",
+        "`kill -9` at random moments, up to four times per training, then `cornn resume`",
+        "{resumed} trainings ended, all compared",
+    ),
+    "power": (
+        "So does one whose power is cut, or `cornn resume` refuses with a sentence",
+        "the same, and all bytes that were not synced are cut off at random or turn to NULs",
+        "{noticed} cuts lost bytes; {resumed} trainings ended, {refused} refused",
+    ),
+    "bits": (
+        "One wrong bit in a file that is read back is noticed or harmless",
+        "a flipped bit in each file in turn of a finished run, an interrupted run and an estimator",
+        "{noticed} noticed",
+    ),
+    "commands": (
+        "Damage is one sentence with exit code 2, never a traceback and never another result",
+        "files cut off, exchanged, overwritten or with other values, read by `evaluate`, `check`, `export`, `resume` "
+        "and `predict`; folders of version 0.1.0 too, which have no checksums and count for tracebacks only",
+        "{noticed} refused",
+    ),
+    "settings": (
+        "A setting of a wrong type or size is one sentence",
+        "a setting removed or replaced in a file for `--config`",
+        "{noticed} refused",
+    ),
+}
+"""Attack -> the promise, how it is tested, and what the tries came to."""
+
+
+def attacks() -> str:
+    """Promises, how they are tested, and with how many tries."""
+    path = RESULTS / "reliability.json"
+    if not path.exists():
+        return "There is no record yet."
+    content = json.loads(path.read_text(encoding="utf8"))
+    lines = [
+        "| promise | test | tries | outcome | silent changes | tracebacks |",
+        "| --- | --- | ---: | --- | ---: | ---: |",
+    ]
+    for row in content["rows"]:
+        promise, test, outcome = PROMISES[row["attack"]]
+        counts: dict[str, Any] = {"resumed": 0, "refused": 0, **row}
+        lines.append(
+            f"| {promise} | {test} | {row['tries']:,} | {outcome.format(**counts)} | {row['silent']} "
+            f"| {row['tracebacks']} |"
+        )
+    lines += ["", f"{content['seconds'] / 60:.1f} minutes on the CPU, seed {content['seed']}."]
+    return "\n".join(lines)
+
+
+TABLES = {"reliability": attacks}
