@@ -54,6 +54,23 @@ def predictions(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.parametrize(
+    ("table", "options", "exports"),
+    [
+        ("wide.csv", (), ["onnx"]),
+        ("wide.csv", ("--causal",), ["onnx", "c"]),
+        ("long.csv", ("--id", "who", "--time", "at", "--ignore", "size"), []),
+    ],
+    ids=["default", "causal", "with times"],
+)
+def test_the_page_suggests_only_exports_that_work(cornn, tables, table, options, exports):
+    arguments = ("--target", "kind", "--neurons", "64", "--device", "cpu", "--quiet", "--out", "here")
+    code, _, error = cornn("fit", table, *options, *arguments)
+    assert code == 0, error
+    page = (tables / "here" / "report.html").read_text(encoding="utf8")
+    assert re.findall(r"cornn export here --to (\w+)", page) == exports
+
+
 def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
     settings = [word for word in QUICK if word != "--quiet"]
     code, out, _ = cornn("fit", "wide.csv", "--target", "kind", *settings, "--epochs", "60", "--out", "here")

@@ -5,7 +5,7 @@ This module only needs the onnx package, takes milliseconds, and reads a sequenc
 export is compared with PyTorch (`cornn.export.check`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -115,7 +115,9 @@ class Graph:
         enter, leave = (
             [helper.make_tensor_value_info(name, *port) for name, port in side.items()] for side in (inputs, outputs)
         )
-        graph = helper.make_graph(self.nodes, "cornn", enter, leave, self.weights)
+        used = _names_of_inputs(self.nodes)
+        weights = [weight for weight in self.weights if weight.name in used]
+        graph = helper.make_graph(self.nodes, "cornn", enter, leave, weights)
         opset = helper.make_opsetid("", OPSET)
         model = helper.make_model(graph, opset_imports=[opset], producer_name="cornn", producer_version=__version__)
         model.ir_version = helper.find_min_ir_version_for([opset])
@@ -125,3 +127,13 @@ class Graph:
 
     def _name(self, kind: str) -> str:
         return f"{kind}_{next(self._numbers)}"
+
+
+def _names_of_inputs(nodes: Iterable[Any]) -> set[str]:
+    """Return the names that the nodes read, also within the steps of scans."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.input)
+        for attribute in node.attribute:
+            names |= _names_of_inputs(attribute.g.node)
+    return names

@@ -23,7 +23,7 @@ __all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "rend
 SEQUENCES = 2  # that the theory is checked on
 EXAMPLES = 6  # sequences that are drawn
 MOST_TARGETS = 4  # that are drawn
-WIDE = 7.0  # inches above which a figure takes the whole width of the page
+WIDE = 6.0  # inches above which a figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
 """Pairs of a caption and a figure."""
@@ -208,11 +208,22 @@ def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
             "stream = model.stream()  # one sample at a time",
         ]
     else:
-        commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
-        commands[f"cornn export {quoted} --to c"] = "microcontrollers"
+        timed, causal = _limits_of_export(finished.estimator)
+        if not timed:
+            commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
+        if not timed and causal:
+            commands[f"cornn export {quoted} --to c"] = "microcontrollers"
     width = max(map(len, commands))
     shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
+
+
+def _limits_of_export(estimator: Any) -> tuple[bool, bool]:
+    """Return whether a bank was fitted with times, and whether it needs no later samples. A network has no limits."""
+    if estimator.history_:
+        return False, True
+    bank = estimator.bank_.bank
+    return bank.inputs.unit is not None, bank.causal
 
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:
