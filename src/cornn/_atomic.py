@@ -17,7 +17,7 @@ def write_errors(path: Path, option: str = "--out") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(f"cannot write {path} ({error.strerror}): choose another with {option}") from error
+        raise OSError(f"cannot write {path} ({error.strerror or error}): choose another with {option}") from error
 
 
 @contextlib.contextmanager

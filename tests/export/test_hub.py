@@ -11,7 +11,7 @@ pytest.importorskip("huggingface_hub")
 
 from cornn import CoRNN
 from cornn._random import generator
-from cornn.export.hub import HubModel
+from cornn.export.hub import HubModel, save_estimator
 from cornn.models import SequenceModel
 
 
@@ -94,3 +94,13 @@ def test_damage_is_noticed(tmp_path):
     weights.write_bytes(damaged)
     with pytest.raises(ValueError, match=r"model\.safetensors is damaged: .* checksum: download or export it again"):
         HubModel.from_pretrained(tmp_path, strict=True)
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    from cornn.estimators import CoRNNClassifier
+
+    (tmp_path / "file").write_text("")
+    draw = torch.Generator().manual_seed(0)
+    fitted = CoRNNClassifier(random_state=0).fit(torch.randn(12, 20, generator=draw).numpy(), [0, 1] * 6)
+    with pytest.raises(OSError, match=r"^cannot write .*here \(Not a directory\): choose another with --out"):
+        save_estimator(fitted, tmp_path / "file" / "here")
