@@ -7,9 +7,10 @@ phase, buffers that are overwritten while somebody still reads them.
 import ctypes
 
 import pytest
+import torch
 from emulation import assert_as_portable, built
 from test_block_emulated import INSTRUCTIONS
-from test_tensor_emulated import CALLS, arguments, pytestmark, untouched  # noqa: F401
+from test_tensor_emulated import CALLS, arguments, guarded, pytestmark, untouched  # noqa: F401
 
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import plan
@@ -57,6 +58,9 @@ CASES = [
 ]
 
 
+STATE = 4  # place of the initial state among the arguments of the forward kernel, after that of the last state
+
+
 def check(tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_parameters, with_state=True):
     layout = plan(hidden, groups, batch, 132)
     macros = _macros(layout, _update_macros(UPDATES[update], spans)) | {"COUNT_OF_THREADS": layout.threads}
@@ -68,6 +72,9 @@ def check(tmp_path, update, steps, groups, batch, hidden, spans, ragged, for_par
         entry = ENTRY.format(call=CALLS[direction])
         options = {"headers": ["cluster.cuh"], "optimisation": "-O1"}
         library = built(tmp_path, f"cluster_{direction}", own[direction], entry, CLUSTER_INSTRUCTIONS, **options)
+        if direction == "forward" and not with_state:
+            tensors = [*tensors]
+            tensors[STATE] = guarded(torch.zeros_like(tensors[STATE - 1]))  # the backend makes one, like the last state
         call(library, layout, groups, batch, tensors, numbers)
 
     assert_as_portable(update, given, gradients, run, for_parameters)

@@ -64,7 +64,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         const int neuron = i % SIZE, r = i / SIZE;
         const long long from = (group * batch + first + r) * hidden + neuron;
         const bool inside = neuron < size && first + r < batch;
-        const float y = inside && state ? state[from] : 0.f, z = inside && state ? state[stride + from] : 0.f;
+        const float y = inside ? state[from] : 0.f, z = inside ? state[stride + from] : 0.f;
         const int set = r / ROWS, to = (neuron / 4 * ROWS + r % ROWS) * 4 + neuron % 4;
         reinterpret_cast<float*>(shared.z[set][0])[to] = z;
         reinterpret_cast<float*>(shared.y[set][0])[to] = y;
@@ -84,8 +84,8 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         const long long own = first_own + i * between;
         valid[i] = inside && place.neuron < size;
         length[i] = min(steps, lengths && inside ? lengths[first_row + i * ROWS] : steps);
-        y[i] = valid[i] && state ? state[own] : 0.f;
-        z[i] = valid[i] && state ? state[stride + own] : 0.f;
+        y[i] = valid[i] ? state[own] : 0.f;
+        z[i] = valid[i] ? state[stride + own] : 0.f;
     }
     const Update::Step fixed = update.at(1.f);
 

@@ -190,6 +190,9 @@ def run_kernel(
     hidden = weight.shape[-2] // update.products
     size = shape[1] if len(shape) == 4 else 1, shape[-2], hidden
     device = input.device.index
+    if state is None and direction == "forward" and hidden > BLOCK_SIZES[-1] and not _needs_grid(device, hidden):
+        # A cluster has no registers left to ask whether there is one.
+        state = input.new_zeros(update.states, *shape[1:-1], hidden)
     fixed = (_read(state), _read(weight), _read(parameters), _read(timespans))
     if lengths is not None:
         lengths = lengths.to(input.device, torch.int64).contiguous()
