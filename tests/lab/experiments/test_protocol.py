@@ -1,6 +1,7 @@
 """The protocol that cannot leak: what each step needs, and what is refused."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -31,6 +32,8 @@ QUIET = ("--device", "cpu", "--quiet")
 @pytest.fixture
 def repository(tmp_path):
     """A repository with a protocol file, and a function that commits all."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
 
     def git(*arguments):
         identity = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
