@@ -54,7 +54,7 @@ TESTS = {
     "lab": ["tests/lab/test_records.py", "tests/lab/test_recipes.py", "tests/lab/test_runs.py"],
     "cli": ["tests/test_cli.py", "tests/test_doctor.py"],
 }
-"""Module or folder of the package -> tests that mirror it, besides tests/test_MODULE.py; the longest match counts."""
+"""Module or folder of the package -> tests that mirror it, after tests/test_MODULE.py; the longest match counts."""
 
 EQUIVALENT: dict[str, str] = {}
 """Mutation, as the record names it -> why no test can notice it."""

@@ -72,7 +72,7 @@ def seal_json(content: Mapping[str, Any]) -> bytes:
 
 
 def unseal_json(content: bytes, path: Path, remedy: str = "") -> dict[str, Any]:
-    """Return a JSON object without its checksum, which is verified; without one a warning says so."""
+    """Verify the checksum of a JSON object and return the object without it. Warn if there is none."""
     found = parse_json(content, path)
     expected = found.pop(KEY, None)
     if expected is None:
@@ -106,7 +106,7 @@ def seal_zip(content: bytes | memoryview) -> bytes:
 
 
 def unseal_zip(content: bytes, path: Path, remedy: str, *, warn: bool = True) -> bytes:
-    """Return a zip file without its checksum, which is verified; without one a warning says so, if `warn`."""
+    """Verify the checksum of a zip file and return the file without it. With `warn`, warn if there is none."""
     comment = content[-ZIP_COMMENT:]
     if len(content) > ZIP_COMMENT and content[-ZIP_COMMENT - 2 : -ZIP_COMMENT] == struct.pack("<H", ZIP_COMMENT):
         whole = content[: -ZIP_COMMENT - 2] + b"\0\0"

@@ -66,7 +66,7 @@ class Problem(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is asked of a backend, besides the tensors.
+    """What is asked of a backend, in addition to the tensors.
 
     Attributes:
         update: One of `UPDATES.values()`.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cornn.engine.bank import Sequences
 from cornn.estimators.preparation import mean_and_scale
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.sequences import SequenceData, check_as_trained
 
 __all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 
@@ -53,15 +53,7 @@ class BankInputs:
 
     def check(self, sequences: Sequence[SequenceData]) -> None:
         """Check that sequences match the training data."""
-        for number, sequence in enumerate(sequences):
-            if sequence.values.shape[1] != len(self.mean):
-                raise ValueError(
-                    f"sequence {number} of X has {sequence.values.shape[1]} features, but this estimator is expecting "
-                    f"{len(self.mean)} features as input, as in training"
-                )
-            if (sequence.gaps is None) != (self.unit is None):
-                fitted, here = ("without", "has") if self.unit is None else ("with", "lacks")
-                raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
+        check_as_trained(sequences, len(self.mean), timed=self.unit is not None)
 
     def __call__(self, sequences: Sequence[SequenceData]) -> Sequences:
         """Return the channels of the bank's input."""

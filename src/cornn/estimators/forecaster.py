@@ -17,7 +17,7 @@ from cornn.estimators.network import outputs
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.saving import to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, is_single, read_sequences
+from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences
 from cornn.forecasting import FAMILIES, Forecasts, History, Model, fit_model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
@@ -509,15 +509,7 @@ class CoRNNForecaster(Estimator):
         if self.method_ == "network":
             return self._validate_input(X, timespans)
         sequences = read_sequences(X, self._columns(self.columns_), timespans)
-        for number, sequence in enumerate(sequences):
-            if sequence.values.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"sequence {number} of X has {sequence.values.shape[1]} features, but this estimator is expecting "
-                    f"{self.n_features_in_} features as input, as in training"
-                )
-            if (sequence.gaps is None) != (self.unit_ is None):
-                fitted, here = ("without", "has") if self.unit_ is None else ("with", "lacks")
-                raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
+        check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
         return sequences
 
     def _forecasts(self, X: Any, timespans: Any, future: Any) -> list[list[Forecasts]]:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.sequences import SequenceData, check_as_trained
 from cornn.streaming import Scaling
 
 __all__ = ["PaddedBatch", "Preparation", "fill_missing", "fit_preparation", "mean_and_scale"]
@@ -61,15 +61,7 @@ class Preparation:
         return 1.0 if self.unit is None or gap != gap else min(gap / self.unit, self.longest)
 
     def check(self, sequences: list[SequenceData]) -> None:
-        for number, sequence in enumerate(sequences):
-            if sequence.values.shape[1] != len(self.mean):
-                raise ValueError(
-                    f"sequence {number} of X has {sequence.values.shape[1]} features, but this estimator is expecting "
-                    f"{len(self.mean)} features as input, as in training"
-                )
-            if (sequence.gaps is None) != (self.unit is None):
-                fitted, here = ("without", "has") if self.unit is None else ("with", "lacks")
-                raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
+        check_as_trained(sequences, len(self.mean), timed=self.unit is not None)
 
     def __call__(self, sequences: list[SequenceData]) -> PaddedBatch:
         self.check(sequences)

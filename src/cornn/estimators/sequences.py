@@ -15,6 +15,7 @@ __all__ = [
     "Columns",
     "Series",
     "ValidSeries",
+    "check_as_trained",
     "compute_gaps",
     "format_value",
     "group_rows",
@@ -253,6 +254,25 @@ def to_float_array(values: Any, where: str) -> NDArray[np.float64]:
         step = np.argwhere(np.isinf(array))[0][0]
         raise ValueError(f"{where}, step {step} contains infinity: replace it; NaN marks a missing value")
     return array
+
+
+def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed: bool) -> None:
+    """Check that sequences match the training data of an estimator.
+
+    Args:
+        sequences: The sequences.
+        features: Number of features in training.
+        timed: Whether the estimator was fitted with times.
+    """
+    for number, sequence in enumerate(sequences):
+        if sequence.values.shape[1] != features:
+            raise ValueError(
+                f"sequence {number} of X has {sequence.values.shape[1]} features, but this estimator is expecting "
+                f"{features} features as input, as in training"
+            )
+        if (sequence.gaps is not None) != timed:
+            fitted, here = ("with", "lacks") if timed else ("without", "has")
+            raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
 
 
 def compute_gaps(times: Any, where: str) -> NDArray[np.float64]:

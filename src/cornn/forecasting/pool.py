@@ -108,7 +108,7 @@ class Pool:
     Attributes:
         horizon: Steps to forecast.
         periods: Steps per season, the shortest first; empty for none.
-        log: Whether logarithms are used besides the values.
+        log: Whether logarithms are used in addition to the values.
         families: The kinds of members.
         specs: Member -> what its readout sees.
         readouts: Member -> its readout.

@@ -74,8 +74,8 @@ def spread_out(values: NDArray[np.float64], steps: NDArray[np.int_]) -> NDArray[
 def fill_gaps(values: NDArray[np.float64], period: int = 1) -> NDArray[np.float64]:
     """Fill missing values from the past only.
 
-    A missing value is the one a season before, changed by as much as the last value differs from the one a season
-    before it; without a season it is the last value. The first value must be known.
+    A missing value becomes the value one season earlier plus the change over one season of the last known value.
+    Without a season it becomes the last known value. The first value must be known.
 
     Args:
         values: The series, shape (time,).

@@ -93,7 +93,7 @@ def _arrange(path: Path, X: NDArray, name: str, layout: Layout) -> tuple[NDArray
 
 
 def _companion(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset | None:
-    """Return the test split that the file has besides X_train and y_train."""
+    """Return the test split of a file with X_train and y_train."""
     if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
         return None
     return read_npz(path, replace(layout, values=("X_test",), target=("y_test",)))

@@ -107,7 +107,7 @@ def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tu
 GRID_ROWS = (24, 16, 8)
 """Neurons that a block of a grid may hold."""
 _GRID_SEQUENCES = (8, 16, 24, 32, 40)
-# Cycles that a step of a grid takes besides its multiply-adds, an estimate: the exchange of values and the sums.
+# Estimated cycles of a step of a grid, without its multiply-adds: the exchange of values and the sums.
 _GRID_LATENCY = 4500
 
 
