@@ -1,8 +1,8 @@
 """Run a bank of uncoupled oscillators, coRNN with W = W_z = 0, and pool its states over time.
 
 Neurons come in groups of `GROUP` that share a projection of the input; within a group they differ in gain, bias and
-constants. The states are never kept: memory grows with sequences times neurons, not with steps. On a CPU the C library
-runs the bank; `_pool_portable` does the same in PyTorch, on a GPU and where there is no library.
+constants. The states are never kept: memory grows with sequences times neurons, not with steps. The C library runs the
+bank on a CPU, a kernel on an NVIDIA GPU; `_pool_portable` does the same in PyTorch, where there is neither.
 """
 
 import ctypes
@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cornn._tf32 import no_tf32
+from cornn.engine import bank_cuda
 from cornn.engine.backends import c
 from cornn.functional import Transition, coefficients, transition
 
@@ -31,6 +33,7 @@ MOST_LEVELS = 4
 
 TABLE_BYTES = 1 << 26  # of transitions at a time
 PORTABLE_BYTES = 1 << 28  # of sums at a time
+DEVICE_BYTES = 1 << 30  # of features at a time on a GPU
 
 NUMBERS = ("sequences", "groups", "channels", "width", "thresholds", "plain", "rows", "longest", "threads")
 POINTERS = (
@@ -112,6 +115,12 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def select(self, start: int, stop: int) -> "Sequences":
+        """Return the sequences from `start` to `stop`."""
+        rows = slice(self.starts[start], self.starts[stop])
+        starts = self.starts[start : stop + 1] - self.starts[start]
+        return Sequences(self.input[rows], starts, None if self.spans is None else self.spans[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Memory:
@@ -126,9 +135,16 @@ class Memory:
         size = len(VARIABLES) * (1 + 4 * bank.levels.shape[1] + 3 * bank.plain)
         return cls(np.zeros((sequences, size, bank.neurons), np.float32), np.zeros(sequences, np.float32))
 
+    def select(self, start: int, stop: int) -> "Memory":
+        """Return the memory of the sequences from `start` to `stop`, without a copy."""
+        return Memory(self.sums[start:stop], self.elapsed[start:stop])
 
-def backend() -> tuple[str, str]:
-    """Return the name of the CPU's backend, "c" or "portable", and why."""
+
+def backend(device: str = "cpu") -> tuple[str, str]:
+    """Return the name of a device's backend, "c", "cuda" or "portable", and why."""
+    if torch.device(device).type == "cuda":
+        reason = bank_cuda.unusable(torch.device(device).index)
+        return ("cuda", "CUDA kernel") if reason is None else ("portable", reason)
     try:
         _function("cornn_bank_pool")
     except c.Unusable as reason:
@@ -150,13 +166,14 @@ def pool(bank: Bank, data: Sequences, memory: Memory | None = None, device: str 
         The pooled numbers, shape `(sequences, stats, neurons)`: for y and then z, per threshold `LEVEL_STATS`, then
         `PLAIN_STATS` if the bank has them.
     """
-    if torch.device(device).type == "cuda":
-        return _pool_portable(bank, data, memory, torch.device(device))
-    if backend()[0] != "c":
-        return _pool_portable(bank, data, memory, torch.device("cpu"))
+    run = {"c": _pool_c, "cuda": _pool_cuda, "portable": _pool_portable}[backend(device)[0]]
+    return run(bank, data, memory, torch.device(device))
+
+
+def _pool_c(bank: Bank, data: Sequences, memory: Memory | None, device: torch.device) -> NDArray[np.float32]:
     features = np.empty((len(data), bank.stats, bank.neurons), np.float32)
     before = None if memory is None else memory.elapsed.copy()
-    for groups, table in _tables(bank, data):
+    for groups, table in _tables(bank, data, device):
         lanes = slice(groups.start * GROUP, groups.stop * GROUP)
         held = {}
         if memory is not None:
@@ -174,6 +191,59 @@ def pool(bank: Bank, data: Sequences, memory: Memory | None = None, device: str 
     return features
 
 
+def _pool_cuda(bank: Bank, data: Sequences, memory: Memory | None, device: torch.device) -> NDArray[np.float32]:
+    features = np.empty((len(data), bank.stats, bank.neurons), np.float32)
+    count = max(1, DEVICE_BYTES // features[:1].nbytes)
+    for start in range(0, len(data), count):
+        stop = min(start + count, len(data))
+        held = None if memory is None else memory.select(start, stop)
+        features[start:stop] = _pool_cuda_part(bank, data.select(start, stop), held, device)
+    return features
+
+
+def _pool_cuda_part(bank: Bank, data: Sequences, memory: Memory | None, device: torch.device) -> NDArray[np.float32]:
+    def move(array: NDArray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+    input, starts = move(data.input), move(data.starts)
+    elapsed = None if memory is None else move(memory.elapsed)
+    parts = []
+    for groups, table in _tables(bank, data, device):
+        part = bank.select(groups)
+        lanes = slice(groups.start * GROUP, groups.stop * GROUP)
+        sums = None if memory is None else move(memory.sums[:, :, lanes])
+        times = None if table is None else (move(table.durations), move(table.span), table.transitions)
+        features = torch.empty(len(data), bank.stats, part.neurons, device=device)
+        given = bank_cuda.Arguments(
+            input=input,
+            starts=starts,
+            times=times,
+            first=move(part.first),
+            direction=move(part.direction),
+            gain=move(part.gain),
+            bias=move(part.bias),
+            constants=move(part.steps()),
+            levels=move(part.levels),
+            features=features,
+            sums=sums,
+            elapsed=elapsed,
+        )
+        bank_cuda.launch_pool(given, GROUP, bank.plain)
+        if memory is not None and sums is not None:
+            memory.sums[:, :, lanes] = sums.cpu().numpy()
+        parts.append(features.cpu().numpy())
+    if memory is not None:
+        memory.elapsed[:] = _elapsed(data, memory.elapsed)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, 2)
+
+
+def _elapsed(data: Sequences, before: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the time since the start of each sequence, added up in float32 as the kernels do."""
+    spans = np.ones(len(data.input)) if data.spans is None else data.spans
+    parts = np.split(spans.astype(np.float32), data.starts[1:-1])
+    return np.array([np.cumsum(np.r_[old, own])[-1] for old, own in zip(before, parts, strict=True)], np.float32)
+
+
 def compute_states(bank: Bank, data: Sequences, rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
     """Return the states y and z of a bank after some steps.
 
@@ -189,7 +259,7 @@ def compute_states(bank: Bank, data: Sequences, rows: NDArray[np.int64] | None =
     if backend()[0] != "c":
         return _states_portable(bank, data, rows)
     states = np.empty((len(rows), len(VARIABLES), bank.neurons), np.float32)
-    for groups, table in _tables(bank, data):
+    for groups, table in _tables(bank, data, torch.device("cpu")):
         if groups.stop - groups.start == len(bank.first):
             _call("cornn_bank_states", bank, data, table, row=rows, states=states)
         else:
@@ -205,11 +275,11 @@ class _Table:
     """The transitions of all durations that occur."""
 
     span: NDArray[np.int32]
-    transitions: NDArray[np.float32]  # (spans, 6, neurons)
+    transitions: Tensor  # (spans, 6, neurons), on the device
     durations: NDArray[np.float32]
 
 
-def _tables(bank: Bank, data: Sequences) -> Iterator[tuple[slice, _Table | None]]:
+def _tables(bank: Bank, data: Sequences, device: torch.device) -> Iterator[tuple[slice, _Table | None]]:
     """Yield slices of groups with the transitions of their neurons, a table at a time."""
     total = len(bank.first)
     if data.spans is None:
@@ -222,13 +292,14 @@ def _tables(bank: Bank, data: Sequences) -> Iterator[tuple[slice, _Table | None]
     for start in range(0, total, groups):
         stop = min(start + groups, total)
         constants = bank.constants[:, start * GROUP : stop * GROUP]
-        yield slice(start, stop), _Table(span, _transitions(constants, values).transpose(1, 0, 2).copy(), durations)
+        yield slice(start, stop), _Table(span, _transitions(constants, values, device), durations)
 
 
-def _transitions(constants: NDArray[np.float64], spans: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the coefficients of `functional.transition`, shape `(6, spans, neurons)`."""
-    by = _transition(torch.from_numpy(np.ascontiguousarray(constants)), torch.from_numpy(spans)[:, None])
-    return np.stack([part.numpy() for part in by]).astype(np.float32)
+def _transitions(constants: NDArray[np.float64], spans: NDArray[np.float64], device: torch.device) -> Tensor:
+    """Return the coefficients of `functional.transition`, shape `(spans, 6, neurons)`."""
+    own = torch.from_numpy(np.ascontiguousarray(constants)).to(device)
+    by = _transition(own, torch.from_numpy(spans)[:, None].to(device))
+    return torch.stack([part.float() for part in by], 1)
 
 
 def _transition(constants: Tensor, spans: Tensor) -> Transition:
@@ -261,7 +332,7 @@ def _call(name: str, bank: Bank, data: Sequences, table: _Table | None, **arrays
         **arrays,
     }
     if table is not None:
-        kept |= {"durations": table.durations, "span": table.span, "transitions": table.transitions}
+        kept |= {"durations": table.durations, "span": table.span, "transitions": table.transitions.numpy()}
     kept = {key: None if value is None else np.ascontiguousarray(value) for key, value in kept.items()}
     call = Call(
         sequences=len(data),
@@ -330,14 +401,9 @@ def _pool_portable(bank: Bank, data: Sequences, memory: Memory | None, device: t
     parts = []
     for start in range(0, len(data), count):
         stop = min(start + count, len(data))
-        rows = slice(data.starts[start], data.starts[stop])
-        own = Sequences(
-            data.input[rows],
-            data.starts[start : stop + 1] - data.starts[start],
-            None if data.spans is None else data.spans[rows],
-        )
-        held = None if memory is None else Memory(memory.sums[start:stop], memory.elapsed[start:stop])
-        parts.append(_pool_part(bank, own, held, device))
+        held = None if memory is None else memory.select(start, stop)
+        with no_tf32():
+            parts.append(_pool_part(bank, data.select(start, stop), held, device))
     return np.concatenate(parts)
 
 

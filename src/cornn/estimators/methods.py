@@ -127,7 +127,7 @@ class SequenceEstimator(Estimator):
             thresholds=int(2 if self.thresholds is None else self.thresholds),
             plain=self.plain_by_default if self.statistics is None else bool(self.statistics),
             seed=seed,
-            device=resolve_device(self.device).type,
+            device=str(resolve_device(self.device)),
         )
 
     def _fit_methods(
@@ -198,7 +198,7 @@ class SequenceEstimator(Estimator):
     def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
         if self.method_ == "network":
             return super()._outputs(sequences, every)
-        return self.bank_(sequences, resolve_device(self.device).type)
+        return self.bank_(sequences, str(resolve_device(self.device)))
 
     def _open_stream(
         self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None

@@ -31,12 +31,14 @@ class Launch(NamedTuple):
     cooperative: bool = False  # whether all blocks must run at the same time
 
 
-def unable(device: int | None) -> str | None:
-    """Why no kernel can be compiled for this device, or None if they can."""
+def unable(device: int | None, least: tuple[int, int] = (8, 0)) -> str | None:
+    """Why no kernel that needs this compute capability can be compiled for this device, or None if they can."""
     if reason := nvrtc.missing():
         return reason
-    major, minor = torch.cuda.get_device_capability(device)
-    return None if major >= 8 else f"it needs compute capability 8.0 or newer, this device has {major}.{minor}"
+    found = torch.cuda.get_device_capability(device)
+    if found >= least:
+        return None
+    return f"it needs compute capability {least[0]}.{least[1]} or newer, this device has {found[0]}.{found[1]}"
 
 
 def prepare(
