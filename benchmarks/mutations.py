@@ -1,26 +1,36 @@
 """Change one thing in the source at a time, and see whether the tests notice.
 
-    python benchmarks/mutations.py --sample 300 --seconds 3600      # writes results/mutations.json
+    python benchmarks/mutations.py --sample 300 --workers 2         # writes results/mutations.json
     python benchmarks/mutations.py --only functional.py --sample 20 --out /tmp/mutations.json
+    python benchmarks/mutations.py --again                          # the survivors of the record, against newer tests
     python benchmarks/mutations.py --list                           # all changes that a sample is drawn from
 
-A mutation changes an operator, a comparison, a number, a boolean or a condition in a copy of the repository. The tests
-that mirror the changed module run until the first failure: tests/PACKAGE/test_MODULE*.py, or the table TESTS below. A
-mutation that no test notices is written with its line, to be closed by a test or listed as equivalent in EQUIVALENT.
+A mutation changes an operator, a comparison, a number, a boolean or a condition. Every worker has a copy of the
+repository. First the tests run on the unchanged source: those that fail here are reported and left out, and for the
+others it is recorded which functions they call and how long they take (`--baseline` keeps this for the next time). Then
+the tests that call the changed function run until the first failure, those that mirror the module first
+(tests/PACKAGE/test_MODULE*.py, or the table TESTS below), then the shortest; for code outside functions those that
+mirror the module. A mutation that no test notices is written with its line, to be closed by a test or listed as
+equivalent in EQUIVALENT. The record is written after every mutation and continued when the program is started again.
 """
 
 import argparse
 import ast
+import contextlib
 import copy
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +66,9 @@ TESTS = {
 }
 """Module or folder of the package -> tests that mirror it, after tests/test_MODULE.py; the longest match counts."""
 
+UNTESTED = {"gpu", "test_mutations.py", "test_docs_site.py"}
+"""Tests that are left out: they need a GPU, or know nothing of the source."""
+
 EQUIVALENT: dict[str, str] = {}
 """Mutation, as the record names it -> why no test can notice it."""
 
@@ -80,20 +93,33 @@ SWAPS: dict[type, type] = {
 }
 
 
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 class Mutation(NamedTuple):
     file: str  # under src/cornn
     line: int
     number: int  # of the node in the file
     what: str
+    code: str  # the line
+    function: int | None  # the function that it is in, as a position in `function_lines`; None: outside functions
 
     @property
     def name(self) -> str:
         return f"{self.file}:{self.line} {self.what}"
 
 
+class Baseline(NamedTuple):
+    """What the tests do on the unchanged source."""
+
+    seconds: dict[str, float]  # of every test that passes, on the processor
+    callers: dict[str, list[str]]  # "FILE:POSITION" of a function -> the tests that call it
+    failed: list[str]
+
+
 def _swap(node: ast.AST) -> tuple[ast.AST, str] | None:
     """Return a changed copy of a node and what was changed; None if there is nothing to change."""
-    new = copy.deepcopy(node)
+    new = copy.copy(node)
     if isinstance(new, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(new.op) in SWAPS:
         if isinstance(new, ast.BinOp) and any(
             isinstance(side, ast.Constant | ast.JoinedStr) and not isinstance(getattr(side, "value", None), int | float)
@@ -105,7 +131,7 @@ def _swap(node: ast.AST) -> tuple[ast.AST, str] | None:
         return new, f"{before} -> {type(new.op).__name__}"
     if isinstance(new, ast.Compare) and type(new.ops[0]) in SWAPS:
         before = type(new.ops[0]).__name__
-        new.ops[0] = SWAPS[type(new.ops[0])]()
+        new.ops = [SWAPS[type(new.ops[0])](), *new.ops[1:]]
         return new, f"{before} -> {type(new.ops[0]).__name__}"
     if isinstance(new, ast.Constant) and isinstance(new.value, bool):
         new.value = not new.value
@@ -143,12 +169,28 @@ def _nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
     return found
 
 
+def function_lines(tree: ast.AST) -> list[int]:
+    """Return the first line of every function in order, that of its first decorator if it has some."""
+    return [_first_line(node) for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+
+
+def _first_line(node: ast.AST) -> int:
+    return min(getattr(own, "lineno", 0) for own in [node, *getattr(node, "decorator_list", [])])
+
+
 def mutations_of(path: Path) -> Iterator[Mutation]:
     """List the mutations of a file."""
-    for number, (_, _, _, node) in enumerate(_nodes(ast.parse(path.read_text(encoding="utf8")))):
+    text = path.read_text(encoding="utf8")
+    tree, lines = ast.parse(text), text.splitlines()
+    positions = {id(own): k for k, own in enumerate(n for n in ast.walk(tree) if isinstance(n, FUNCTIONS))}
+    inside: dict[int, int | None] = {id(tree): None}
+    for number, (parent, _, _, node) in enumerate(_nodes(tree)):
+        inside[id(node)] = positions.get(id(node), inside[id(parent)])
         swapped = _swap(node)
         if swapped is not None:
-            yield Mutation(path.relative_to(PACKAGE).as_posix(), getattr(node, "lineno", 0), number, swapped[1])
+            line = getattr(node, "lineno", 0)
+            file = path.relative_to(PACKAGE).as_posix()
+            yield Mutation(file, line, number, swapped[1], lines[line - 1].strip(), inside[id(node)])
 
 
 def apply(mutation: Mutation, text: str) -> str:
@@ -179,22 +221,107 @@ def tests_of(file: str) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in own if p.exists()]
 
 
-def run_tests(room: Path, tests: list[str], seconds: float) -> str:
-    """Return "noticed", "survived", or "too slow", which counts as noticed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    variables = os.environ | {"PYTHONPATH": str(room / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
+    """Run pytest in a copy of the repository, without a GPU; return its exit code, or None after `seconds`."""
+    listed = room / "tests-to-run"
+    listed.write_text("\n".join(tests), encoding="utf8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{listed}"]
+    paths = [str(room / "src"), str(room / "benchmarks"), os.environ.get("PYTHONPATH", "")]
+    fixed = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    own = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(room.parent)}
+    process = subprocess.Popen(
+        command,
+        cwd=room,
+        env=os.environ | fixed | own | variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(command, cwd=room, env=variables, capture_output=True, timeout=seconds)
+        return process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return "too slow"
-    return {0: "survived", 5: "no tests"}.get(done.returncode, "noticed")
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what a test has started
+        process.wait()
+
+
+def make_room(folder: Path) -> Path:
+    """Copy the repository. Sources are written as mutations are: without comments, lines broken differently."""
+    room = folder / "room"
+    shutil.copytree(ROOT, room, ignore=lambda _, names: LEFT_OUT & {*names})
+    if (ROOT / "results").exists():
+        (room / "results").symlink_to(ROOT / "results")
+    for path in (room / "src" / "cornn").rglob("*.py"):
+        path.write_text(ast.unparse(ast.parse(path.read_text(encoding="utf8"))), encoding="utf8")
+    return room
+
+
+def run_baseline(rooms: list[Path], work: Callable[[Callable, list], None], limit: float, only: str) -> Baseline:
+    """Run all tests on the unchanged source, file by file, the largest first."""
+    files = sorted(rooms[0].glob("tests/**/test_*.py"), key=lambda path: -path.stat().st_size)
+    names = [own for path in files if (own := path.relative_to(rooms[0]).as_posix()).split("/")[1] not in UNTESTED]
+    names = [name for name in names if name.startswith(only)]
+    lines, failed = [], []
+
+    def run(room: Path, name: str) -> None:
+        out = room.parent / "calls"
+        out.unlink(missing_ok=True)
+        variables = {"CALLS_OF_TESTS": str(out), "CALLS_OF_TESTS_ROOT": str(room / "src" / "cornn")}
+        code = _pytest(room, [name], limit, "-p", "calls_of_tests", **variables)
+        if code not in (0, 5):
+            failed.append(name)
+            print(
+                f"on the unchanged source some tests of {name} fail" if code else f"{name} takes too long", flush=True
+            )
+        lines.extend(out.read_text(encoding="utf8").splitlines() if out.exists() else [])
+
+    work(run, names)
+    positions = {}
+    for path in (rooms[0] / "src" / "cornn").rglob("*.py"):
+        file = path.relative_to(rooms[0] / "src" / "cornn").as_posix()
+        for position, line in enumerate(function_lines(ast.parse(path.read_text(encoding="utf8")))):
+            positions[f"{file}:{line}"] = f"{file}:{position}"
+    seconds, callers = {}, {}
+    for test, _, processor, called in map(json.loads, lines):
+        seconds[test] = processor
+        for name in {positions[own] for own in called if own in positions}:  # without lambdas and comprehensions
+            callers.setdefault(name, []).append(test)
+    return Baseline(seconds, callers, sorted(failed))
+
+
+def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[str]:
+    """Return the tests for a mutation, in order, that together take about `budget` seconds."""
+    mirrors = tuple(tests_of(mutation.file))
+    callers = baseline.callers.get(f"{mutation.file}:{mutation.function}", [])
+    if not callers:
+        callers = [test for test in baseline.seconds if test.startswith(mirrors)] if mirrors else []
+    chosen, total = [], 0.0
+    for test in sorted(callers, key=lambda test: (not (mirrors and test.startswith(mirrors)), baseline.seconds[test])):
+        if chosen and total + baseline.seconds[test] > budget:
+            break
+        chosen.append(test)
+        total += baseline.seconds[test]
+    return chosen
+
+
+def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
+    """Return the mutation of a row in the source as it is now: the nearest with the same line of code and change."""
+    file, rest = row["mutation"].split(":", 1)
+    line, what = rest.split(" ", 1)
+    same = [own for own in known if (own.file, own.what, own.code) == (file, what, row["code"])]
+    return min(same, key=lambda own: abs(own.line - int(line)), default=None)
 
 
 def summarise(rows: list[dict]) -> dict:
     """Return the content of the record."""
+    for row in rows:
+        if row["outcome"] == "survived" and row["mutation"] in EQUIVALENT:
+            row["outcome"] = "equivalent"
     counted = [row for row in rows if row["outcome"] != "equivalent"]
     return {
-        "what": "single changes to the source, and whether the tests that mirror the changed module notice",
+        "what": "single changes to the source, and whether the tests notice",
         **source(),
         "tried": len(rows),
         "equivalent": len(rows) - len(counted),
@@ -210,40 +337,101 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="paths under src/cornn that begin so")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no test run after this time")
+    parser.add_argument("--workers", type=int, default=1, help="copies of the repository that run tests side by side")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--limit", type=float, default=600, help="seconds of one test run")
+    parser.add_argument(
+        "--budget", type=float, default=120, help="seconds that the tests of one mutation take unchanged"
+    )
+    parser.add_argument("--baseline", type=Path, help="file with the tests on the unchanged source; written if missing")
+    parser.add_argument("--tests", default="", help="paths of tests that begin so, for a trial of this program")
+    parser.add_argument("--again", action="store_true", help="try the survivors of the record again")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutations.json")
     parser.add_argument("--list", action="store_true", help="print all mutations and stop")
     options = parser.parse_args()
+    end = time.monotonic() + options.seconds
     files = sorted(PACKAGE.rglob("*.py"))
     known = [own for path in files for own in mutations_of(path) if own.file.startswith(options.only)]
-    known = [own for own in known if tests_of(own.file)]
     if options.list:
         print("\n".join(own.name for own in known))
         return
-    chosen = random.Random(options.seed).sample(known, min(options.sample, len(known)))
     # A record of the same sample is continued. Its rows keep their outcome although the source may have changed since.
     before = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
-    done = {row["mutation"] for row in before["rows"]}
-    began, rows = time.monotonic(), before["rows"]
-    with tempfile.TemporaryDirectory() as folder:
-        room = Path(folder) / "room"
-        shutil.copytree(ROOT, room, ignore=lambda _, names: LEFT_OUT & {*names})
-        for own in (own for own in chosen if own.name not in done):
-            if time.monotonic() - began > options.seconds:
-                break
-            path = room / "src" / "cornn" / own.file
-            text = path.read_text(encoding="utf8")
-            path.write_text(apply(own, text), encoding="utf8")
-            outcome = run_tests(room, tests_of(own.file), options.limit)
-            path.write_text(text, encoding="utf8")
-            if outcome == "survived" and own.name in EQUIVALENT:
-                outcome = "equivalent"
-            rows.append({"mutation": own.name, "outcome": outcome})
-            print(outcome, own.name, flush=True)
-            content = {"seed": options.seed, "sample": len(chosen), "of": len(known), **summarise(rows)}
-            options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+    rows = before["rows"]
+    if options.again:
+        open_rows = [row for row in rows if row["outcome"] in ("survived", "no tests")]
+        chosen = [(found, row) for row in open_rows if (found := find_again(row, known))]
+    else:
+        done = {row["mutation"] for row in rows}
+        drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
+        chosen = [(own, None) for own in drawn if own.name not in done]
+        before |= {"seed": options.seed, "sample": len(drawn), "of": len(known)}
+    lock = threading.Lock()
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+
+        def prepare(number: int) -> Path:
+            place = Path(folder) / str(number)
+            place.mkdir()
+            return make_room(place)
+
+        rooms = list(pool.map(prepare, range(options.workers)))
+
+        def work(task: Callable, items: list) -> None:
+            waiting = iter(items)
+
+            def serve(room: Path) -> None:
+                while time.monotonic() < end:
+                    with lock:
+                        item = next(waiting, None)
+                    if item is None:
+                        return
+                    task(room, item)
+
+            list(pool.map(serve, rooms))
+
+        if options.baseline and options.baseline.exists():
+            baseline = Baseline(**json.loads(options.baseline.read_text(encoding="utf8")))
+        else:
+            baseline = run_baseline(rooms, work, options.limit, options.tests)
+            if time.monotonic() >= end:
+                sys.exit("the time ended before all tests had run on the unchanged source")
+            if options.baseline:
+                options.baseline.write_text(json.dumps(baseline._asdict()) + "\n", encoding="utf8")
+        print(f"{len(baseline.seconds)} tests pass on the unchanged source", flush=True)
+
+        def attempt(room: Path, item: tuple[Mutation, dict | None]) -> None:
+            mutation, row = item
+            tests = choose_tests(mutation, baseline, options.budget)
+            path = room / "src" / "cornn" / mutation.file
+            unchanged = path.read_text(encoding="utf8")
+            path.write_text(apply(mutation, (PACKAGE / mutation.file).read_text(encoding="utf8")), encoding="utf8")
+            begin, left = time.monotonic(), end - time.monotonic()
+            code = _pytest(room, tests, min(options.limit, left), "-x") if tests else 5
+            path.write_text(unchanged, encoding="utf8")
+            if code is None and left < options.limit:
+                return  # stopped by the end of the time, undecided
+            outcome = {0: "survived", 5: "no tests", None: "too slow"}.get(code, "noticed")
+            found = {
+                "mutation": mutation.name,
+                "code": mutation.code,
+                "outcome": outcome,
+                "tests": len(tests),
+                "seconds": round(time.monotonic() - begin, 1),
+            }
+            with lock:
+                if row is None:
+                    rows.append(found)
+                else:
+                    row.clear()
+                    row.update(found)
+                print(outcome, mutation.name, flush=True)
+                content = {key: before.get(key) for key in ("seed", "sample", "of")} | summarise(rows)
+                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+        work(attempt, chosen)
     print("{noticed} of {counted} noticed".format_map(summarise(rows)))
+    print(*(f"{count} {outcome}" for outcome, count in Counter(row["outcome"] for row in rows).items()), sep=", ")
 
 
 if __name__ == "__main__":
