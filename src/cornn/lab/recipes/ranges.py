@@ -49,7 +49,7 @@ class OneOf:
         return [(name, self.values)]
 
     def __str__(self) -> str:
-        return " or ".join(f"{value:g}" if isinstance(value, float) else value for value in self.values)
+        return " or ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in self.values)
 
 
 @dataclass(frozen=True)
