@@ -6,9 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cornn.engine.contract import After, Given, Gradients, Needs, Request
+from cornn._torch_private import multiply_all_
+from cornn.engine.contract import After, Given, Gradients, Needs, Request, Scales
 
-__all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "start_trail"]
+__all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "scale_", "start_trail"]
 
 
 class StepGradients(NamedTuple):
@@ -161,7 +162,24 @@ def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
     return (input.mT @ drive).mT.contiguous()
 
 
-def gradients(given: Given, after: After, steps: StepGradients, needs: Needs, rounded: bool = False) -> Gradients:
+def scale_(gradients: Gradients, scales: Scales | None) -> Gradients:
+    """The gradients of the weights become those of the weights before their scales."""
+    if scales is not None:
+        pairs = zip(gradients[2:5], scales, strict=True)
+        wanted = [(gradient, scale) for gradient, scale in pairs if gradient is not None]
+        if wanted:
+            multiply_all_(*zip(*wanted, strict=True))
+    return gradients
+
+
+def gradients(
+    given: Given,
+    after: After,
+    steps: StepGradients,
+    needs: Needs,
+    scales: Scales | None = None,
+    rounded: bool = False,
+) -> Gradients:
     """All gradients, from what the steps give.
 
     rounded: whether the inputs of the products for the gradient of R are rounded to bf16, on a GPU.
@@ -171,7 +189,7 @@ def gradients(given: Given, after: After, steps: StepGradients, needs: Needs, ro
     for_input = None
     if needs.input:
         for_input = drive if given.input_weight is None else drive @ given.input_weight
-    return Gradients(
+    found = Gradients(
         for_input,
         steps.state if needs.state else None,
         for_input_weight,
@@ -180,3 +198,4 @@ def gradients(given: Given, after: After, steps: StepGradients, needs: Needs, ro
         steps.parameters if needs.parameters else None,
         steps.timespans if needs.timespans else None,
     )
+    return scale_(found, scales)

@@ -28,6 +28,7 @@ from cornn.engine.contract import (
     Passed,
     Problem,
     Request,
+    Scales,
     about_this_machine,
     initial_state,
 )
@@ -240,7 +241,7 @@ def forward(given: Given, request: Request) -> Passed:
     return Passed(output, last, trail)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     update, dtype = request.update, given.input.dtype
     if _is_given_drives(update, given):
         # The drives as they were are not needed, only their shape.
@@ -249,7 +250,8 @@ def backward(given: Given, after: After, request: Request, needs: Needs) -> Grad
         found = backward(driven, after, request, asked)
         assert found.input is not None
         steps = gemms.StepGradients(found.input, found.state, found.parameters, found.timespans)
-        return gemms.gradients(given, after, steps, needs._replace(weight=False))._replace(weight=found.weight)
+        rest = gemms.gradients(given, after, steps, needs._replace(weight=False))
+        return gemms.scale_(rest._replace(weight=found.weight), scales)
     passes, state = _find(dtype, update), initial_state(update, given)
     given = given._replace(state=state)
 
@@ -274,7 +276,7 @@ def backward(given: Given, after: After, request: Request, needs: Needs) -> Grad
     passes.backward(call)
     passes.weight_gradients(call)
     del alive
-    return Gradients(
+    gradients = Gradients(
         grad_drive if handed_out else grad_input,
         grad_state if needs.state else None,
         grad_input_weight,
@@ -283,3 +285,4 @@ def backward(given: Given, after: After, request: Request, needs: Needs) -> Grad
         sums[: passes.parameters].sum(-2) if sums is not None and needs.parameters else None,
         grad_timespans,
     )
+    return gemms.scale_(gradients, scales)

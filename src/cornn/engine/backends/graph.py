@@ -23,6 +23,7 @@ from cornn.engine.contract import (
     Passed,
     Problem,
     Request,
+    Scales,
     active,
     initial_state,
     live_spans,
@@ -142,9 +143,9 @@ def _backward(
     return portable.backward_steps(given, after, update, need_parameters, need_timespans)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     found = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, found, needs)
+    return gemms.gradients(given, after, found, needs, scales)
 
 
 def _backward_steps(

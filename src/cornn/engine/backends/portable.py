@@ -18,6 +18,7 @@ from cornn.engine.contract import (
     Passed,
     Problem,
     Request,
+    Scales,
     active,
     initial_state,
     live_spans,
@@ -40,10 +41,10 @@ def forward(given: Given, request: Request) -> Passed:
     return Passed(output, last, trail if request.keep else None)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     whole = given._replace(state=initial_state(request.update, given))
     steps = backward_steps(whole, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, steps, needs)
+    return gemms.gradients(given, after, steps, needs, scales)
 
 
 def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> Tensor:

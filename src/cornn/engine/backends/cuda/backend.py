@@ -38,7 +38,8 @@ from cornn.engine.backends.cuda.layout import (
     prefers_cluster,
     tensor_plan,
 )
-from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, about_this_machine
+from cornn.engine.backends.cuda.weights import is_small, weight_gradients
+from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Update
 
@@ -284,6 +285,11 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
     )
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
+    steps = backward_steps(given, after, request, needs)
+    if needs.weight and is_small(given, after, request.update.drives):
+        weights = weight_gradients(steps.drive, given, after, needs, scales)
+        rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
+        return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
     rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
-    return gemms.gradients(given, after, backward_steps(given, after, request, needs), needs, rounded)
+    return gemms.gradients(given, after, steps, needs, scales, rounded)
