@@ -163,8 +163,9 @@ class GridPlan(NamedTuple):
 
     @property
     def macros(self) -> dict[str, object]:
-        own = {"SIZE": self.size, "ROWS": self.rows, "SEQUENCES": self.sequences}
-        return own | {"TENSOR": int(self.precision != "exact"), "BF16": int(self.precision == "bf16")}
+        tensor, bf16 = self.precision != "exact", self.precision == "bf16"
+        sizes = {"SIZE": self.size, "ROWS": self.rows, "SEQUENCES": self.sequences}
+        return {**sizes, "TENSOR": int(tensor), "BF16": int(bf16)}
 
 
 def _grid_plans(hidden: int, multiprocessors: int, precision: str) -> Iterator[GridPlan]:
