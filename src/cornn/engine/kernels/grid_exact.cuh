@@ -1,6 +1,6 @@
 // The products of a grid in exact fp32. A block has the rows of both matrices in its shared memory. SLICES parts of the
-// columns belong to two warps each, one for each half of the sequences, which read the values of their part through
-// STAGES small buffers of their own. Only the sum over the parts needs the whole block.
+// columns belong to two warps each, one for each matrix, which read the values of their part through STAGES small
+// buffers of their own. Only the sum over the parts needs the whole block.
 //
 // Values lie at [quad of neurons][sequence][4] in device memory.
 #pragma once
@@ -9,33 +9,38 @@ constexpr int SLICES = 4, STAGES = 3;
 constexpr int CHUNK = 4;  // quads of neurons in a stage
 constexpr int QUADS = SIZE / 4;
 constexpr int CHUNKS = QUADS / (SLICES * CHUNK);
-constexpr int TILE = ROWS / 4, WIDTH = SEQUENCES / 8;  // neurons and sequences of a thread's sums
-constexpr int STAGE = CHUNK * SEQUENCES / 2;           // quads of values in a stage of a warp
+constexpr int TILE = ROWS / 4, WIDTH = SEQUENCES / 4;  // neurons and sequences of a thread's sums
 constexpr int SLOT = SIZE * SEQUENCES;                  // words of a slot
 
 static_assert(WARPS == 2 * SLICES, "two warps for a part of the columns");
 static_assert(SIZE % (4 * SLICES * CHUNK) == 0, "every part of the columns has whole chunks");
-static_assert(ROWS % 8 == 0 && SEQUENCES % 8 == 0, "every thread has as many sums");
+static_assert(ROWS % 8 == 0 && SEQUENCES % 4 == 0, "every thread has as many sums");
 
 struct Memory {
     float4 weights[QUADS][2][ROWS];
     union {
-        float4 values[WARPS][STAGES][STAGE];
+        float4 values[SLICES][STAGES][CHUNK * SEQUENCES];
         float sums[SLICES][2][PAIRS];
     };
 };
 
-typedef float Sums[2][TILE][WIDTH];
+typedef float Sums[TILE][WIDTH];
 
 struct Place {
-    int lane, warp, slice, first, half, row, sequence;
+    int lane, slice, matrix, half, row, sequence;
 
     __device__ Place() {
-        warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        slice = warp / 2, first = warp % 2 * (SEQUENCES / 2);
+        const int warp = threadIdx.x / 32;
+        lane = threadIdx.x % 32;
+        slice = warp / 2, matrix = warp % 2;
         sequence = lane % 4, row = lane / 4 % 4, half = lane / 16;
     }
 };
+
+// The two warps of a part of the columns.
+__device__ __forceinline__ void pair_barrier(int slice) {
+    asm volatile("bar.sync %0, 64;" ::"r"(slice + 1) : "memory");
+}
 
 // What is lost when a value is published: nothing.
 struct Residue {
@@ -71,15 +76,15 @@ __device__ __forceinline__ void multiply(Memory& shared, const Weights& weights,
 #pragma unroll
     for (int r = 0; r < TILE; ++r)
 #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) sums[0][r][j] = sums[1][r][j] = 0.f;
+        for (int j = 0; j < WIDTH; ++j) sums[r][j] = 0.f;
 
-    float4(*stages)[STAGE] = shared.values[place.warp];
-    const float4* from = reinterpret_cast<const float4*>(slot) + place.slice * CHUNKS * CHUNK * SEQUENCES + place.first;
+    float4(*stages)[CHUNK * SEQUENCES] = shared.values[place.slice];
+    const float4* from = reinterpret_cast<const float4*>(slot) + place.slice * CHUNKS * CHUNK * SEQUENCES;
     auto fill = [&](int c) {
         if (c < CHUNKS) {
 #pragma unroll
-            for (int i = place.lane; i < STAGE; i += 32)
-                copy16(&stages[c % STAGES][i], from + (c * CHUNK + i / (SEQUENCES / 2)) * SEQUENCES + i % (SEQUENCES / 2));
+            for (int i = place.matrix * 32 + place.lane; i < CHUNK * SEQUENCES; i += 64)
+                copy16(&stages[c % STAGES][i], from + c * CHUNK * SEQUENCES + i);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -87,46 +92,42 @@ __device__ __forceinline__ void multiply(Memory& shared, const Weights& weights,
 #pragma unroll 1
     for (int c = 0; c < CHUNKS; ++c) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        __syncwarp();
+        pair_barrier(place.slice);
         fill(c + STAGES - 1);
         const float4* values = stages[c % STAGES] + place.sequence;
-        const float4* held = &shared.weights[(place.slice * CHUNKS + c) * CHUNK][0][place.row];
+        const float4* held = &shared.weights[(place.slice * CHUNKS + c) * CHUNK][place.matrix][place.row];
 #pragma unroll
         for (int i = 0; i < CHUNK / 2; ++i) {
             const int quad = 2 * i + place.half;
             float4 v[WIDTH];
 #pragma unroll
-            for (int j = 0; j < WIDTH; ++j) v[j] = values[quad * (SEQUENCES / 2) + 4 * j];
+            for (int j = 0; j < WIDTH; ++j) v[j] = values[quad * SEQUENCES + 4 * j];
 #pragma unroll
-            for (int m = 0; m < 2; ++m)
+            for (int r = 0; r < TILE; ++r) {
+                const float4 w = held[quad * 2 * ROWS + 4 * r];
 #pragma unroll
-                for (int r = 0; r < TILE; ++r) {
-                    const float4 w = held[(2 * quad + m) * ROWS + 4 * r];
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.x, v[j].x, sums[r][j]);
 #pragma unroll
-                    for (int j = 0; j < WIDTH; ++j) sums[m][r][j] = fmaf(w.x, v[j].x, sums[m][r][j]);
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.y, v[j].y, sums[r][j]);
 #pragma unroll
-                    for (int j = 0; j < WIDTH; ++j) sums[m][r][j] = fmaf(w.y, v[j].y, sums[m][r][j]);
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.z, v[j].z, sums[r][j]);
 #pragma unroll
-                    for (int j = 0; j < WIDTH; ++j) sums[m][r][j] = fmaf(w.z, v[j].z, sums[m][r][j]);
-#pragma unroll
-                    for (int j = 0; j < WIDTH; ++j) sums[m][r][j] = fmaf(w.w, v[j].w, sums[m][r][j]);
-                }
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.w, v[j].w, sums[r][j]);
+            }
         }
     }
     __syncthreads();  // the sums lie where the values were
 
     // The two halves of a warp have added up different quads: each keeps half of the neurons.
-    float* mine = shared.sums[place.slice][0] + (place.first + place.sequence) * ROWS + place.row + place.half * (ROWS / 2);
+    float* mine = shared.sums[place.slice][place.matrix] + place.sequence * ROWS + place.row + place.half * (ROWS / 2);
 #pragma unroll
-    for (int m = 0; m < 2; ++m)
+    for (int r = 0; r < TILE / 2; ++r)
 #pragma unroll
-        for (int r = 0; r < TILE / 2; ++r)
-#pragma unroll
-            for (int j = 0; j < WIDTH; ++j) {
-                const float kept = place.half ? sums[m][r + TILE / 2][j] : sums[m][r][j];
-                const float sent = place.half ? sums[m][r][j] : sums[m][r + TILE / 2][j];
-                mine[m * PAIRS + 4 * j * ROWS + 4 * r] = kept + __shfl_xor_sync(0xffffffffu, sent, 16);
-            }
+        for (int j = 0; j < WIDTH; ++j) {
+            const float kept = place.half ? sums[r + TILE / 2][j] : sums[r][j];
+            const float sent = place.half ? sums[r][j] : sums[r + TILE / 2][j];
+            mine[4 * j * ROWS + 4 * r] = kept + __shfl_xor_sync(0xffffffffu, sent, 16);
+        }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
