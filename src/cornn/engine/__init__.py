@@ -15,13 +15,15 @@ from cornn.engine.contract import PRECISIONS, Given, Problem, Request, check, wa
 from cornn.engine.eager import Scales, scaled
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
-from cornn.engine.updates import OSCILLATORS, UPDATES, Update
+from cornn.engine.updates import OSCILLATORS, UPDATES, Code, InPlace, Update, find_update, register
 
 __all__ = [
     "BACKENDS",
     "OSCILLATORS",
     "PRECISIONS",
     "UPDATES",
+    "Code",
+    "InPlace",
     "Problem",
     "Scales",
     "Update",
@@ -29,7 +31,9 @@ __all__ = [
     "check_backend",
     "check_precision",
     "choose",
+    "find_update",
     "no_autocast",
+    "register",
     "run",
 ]
 
