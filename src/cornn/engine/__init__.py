@@ -15,7 +15,16 @@ from cornn.engine.contract import PRECISIONS, Given, Problem, Request, check, wa
 from cornn.engine.eager import Scales, scaled
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
-from cornn.engine.updates import OSCILLATORS, UPDATES, Code, InPlace, Update, find_update, register
+from cornn.engine.updates import (
+    OSCILLATORS,
+    UPDATES,
+    Code,
+    InPlace,
+    UnknownUpdateError,
+    Update,
+    find_update,
+    register,
+)
 
 __all__ = [
     "BACKENDS",
@@ -26,6 +35,7 @@ __all__ = [
     "InPlace",
     "Problem",
     "Scales",
+    "UnknownUpdateError",
     "Update",
     "by_autograd",
     "check_backend",

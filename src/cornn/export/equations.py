@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from cornn import engine
+from cornn.baselines.horn import HORNCell
 from cornn.baselines.layer import Cell
 from cornn.export.graph import Graph
 from cornn.functional import ACTIVATIONS, coefficients
@@ -30,7 +31,9 @@ def array(tensor: Tensor) -> np.ndarray:
 
 def equation(graph: Graph, cell: CoRNNCell | Cell) -> Equation:
     """Return the equation of one layer and direction, and add its weights to `graph`."""
-    return _oscillators(graph, cell) if isinstance(cell, CoRNNCell) else _pointwise(graph, cell)
+    if isinstance(cell, CoRNNCell):
+        return _oscillators(graph, cell)
+    return _horn(graph, cell) if isinstance(cell, HORNCell) else _pointwise(graph, cell)
 
 
 def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
@@ -71,6 +74,21 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
         return [body("Add", y, body("Mul", h, z)), z]
 
     return Equation(array(V), None if b is None else array(b), step)
+
+
+def _horn(graph: Graph, cell: HORNCell) -> Equation:
+    omega, gamma, alpha = cell.constants()
+    values = cell.weight_hh * cell.hidden_size**-0.5, cell.h * alpha, cell.h * omega * omega, 1 - 2 * cell.h * gamma
+    weight, push, pull, keep = (graph.weight(array(value)) for value in values)
+    h = graph.weight(np.full((), cell.h, array(omega).dtype))
+
+    def step(body: Graph, states: list[str], drive: str, span: str | None) -> list[str]:
+        x, y = states
+        force = body("Tanh", body("Gemm", y, weight, drive, transB=1))
+        y = body("Sub", body("Add", body("Mul", keep, y), body("Mul", push, force)), body("Mul", pull, x))
+        return [body("Add", x, body("Mul", h, y)), y]
+
+    return Equation(array(cell.weight_ih), None if cell.bias is None else array(cell.bias), step)
 
 
 def _pointwise(graph: Graph, cell: Cell) -> Equation:

@@ -18,6 +18,7 @@ __all__ = [
     "Code",
     "InPlace",
     "Oscillator",
+    "UnknownUpdateError",
     "Update",
     "find_update",
     "register",
@@ -33,6 +34,10 @@ UPDATES: dict[str, Update] = {
     "lipschitz": LIPSCHITZ,
 }
 """Name -> update."""
+
+
+class UnknownUpdateError(ValueError):
+    """There is no update of this name."""
 
 
 def register(update: Update) -> Update:
@@ -73,10 +78,10 @@ def register(update: Update) -> Update:
 
 
 def find_update(name: str) -> Update:
-    """Return the update of this name; raise ValueError with the remedy if there is none."""
+    """Return the update of this name; raise UnknownUpdateError with the remedy if there is none."""
     if name not in UPDATES:
         own = [known for known, update in UPDATES.items() if not isinstance(update, Oscillator)]
-        raise ValueError(
+        raise UnknownUpdateError(
             f"unknown update {name!r}: register it with cornn.engine.register before you use it or load a model that "
             f"uses it; known are {', '.join(own)}"
         )
