@@ -179,6 +179,8 @@ def test_an_update_without_code_is_portable():
     device = torch.device("cuda", 0)
     usable, reason = engine.BACKENDS["cuda"].usable(problem("plain", device, *HERE[1:]))
     assert (usable, reason) == (False, "the update 'plain' has no code")
+    usable, reason = engine.BACKENDS["graph"].usable(problem("plain", device, torch.float32, 1, 50, 3, 4, False))
+    assert (usable, reason) == (False, "the update 'plain' has no code, and autograd cannot be captured")
     assert not engine.BACKENDS["cuda"].usable(problem("smooth", device, torch.float32, 1, 5, 3, 129, False))[0]
 
 

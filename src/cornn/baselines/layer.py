@@ -67,7 +67,7 @@ class Cell(nn.Module):
             input_weight, bias, weight, parameters = self.arguments()
             drive = nn.functional.linear(input, input_weight, bias)
             after = engine.find_update(self.update).step(drive, parts, weight, parameters.unbind(0))
-        return after if len(after) > 1 else after[0]
+        return after[0] if len(after) == 1 else after
 
     def sequence(
         self,

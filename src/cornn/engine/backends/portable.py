@@ -57,7 +57,8 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 def _spans_and_masks(update: Update, given: Given) -> tuple[list[Tensor | None], list[Tensor | None]]:
     """One span and one mask per step, (batch, 1) each, or None: past its end a sequence has span 0, or is masked."""
-    live, nothing = live_spans(given), [None] * given.input.shape[0]
+    live = live_spans(given)
+    nothing: list[Tensor | None] = [None] * given.input.shape[0]
     if live is None:
         return nothing, nothing
     if update.timed:

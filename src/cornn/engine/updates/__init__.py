@@ -57,9 +57,9 @@ def register(update: Update) -> Update:
         ValueError: If the name is taken, or if code and reference disagree.
 
     Examples:
-        >>> softsign = register(
+        >>> own = register(
         ...     Update(
-        ...         "softsign",
+        ...         "my-softsign",
         ...         {"gain": 1.0},
         ...         lambda pre, h, gain: gain * pre / (1 + pre.abs()),
         ...         Code(

@@ -99,7 +99,7 @@ def _tree(text: str, known: Iterable[str], what: str) -> ast.expr:
             case ast.Name(id=name):
                 if name not in known:
                     raise ValueError(f"{what}: unknown name {name!r} in {text!r}: known are {', '.join(known)}")
-            case ast.Constant(value=value) if type(value) in (int, float) and math.isfinite(value):
+            case ast.Constant(value=int() | float() as value) if type(value) is not bool and math.isfinite(value):
                 pass
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 check(left)
@@ -166,8 +166,9 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
 
     def select(condition: Tensor, yes: Any, no: Any) -> Tensor:
         # Of two numbers torch.where would make a tensor of the default type.
-        typed = isinstance(yes, Tensor) or isinstance(no, Tensor)
-        return torch.where(condition, yes if typed else like.new_full((), yes), no)
+        if not isinstance(yes, Tensor) and not isinstance(no, Tensor):
+            yes = like.new_full((), yes)
+        return torch.where(condition, yes, no)
 
     return eval(_compiled(text), {"__builtins__": {}, **FUNCTIONS, "select": select}, dict(values))
 
@@ -179,7 +180,7 @@ def _text(text: str) -> str:
         match node:
             case ast.Name(id=name):
                 return f"u_{name}"
-            case ast.Constant(value=value):
+            case ast.Constant(value=int() | float() as value):
                 return f"NUMBER({float(value)!r})"
             case ast.BinOp(left=left, op=op, right=right):
                 return f"({write(left)} {_OPERATORS[type(op)]} {write(right)})"
@@ -203,7 +204,7 @@ class _Writer:
     def used(self, texts: Iterable[str]) -> set[str]:
         """Return the names that these expressions need."""
         used = set().union(*map(_used, texts))
-        for name, text in reversed(self.code.where.items()):
+        for name, text in reversed(list(self.code.where.items())):
             used |= _used(text) if name in used else set()
         return used
 

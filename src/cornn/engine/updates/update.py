@@ -13,7 +13,7 @@ from cornn.engine.updates.code import Code, Names, check_code, cuda_source, eval
 __all__ = ["InPlace", "Update", "check_derivative"]
 
 # A derivative is compared with autograd in float64: rounding is 1e-16, and a wrong one is off by more than this.
-DERIVATIVE = {"rtol": 1e-9, "atol": 1e-9}
+DERIVATIVE = 1e-9
 
 
 class InPlace(NamedTuple):
@@ -135,8 +135,7 @@ class Update:
         """
         product = torch.cat(tuple(state), -1) @ weight.mT
         pre = drive + torch.cat((product,) * (drive.shape[-1] // product.shape[-1]), -1)
-        after = self.reference(*pre.chunk(self.drives, -1), *state, *parameters)
-        return (after,) if isinstance(after, Tensor) else tuple(after)
+        return _parts(self.reference(*pre.chunk(self.drives, -1), *state, *parameters))
 
     def coefficients(self, parameters: Tensor, span: Tensor | None) -> Sequence[Tensor]:
         """Return what a step needs of the parameters, of shape `(parameters, ..., 1, hidden)`."""
@@ -158,7 +157,11 @@ class Update:
         return InPlace(functools.partial(_step_by_reference_, self), functools.partial(_adjoint_by_autograd_, self))
 
 
-def _as_parts(update: Update, pre: Tensor, state: Sequence[Tensor], k: Sequence[Tensor]) -> dict[str, Tensor]:
+def _parts(state: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (state,) if isinstance(state, Tensor) else tuple(state)
+
+
+def _named(update: Update, pre: Tensor, state: Sequence[Tensor], k: Sequence[Tensor]) -> dict[str, Tensor]:
     parts = (*pre.chunk(update.drives, -1), *state, *k)
     return dict(zip((*update.pre, *update.state, *update.parameters), parts, strict=True))
 
@@ -166,7 +169,7 @@ def _as_parts(update: Update, pre: Tensor, state: Sequence[Tensor], k: Sequence[
 def _step_(update: Update, pre, state, k, after) -> None:
     code = update.code
     assert code is not None
-    values: dict[str, Any] = _as_parts(update, pre, state, k)
+    values: dict[str, Any] = _named(update, pre, state, k)
     if code.kept is not None:
         kept = {name: evaluate(text, values) for name, text in code.kept.items()}
         for part, value in zip(pre.chunk(update.drives, -1), kept.values(), strict=True):
@@ -175,13 +178,14 @@ def _step_(update: Update, pre, state, k, after) -> None:
     for name, text in code.where.items():
         values[name] = evaluate(text, values)
     for name, out in zip(update.state, after, strict=True):
-        out.copy_(torch.as_tensor(evaluate(code.step[name], values), dtype=out.dtype, device=out.device))
+        value = evaluate(code.step[name], values)
+        out.copy_(value) if isinstance(value, Tensor) else out.fill_(value)
 
 
 def _adjoint_(update: Update, gradient, kept, before, after, k, delta, sums) -> None:
     code = update.code
     assert code is not None
-    values: dict[str, Any] = _as_parts(update, kept, before, k)
+    values: dict[str, Any] = _named(update, kept, before, k)
     if code.kept is not None:
         values |= dict(zip(code.kept, kept.chunk(update.drives, -1), strict=True))
     for name, text in code.where.items():
@@ -204,7 +208,7 @@ def _adjoint_(update: Update, gradient, kept, before, after, k, delta, sums) -> 
 
 def _step_by_reference_(update: Update, pre, state, k, after) -> None:
     found = update.reference(*pre.chunk(update.drives, -1), *state, *k)
-    for out, value in zip(after, (found,) if isinstance(found, Tensor) else found, strict=True):
+    for out, value in zip(after, _parts(found), strict=True):
         out.copy_(value)
 
 
@@ -213,8 +217,7 @@ def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delt
     with torch.enable_grad():
         given = (*kept.chunk(update.drives, -1), *before, *(x.expand(shape) for x in k))
         leaves = [x.detach().requires_grad_() for x in given]
-        found = update.reference(*leaves)
-        results = (found,) if isinstance(found, Tensor) else tuple(found)
+        results = _parts(update.reference(*leaves))
         pairs = [(result, grad) for result, grad in zip(results, gradient, strict=True) if result.requires_grad]
         outputs, grads = zip(*pairs, strict=True) if pairs else ((), ())
         terms = torch.autograd.grad(outputs, leaves, grads, allow_unused=True) if pairs else [None] * len(leaves)
@@ -248,7 +251,7 @@ def check_derivative(update: Update) -> None:
     names += [f"the derivative with respect to {name}" for name in (*update.pre, *update.state, *update.parameters)]
     pairs = zip(*(_results(form, pre, state, k, gradient) for form in (by_reference, by_code)), strict=True)
     for name, (want, got) in zip(names, pairs, strict=True):
-        if not torch.allclose(got, want, **DERIVATIVE):
+        if not torch.allclose(got, want, rtol=DERIVATIVE, atol=DERIVATIVE):
             worst = (got - want).abs().max().item()
             raise ValueError(
                 f"the code of the update {update.name!r} gives {name} wrong: it is off by up to {worst:.1e}"
