@@ -121,13 +121,14 @@ def backward_steps(
         whole = torch.cat((*grad_last,), -1)
     gradient = whole.split(hidden, -1)
     grad_drive = torch.empty_like(trail[-1])
+    kept, deltas = trail[-1].unbind(0), grad_drive.unbind(0)
     need = need_parameters or need_timespans
     sums = [torch.zeros_like(state[0]) for _ in fixed] if need else None
     totals = [torch.zeros_like(state[0]) for _ in update.parameters] if need else []
     grad_spans: list[Tensor] = []
 
     for n in reversed(range(steps)):
-        span, mask, delta = spans[n], masks[n], grad_drive[n]
+        span, mask, delta = spans[n], masks[n], deltas[n]
         if (own := grad_outputs[n]) is not None:
             gradient[0].add_(own)
         # Past its end a state stays as it is, and so does its gradient.
@@ -135,7 +136,7 @@ def backward_steps(
         if mask is not None:
             whole.masked_fill_(~mask, 0)
         k = fixed if span is None else update.coefficients(parameters, span)
-        adjoint_(gradient, trail[-1, n], states[n], states[n + 1], k, delta, sums)
+        adjoint_(gradient, kept[n], states[n], states[n + 1], k, delta, sums)
         if sums is not None and span is not None:
             terms, for_span = update.parameter_gradients(parameters, span, sums)
             for total, term in zip(totals, terms, strict=True):
