@@ -15,21 +15,35 @@ from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, c
 from cornn.engine.eager import scaled
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
-from cornn.engine.updates import OSCILLATORS, UPDATES, Update
+from cornn.engine.updates import (
+    OSCILLATORS,
+    UPDATES,
+    Code,
+    InPlace,
+    UnknownUpdateError,
+    Update,
+    find_update,
+    register,
+)
 
 __all__ = [
     "BACKENDS",
     "OSCILLATORS",
     "PRECISIONS",
     "UPDATES",
+    "Code",
+    "InPlace",
     "Problem",
     "Scales",
+    "UnknownUpdateError",
     "Update",
     "by_autograd",
     "check_backend",
     "check_precision",
     "choose",
+    "find_update",
     "no_autocast",
+    "register",
     "run",
 ]
 

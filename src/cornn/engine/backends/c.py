@@ -20,6 +20,7 @@ from torch import Tensor
 
 from cornn.engine import gemms
 from cornn.engine._buffer_pool import reusable
+from cornn.engine.backends import compiled
 from cornn.engine.contract import (
     After,
     Given,
@@ -42,7 +43,7 @@ INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 LARGE_PAGES = 1 << 23
 """Bytes from which fresh memory is asked for in large pages: a smaller block lies on few of them, or none."""
 
-INTERFACE = 4
+INTERFACE = 5
 LIBRARY = Path(__file__).parents[1] / ("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
 NUMBERS = ("groups", "steps", "batch", "hidden", "features", "threads")
 POINTERS = (
@@ -100,6 +101,7 @@ def _library() -> ctypes.CDLL:
     if found != INTERFACE:
         raise Unusable(f"{LIBRARY.name} belongs to another version of cornn: install cornn again")
     library.cornn_kernel.restype = ctypes.POINTER(Kernel)
+    library.cornn_threads.restype = ctypes.c_void_p
     team = _team()
     if team is not None:
         library.cornn_use_team(*team)
@@ -138,11 +140,23 @@ def instruction_set() -> str:
 def _find(dtype: torch.dtype, update: Update) -> Passes:
     if dtype not in (torch.float32, torch.float64):
         raise Unusable(f"{dtype} is not supported: use float32 or float64")
-    isa = instruction_set().encode()
-    found = _library().cornn_kernel(isa, int(dtype == torch.float64), update.name.encode())
+    isa, double = instruction_set(), dtype == torch.float64
+    found = _library().cornn_kernel(isa.encode(), int(double), update.name.encode())
     if not found:
-        raise Unusable(f"there is no C kernel for the update {update.name!r}")
+        found = _compiled(update, isa, double)
     return Passes(*(getattr(found.contents, field) for field in Passes._fields))
+
+
+def _compiled(update: Update, isa: str, double: bool) -> Any:
+    if update.code is None:
+        raise Unusable(f"there is no C kernel for the update {update.name!r}")
+    try:
+        library = compiled.library(update, isa, double)
+    except compiled.CompileError as error:
+        raise Unusable(str(error)) from error
+    library.cornn_registered.restype = ctypes.POINTER(Kernel)
+    library.cornn_registered.argtypes = [ctypes.c_void_p]
+    return library.cornn_registered(_library().cornn_threads())
 
 
 def usable(problem: Problem) -> tuple[bool, str]:

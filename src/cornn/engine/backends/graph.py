@@ -42,6 +42,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
         return False, f"it needs an NVIDIA GPU, the input is on {problem.device.type}"
     if problem.steps < CHUNK:
         return False, f"a CUDA graph needs at least {CHUNK} steps, the input has {problem.steps}"
+    if problem.update.code is None and problem.update.in_place is None:
+        return False, f"the update {problem.update.name!r} has no code, and autograd cannot be captured"
     return True, "cuBLAS and pointwise operations, captured in a CUDA graph"
 
 

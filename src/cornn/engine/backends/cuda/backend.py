@@ -57,15 +57,15 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = problem.update
-    if isinstance(rule, Oscillator) and rule.activation not in ACTIVATIONS:
-        return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
-    if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
-        return (
-            False,
-            f"its kernels for networks with one state support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}",
-        )
-    if rule.states == 1 and problem.precision != "exact":
-        return False, f"its kernels for networks with one state compute in exact float32, not in {problem.precision}"
+    if isinstance(rule, Oscillator):
+        if rule.activation not in ACTIVATIONS:
+            return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
+    elif rule.code is None:
+        return False, f"the update {rule.name!r} has no code"
+    elif problem.hidden > BLOCK_SIZES[-1]:
+        return False, f"its kernels for {rule.name!r} support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
+    elif problem.precision != "exact":
+        return False, f"its kernels for {rule.name!r} compute in exact float32, not in {problem.precision}"
     if problem.hidden > BLOCK_SIZES[-1] and problem.groups * problem.batch * problem.hidden >= 2**30:
         return False, "its cluster kernels count the bytes of a step with 32 bits: use smaller batches"
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
@@ -123,13 +123,7 @@ def _macros(layout: Plan | TensorPlan | GridPlan, macros: dict[str, object]) -> 
 
 
 def _update_macros(update: Update, timespans: bool) -> dict[str, object]:
-    coupled = isinstance(update, Oscillator)
-    return {
-        "UPDATE": update.kernel,
-        "IMPLICIT": int(coupled and update.damping == "implicit"),
-        "ACTIVATION": update.activation.upper() if coupled else "TANH",
-        "SPANS": int(timespans),
-    }
+    return {**update.macros, "SPANS": int(timespans)}
 
 
 @functools.cache
