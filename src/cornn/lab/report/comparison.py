@@ -14,7 +14,7 @@ from cornn.lab.report import intervals
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
-FIRST = ("adding-500", "adding-2000", "adding-5000")
+FIRST = ("adding-500", "adding-500-beta2", "adding-2000", "adding-5000")
 """Contests that are listed first, in this order."""
 
 
@@ -128,9 +128,10 @@ class ContestResult:
         workers = sorted({one["workers"] for one in record["machines"]})
         span = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
         together = "one after another" if workers == [1] else f"{span} at once"
-        batches = f", batches of {record['batch_size']}" if "batch_size" in record else ""
+        shared = f", batches of {record['batch_size']}" if "batch_size" in record else ""
+        shared += f", beta2 {record['beta2']:g}" if "beta2" in record else ""
         return (
-            f"{record['hidden_size']} units{batches}; trials of {record['trial']:,} {unit}, final runs of {most}; "
+            f"{record['hidden_size']} units{shared}; trials of {record['trial']:,} {unit}, final runs of {most}; "
             f"on {' and '.join(sorted(where))}, {together}"
         )
 
