@@ -101,7 +101,7 @@ def compare_adding(results: Path = RESULTS) -> str:
     contests = [contest for contest in comparison.read(results) if contest.record["solved"] is not None]
     return _summary(
         contests,
-        lambda row: f"{statistics.fmean(row.tests):.4f}; {(row.solved or '').split(',')[0]}" if row.tests else "",
+        lambda row: f"{statistics.fmean(row.tests):.4f}; {row.solved_count}" if row.tests else "",
     )
 
 
