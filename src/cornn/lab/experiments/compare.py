@@ -86,12 +86,24 @@ class Contest:
         return {entrant: self.experiment(entrant, **place) for entrant in self.entrants}
 
 
-_ADDING = ("cornn", "cornn-memory", "lstm", "gru", "tanh-rnn", "fastrnn", "antisymmetric", "exprnn", "lem")
+# Other networks of oscillators that are fast enough for long contests. UnICORNN is computed step by step.
+_OSCILLATORS = ("horn", "linoss", "d-linoss")
+_COMMON = ("cornn", "cornn-memory", "lstm", "gru", "tanh-rnn", "fastrnn", "antisymmetric", "exprnn")
 # LEM, which takes longest, comes last, so that it keeps no other waiting.
-_PSMNIST = ("cornn-ringing", *_ADDING[:-1], "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv", "lem")
+_ADDING = (*_COMMON, *_OSCILLATORS, "lem")
+_PSMNIST = (
+    *("cornn-ringing", *_COMMON, "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv"),
+    *(*_OSCILLATORS, "lem"),
+)
 # The rows of the paper's table, but for the incremental network, which is slow; and underdamped neurons.
-_NOISY_CIFAR10 = ("cornn", "cornn-ringing", "lstm", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz")
-_SLOW = ("cornn", "cornn-memory", "cornn-ringing", "lstm", "skip-lstm", "skip-gru", "incremental", "unitary")
+_NOISY_CIFAR10 = (
+    *("cornn", "cornn-ringing", "lstm", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz"),
+    *_OSCILLATORS,
+)
+_SLOW = (
+    *("cornn", "cornn-memory", "cornn-ringing", "lstm", "skip-lstm", "skip-gru", "incremental", "unitary"),
+    *("unicornn", *_OSCILLATORS),
+)
 # The rows of the paper's tables, the slowest first; and underdamped neurons.
 _SMNIST = ("unitary", "cornn", "cornn-ringing", "lstm", "gru", "antisymmetric", "fastgrnn", "dtriv")
 _IMDB = ("skip-lstm", "skip-gru", "relu-gru", "lstm", "gru", "cornn")
