@@ -20,7 +20,7 @@ from cornn.lab import training
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import write_json
 from cornn.lab.tasks import PermutedMNIST, Task
-from cornn.lab.tasks.task import Part
+from cornn.lab.tasks.task import Split
 from cornn.layers import CoRNN
 
 NAMES = ("paper-128", "memory", "ringing")
@@ -30,13 +30,13 @@ RIDGES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 AT_ONCE = 500
 
 
-def states(layer: CoRNN, part: Part, count: int) -> Tensor:
+def states(layer: CoRNN, split: Split, count: int) -> Tensor:
     """Return y after the last pixel of the first `count` images of a split, (images, hidden)."""
     found = []
     with torch.no_grad():
         for first in range(0, count, AT_ONCE):
-            rows = {name: values[first : min(first + AT_ONCE, count)] for name, values in part.rows.items()}
-            y, _ = layer.last_state(part.make(rows, part.shared, torch.Generator()).input)
+            rows = {name: values[first : min(first + AT_ONCE, count)] for name, values in split.rows.items()}
+            y, _ = layer.last_state(split.make(rows, split.shared, torch.Generator()).input)
             found.append(y[-1])
     return torch.cat(found).double()
 
@@ -80,7 +80,7 @@ def main() -> None:
             rows.append({"recipe": name, "seed": seed, "held": held, "accuracy": readout(layer, task)})
             print(rows[-1], flush=True)
     sizes = {"hidden_size": resolve("psmnist", NAMES[0]).model.hidden_size, "fitted": FITTED, "chosen": CHOSEN}
-    about = {"measured": "accuracy of a linear readout of the last y on the validation part, network not trained"}
+    about = {"measured": "accuracy of a linear readout of the last y on the validation split, network not trained"}
     write_json(given.json, {**about, **sizes, "machine": machine(), **source(), "rows": rows}, indent=1)
 
 

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from cornn import cli
+from cornn._signals import SignalStop, exit_code
 from cornn._terminal import escape_controls
 
 __all__ = ["main"]
@@ -29,10 +30,10 @@ def main() -> None:
             "else run the command again.",
             file=sys.stderr,
         )
-        sys.exit(128 + stop.signal_number)
+        sys.exit(exit_code(stop))
     except KeyboardInterrupt as stop:
         print("cornn: stopped. `cornn resume RUN` continues from the last checkpoint.", file=sys.stderr)
-        sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
+        sys.exit(exit_code(stop))
     except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("CORNN_DEBUG"):
             raise
@@ -40,12 +41,8 @@ def main() -> None:
         sys.exit(2)
 
 
-class _Terminated(KeyboardInterrupt):
-    """A signal asked the program to end."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__()
-        self.signal_number = signal_number
+class _Terminated(SignalStop):
+    """A signal asked the program to end outside of a training."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["device_for", "machine", "ran_on"]
+__all__ = ["device_for", "machine", "ran_on", "resolve_device"]
 
 
 def machine() -> dict[str, object]:
@@ -21,9 +21,17 @@ def machine() -> dict[str, object]:
     }
 
 
-def device_for(asked: str) -> str:
-    """Return "cpu" or "cuda" for a `--device` that may be "auto"."""
-    return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
+def resolve_device(name: str) -> torch.device:
+    """Return the device of a name: "auto", "cpu", "cuda", "cuda:1", … A GPU that is not there is an error."""
+    device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"PyTorch finds no CUDA device: use the device cpu or auto instead of {name}")
+    return device
+
+
+def device_for(name: str) -> str:
+    """Return the kind of the device of a name, such as "cpu" or "cuda"."""
+    return resolve_device(name).type
 
 
 def ran_on(result: Mapping[str, Any]) -> str:

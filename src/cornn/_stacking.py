@@ -150,6 +150,9 @@ class Stack(nn.Module):
         precision: One of `cornn.engine.PRECISIONS`.
     """
 
+    oscillating = False
+    """Whether the cells are those of `CoRNN`, which streams can run."""
+
     def __init__(
         self,
         cell: Callable[[int], nn.Module],

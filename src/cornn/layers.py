@@ -486,6 +486,8 @@ class CoRNN(Stack):
         (torch.Size([100, 8, 128]), torch.Size([2, 8, 128]))
     """
 
+    oscillating = True
+
     def __init__(
         self,
         input_size: int,

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from cornn import functional
+from cornn._stacking import Stack
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
@@ -298,13 +299,12 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
         head: An `nn.Linear` that reads the last layer's y, or None.
         scaling: Preprocessing of the samples; none if None.
     """
-    cells = list(layer.cells.values()) if hasattr(layer, "cells") else []
-    if not cells or not all(hasattr(cell, "oscillators") for cell in cells):
+    if not isinstance(layer, Stack) or not layer.oscillating:
         raise TypeError(f"only a CoRNN layer can be streamed, got {type(layer).__name__}")
     if layer.bidirectional:
         raise ValueError("a bidirectional layer needs the whole sequence: streams need bidirectional=False")
     layers = []
-    for cell in cells:
+    for cell in layer.cells.values():
         if cell.weight_hh.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"streams compute in float32 or float64, this layer is {cell.weight_hh.dtype}: convert it")
         V, b, R = cell.weights()

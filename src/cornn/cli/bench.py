@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cornn._machine import machine
+from cornn._machine import machine, resolve_device
 from cornn.cli.console import line, screen
 from cornn.lab import bench
 from cornn.lab.bench.measure import row
@@ -54,8 +54,7 @@ class BenchCommand:
     """Write a record to this file."""
 
     def run(self) -> None:
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise RuntimeError("--device cuda: PyTorch finds no usable GPU; `cornn doctor` shows what is usable")
+        resolve_device(self.device)
         known = bench.LOOPS if self.loop else bench.CASES
         unknown = [name for name in self.cases if name not in known]
         if unknown:

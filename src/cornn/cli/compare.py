@@ -2,10 +2,8 @@
 
 import math
 import shutil
-import signal
-import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
@@ -13,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn.cli.console import line, screen, silence_libraries
+from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import Contest
 from cornn.lab.experiments.run import read_status, run_experiments
 from cornn.lab.experiments.status import Status
-from cornn.lab.experiments.storage import PATIENCE, Storage
 from cornn.lab.training import Progress
 
 __all__ = ["CompareCommand"]
@@ -28,10 +26,10 @@ class CompareCommand:
     """Compare coRNN with other models at equal tuning budgets.
 
     Contests: all, or any of adding-500, har2, psmnist, noisy-cifar10, psmnist-short, smnist, noisy-cifar10-short,
-    imdb, adding-2000, adding-5000. Each model gets the same number of random trials of the same length, judged by
-    validation. The best configuration is trained longer with other seeds and tested once. The command can be stopped
-    at any time; run it again to continue, and several times at once, or on several machines with one --storage, to
-    share the work."""
+    imdb, adding-500-beta2, adding-2000, adding-5000. Each model gets the same number of random trials of the same
+    length, judged by validation. The best configuration is trained longer with other seeds and tested once. The command
+    can be stopped at any time; run it again to continue, and several times at once, or on several machines with one
+    --storage, to share the work."""
 
     contests: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """The contests to run."""
@@ -45,18 +43,12 @@ class CompareCommand:
     """Length of the final runs. Default: the contest's."""
     seeds: int | None = None
     """Number of final runs per model. Default: 3."""
-    workers: int = 1
-    """Number of processes on this machine that share the work."""
     budget_seconds: float | None = None
     """Time limit: no trial is started that would exceed it, and final runs are saved to be resumed later."""
     results: Path = Path("results")
     """Folder of the records, which are written to compare/CONTEST.json."""
     folder: Path = Path("runs/compare")
     """Working folder, with the database of the trials and the run folders of unfinished runs."""
-    storage: str | None = None
-    """Database of the trials, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in --folder."""
-    patience: float = PATIENCE
-    """Seconds for which a worker waits for a database that has gone away."""
     device: str | None = None
     """Device: auto, cpu or cuda."""
     data: str | None = None
@@ -65,6 +57,7 @@ class CompareCommand:
     """Print the final state only."""
     dry_run: bool = False
     """Print the plan without running it."""
+    sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
         console = screen()
@@ -72,7 +65,7 @@ class CompareCommand:
         contests = compare.select_contests(self.contests, self.models, **changes)
         place = {"device": self.device, "data": self.data}
         experiments = [one for contest in contests for one in contest.experiments(**place).values()]
-        storage = Storage(self.storage or f"sqlite:///{self.folder / 'trials.db'}", self.patience)
+        storage = self.sharing.open_storage(self.folder)
         if self.dry_run:
             _print_plan(console, contests, read_status(experiments, storage))
             return
@@ -87,16 +80,13 @@ class CompareCommand:
                 line(console, f"{time.monotonic() - start:.0f} s: {status.experiment.name} {done}")
 
         ends = math.inf if self.budget_seconds is None else time.time() + self.budget_seconds
-        options = {"workers": self.workers, "prepare": silence_libraries, "follow": follow, "ends": ends}
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            statuses = run_experiments(experiments, storage, self.folder, **options)
-        except KeyboardInterrupt as stop:
-            self._write(contests, read_status(experiments, storage))
-            print("cornn: stopped. Run the same command to continue", file=sys.stderr)
-            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow, "ends": ends}
+        with stoppable():
+            try:
+                statuses = run_experiments(experiments, storage, self.folder, **options)
+            except KeyboardInterrupt:
+                self._write(contests, read_status(experiments, storage))
+                raise
         _print_plan(console, contests, statuses)
         for path in self._write(contests, statuses):
             line(console, str(path))
@@ -108,7 +98,9 @@ class CompareCommand:
 
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:
         """Write the records of all contests."""
-        written = (compare.write_record(one, _of(one, statuses), self.results, self.workers) for one in contests)
+        written = (
+            compare.write_record(one, _of(one, statuses), self.results, self.sharing.workers) for one in contests
+        )
         return [path for path in written if path is not None]
 
 

@@ -170,8 +170,8 @@ def _stopped_early(finished: Run, result: dict) -> str | None:
     until, steps, epochs = budget.until, budget.steps, budget.epochs
     if not until or not rows:
         return None
-    reached, lower = rows[-1]["metric"], result["better"] == "lower"
-    if not (reached <= until if lower else reached >= until):
+    last, lower = rows[-1]["metric"], result["better"] == "lower"
+    if not (last <= until if lower else last >= until):
         return None
     if steps is not None and result["steps"] < steps:
         place = f"step {result['steps']:,} of {steps:,}"
@@ -180,7 +180,7 @@ def _stopped_early(finished: Run, result: dict) -> str | None:
     else:
         return None
     side = "below" if lower else "above"
-    return f"stopped at {place}: validation {result['metric']} {_figure(reached, result)} is {side} --until {until:g}"
+    return f"stopped at {place}: validation {result['metric']} {_figure(last, result)} is {side} --until {until:g}"
 
 
 def print_summary(console: Console, output: OutputOptions, folder: Path, summary: dict, runs: Sequence[Run]) -> None:
@@ -220,11 +220,11 @@ def _figure(value: float, result: dict) -> str:
 
 
 def _verdict(result: dict) -> str:
-    reached, trivial, solved = result["test"], result["trivial"], result["solved"]
+    test, trivial, solved = result["test"], result["trivial"], result["solved"]
     lower = result["better"] == "lower"
-    if solved is not None and (reached < solved if lower else reached > solved):
+    if solved is not None and (test < solved if lower else test > solved):
         return "solved"
-    learned = reached < 0.9 * trivial if lower else reached > trivial + 0.1 * (100 - trivial)
+    learned = test < 0.9 * trivial if lower else test > trivial + 0.1 * (100 - trivial)
     if learned:
         return "learned" if solved is None else "learned something, not solved"
     return "not learned"

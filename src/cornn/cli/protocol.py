@@ -1,8 +1,6 @@
 """cornn protocol"""
 
-import signal
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from rich.console import Console
 
 from cornn.cli.console import line, screen, silence_libraries
 from cornn.cli.progress import OutputOptions, run_with_progress
+from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.protocol import (
     Protocol,
@@ -24,7 +23,6 @@ from cornn.lab.experiments.protocol import (
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
-from cornn.lab.experiments.storage import PATIENCE, Storage
 from cornn.lab.training import Progress, Watch
 
 __all__ = ["ProtocolCommand"]
@@ -44,12 +42,6 @@ class ProtocolCommand:
     """Folder of the records."""
     folder: Path = Path("runs/protocol")
     """Working folder, with the database of the trials and the run folders."""
-    storage: str | None = None
-    """Database that workers share, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in --folder."""
-    patience: float = PATIENCE
-    """Seconds for which a worker waits for a database that has gone away."""
-    workers: int = 1
-    """Number of processes on this machine that share the work."""
     device: str | None = None
     """Device: auto, cpu or cuda."""
     data: str | None = None
@@ -58,20 +50,18 @@ class ProtocolCommand:
     """Print the results only."""
     dry_run: bool = False
     """Check the files and print the next step without taking it."""
+    sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
         console = screen()
         protocol = read_protocol(self.file)
         commit = check_committed(self.file)
         line(console, (self.file.stem, "bold"), f": {protocol.target} (committed in {commit[:7]})")
-        try:
+        with stoppable():
             if chosen_path(self.file).exists():
                 self._test(console, protocol)
             else:
                 self._search(console, protocol)
-        except KeyboardInterrupt as stop:
-            print("cornn: stopped. Run the same command to continue", file=sys.stderr)
-            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
 
     def _search(self, console: Console, protocol: Protocol) -> None:
         experiment = protocol.search(self.file.stem, **self._place)
@@ -99,16 +89,14 @@ class ProtocolCommand:
         finish = partial(reproduce.record_runs, results=self.results, about={"protocol": about})
         status = self._work(console, replace(experiment, seeds=left), finish=finish)
         for one in status.runs:
-            reached = f"failed: {one.get('failed')}" if one["test"] is None else f"{one['test']:.4f}"
-            line(console, f"  seed {one['seed']}: {status.task.metric} {reached}")
+            test = f"failed: {one.get('failed')}" if one["test"] is None else f"{one['test']:.4f}"
+            line(console, f"  seed {one['seed']}: {status.task.metric} {test}")
 
     @property
     def _place(self) -> dict[str, str]:
         return {name: value for name, value in (("device", self.device), ("data", self.data)) if value is not None}
 
     def _work(self, console: Console, experiment: Experiment, **options: Any) -> Status:
-        storage = Storage(self.storage or f"sqlite:///{self.folder / 'trials.db'}", self.patience)
-
         def work(watch: Watch) -> Status:
             def follow(status: Status, progress: Progress | None) -> None:
                 if progress is not None:
@@ -116,9 +104,9 @@ class ProtocolCommand:
 
             (status,) = run_experiments(
                 [experiment],
-                storage,
+                self.sharing.open_storage(self.folder),
                 self.folder,
-                workers=self.workers,
+                workers=self.sharing.workers,
                 prepare=silence_libraries,
                 follow=follow,
                 **options,

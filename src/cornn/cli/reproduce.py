@@ -2,10 +2,8 @@
 
 import importlib.util
 import math
-import signal
-import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +14,11 @@ from rich.table import Table
 from cornn._extras import install_command
 from cornn.cli.console import line, screen, silence_libraries
 from cornn.cli.progress import OutputOptions, run_with_progress
+from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
-from cornn.lab.experiments.storage import PATIENCE, Storage
 from cornn.lab.training import Progress, Watch
 
 __all__ = ["ReproduceCommand"]
@@ -48,13 +46,6 @@ class ReproduceCommand:
     """Folder of the records, which are read and written."""
     folder: Path = Path("runs/reproduce")
     """Folder of the run folders."""
-    storage: str | None = None
-    """Database that workers share, such as postgresql://USER@HOST/DATABASE; or memory, for one worker without
-    SQLAlchemy. Default: a SQLite file in --folder."""
-    patience: float = PATIENCE
-    """Seconds for which a worker waits for a database that has gone away."""
-    workers: int = 1
-    """Number of processes on this machine that share the work."""
     device: str | None = None
     """Device: auto, cpu or cuda."""
     data: str | None = None
@@ -63,6 +54,7 @@ class ReproduceCommand:
     """Print the plan and the results only."""
     dry_run: bool = False
     """Print the plan without running it."""
+    sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
         console = screen()
@@ -76,7 +68,6 @@ class ReproduceCommand:
         experiments = [replace(one, seeds=seeds) for one, seeds in left if seeds]
         if not experiments:
             return
-        storage = Storage(self.storage or f"sqlite:///{self.folder / 'runs.db'}", self.patience)
         ends = math.inf if self.budget_minutes is None else time.time() + 60 * self.budget_minutes
 
         def work(watch: Watch) -> list[Status]:
@@ -86,9 +77,9 @@ class ReproduceCommand:
 
             return run_experiments(
                 experiments,
-                storage,
+                self.sharing.open_storage(self.folder),
                 self.folder,
-                workers=self.workers,
+                workers=self.sharing.workers,
                 prepare=silence_libraries,
                 follow=follow,
                 finish=partial(reproduce.record_runs, results=self.results),
@@ -96,14 +87,8 @@ class ReproduceCommand:
                 ends=ends,
             )
 
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
+        with stoppable():
             statuses = run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work)
-        except KeyboardInterrupt as stop:
-            print("cornn: stopped. Run the same command to continue", file=sys.stderr)
-            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
-        finally:
-            signal.signal(signal.SIGTERM, before)
         for status in statuses:
             self._conclude(console, status)
 

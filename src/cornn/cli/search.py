@@ -2,12 +2,10 @@
 
 import json
 import shlex
-import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,12 +18,13 @@ from cornn.cli.console import line, progress_lines, silence_libraries
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
 from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
+from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.config import Train
 from cornn.lab.experiments.run import check_storage, run_experiments
 from cornn.lab.experiments.search import make_search, write_search
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
-from cornn.lab.experiments.storage import PATIENCE, Storage, hide_password
+from cornn.lab.experiments.storage import Storage, hide_password
 from cornn.lab.recipes import PAPER, RANGES
 from cornn.lab.tasks import TASKS
 from cornn.lab.training import Progress
@@ -48,14 +47,8 @@ class SearchCommand:
     train: Train
     trials: int = 30
     """Total number of trials of all workers."""
-    storage: str | None = None
-    """Database of the trials, such as postgresql://USER@HOST/DATABASE. Default: a SQLite file in the --out folder."""
     study: str | None = None
     """Name of the study that workers share. Default: task, model and number of neurons."""
-    patience: float = PATIENCE
-    """Seconds for which a worker waits for a database that has gone away."""
-    workers: int = 1
-    """Number of processes on this machine that share the trials."""
     prune: bool = False
     """Stop trials that are worse than the median of the others at the same evaluation."""
     out: Path | None = None
@@ -66,6 +59,7 @@ class SearchCommand:
     """Print JSON on stdout, one line per trial and one for the best; everything else goes to stderr."""
     dry_run: bool = False
     """Print the ranges and the plan without searching."""
+    sharing: WorkerOptions = field(default_factory=WorkerOptions)
     given: tuple[str, ...] = ()
 
     def run(self) -> None:
@@ -76,22 +70,18 @@ class SearchCommand:
             _describe(console, experiment, storage, out)
         if self.dry_run:
             return
-        try:
-            with ExitStack() as stack:
-                followers: list[Follow] = [_lines()] if self.json else []
-                if not (self.json or self.quiet):
-                    followers.append(_bar(console, stack) if console.is_terminal else _text())
+        with stoppable("Run the same command to continue; the stopped trial is repeated"), ExitStack() as stack:
+            followers: list[Follow] = [_lines()] if self.json else []
+            if not (self.json or self.quiet):
+                followers.append(_bar(console, stack) if console.is_terminal else _text())
 
-                def follow(status: Status, progress: Progress | None) -> None:
-                    for one in followers:
-                        one(status, progress)
+            def follow(status: Status, progress: Progress | None) -> None:
+                for one in followers:
+                    one(status, progress)
 
-                options = {"workers": self.workers, "prepare": silence_libraries, "follow": follow}
-                (status,) = run_experiments([experiment], storage, out, **options)
-                follow(status, None)
-        except KeyboardInterrupt as stop:
-            print("cornn: stopped. Run the same command to continue; the stopped trial is repeated", file=sys.stderr)
-            sys.exit(128 + getattr(stop, "signal_number", signal.SIGINT))
+            options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow}
+            (status,) = run_experiments([experiment], storage, out, **options)
+            follow(status, None)
         best, trials = write_search(status, storage, out)
         if self.json:
             print(json.dumps({"best": status.best, "config": str(best), "trials": str(trials)}), flush=True)
@@ -101,7 +91,7 @@ class SearchCommand:
     def _plan(self) -> tuple[Experiment, Storage, Path]:
         experiment = make_search(self.train, self.trials, name=self.study, given=self.given, prune=self.prune)
         out = self.out or Path("runs") / f"search-{experiment.name}"
-        return experiment, Storage(self.storage or f"sqlite:///{out / 'trials.db'}", self.patience), out
+        return experiment, self.sharing.open_storage(out), out
 
 
 def parse(arguments: Sequence[str]) -> SearchCommand:

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.estimators.network import (
@@ -23,7 +24,6 @@ from cornn.estimators.network import (
     Schedule,
     compute_outputs,
     resolve_constants,
-    resolve_device,
     train,
 )
 from cornn.estimators.output import OutputSpec

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn.estimators.bank import check_bank_settings, read_scalings, read_seed
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
@@ -22,7 +23,6 @@ from cornn.estimators.base import (
     check_method,
     check_settings,
 )
-from cornn.estimators.network import resolve_device
 from cornn.estimators.saving import to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, read_sequences
 

@@ -27,7 +27,6 @@ __all__ = [
     "make_dropout",
     "outputs",
     "resolve_constants",
-    "resolve_device",
     "train",
 ]
 
@@ -78,10 +77,10 @@ class NetworkSpec:
         model.reset_parameters(generator(seed, "weights"))
         layer: Any = model.layer
         with torch.no_grad():
-            for name, cell in layer.cells.items():
-                if name.startswith("l0"):
-                    cell.weight_ih *= UNIFORM_DEVIATION
-                    cell.bias *= UNIFORM_DEVIATION
+            for reverse in (False, True)[: 1 + self.bidirectional]:
+                cell = layer.cell(0, reverse)
+                cell.weight_ih *= UNIFORM_DEVIATION
+                cell.bias *= UNIFORM_DEVIATION
             # Training starts at the loss of an answer that ignores the input, not above it.
             model.head.weight.zero_()
             model.head.bias.zero_()
@@ -134,14 +133,6 @@ class Schedule:
     patience: int  # epochs without a better validation loss after which training stops
     seed: int
     report: Callable[[dict], bool | None]  # called with the losses after every epoch; True ends training
-
-
-def resolve_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"no CUDA device found: use device='cpu' or 'auto' instead of {name!r}")
-    return torch.device(name)
 
 
 def read_out(model: SequenceModel, batch: PaddedBatch, every: bool) -> Tensor:

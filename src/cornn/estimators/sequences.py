@@ -227,8 +227,14 @@ def _sequence(item: Any, number: int) -> SequenceData:
     return SequenceData(values, gaps)
 
 
-def to_float_array(values: Any, where: str) -> NDArray[np.float64]:
-    """Convert to float64. NaN and None are missing values; infinity and non-numbers raise an error."""
+def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.float64]:
+    """Convert to float64. NaN and None are missing values; infinity and non-numbers raise an error.
+
+    Args:
+        values: The values.
+        where: What they are, for errors.
+        axis: What the first index counts, for errors.
+    """
     array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
     if array.dtype == object:
         # pandas has a missing value of its own, pandas.NA.
@@ -243,7 +249,7 @@ def to_float_array(values: Any, where: str) -> NDArray[np.float64]:
             try:
                 float("nan" if value is None else value)
             except (TypeError, ValueError):
-                at = ", ".join(f"{name} {index}" for name, index in zip(("step", "feature"), place, strict=False))
+                at = ", ".join(f"{name} {index}" for name, index in zip((axis, "feature"), place, strict=False))
                 error = (
                     f"{where}, {at}: {format_value(value)} is not a number, the argument must be a string of digits or "
                     "a real number (NaN if it is missing)"
@@ -251,8 +257,8 @@ def to_float_array(values: Any, where: str) -> NDArray[np.float64]:
                 raise (ValueError if isinstance(value, str) else TypeError)(error) from None
         raise
     if np.isinf(array).any():
-        step = np.argwhere(np.isinf(array))[0][0]
-        raise ValueError(f"{where}, step {step} contains infinity: replace it; NaN marks a missing value")
+        place = np.argwhere(np.isinf(array))[0][0]
+        raise ValueError(f"{where}, {axis} {place} contains infinity: replace it; NaN marks a missing value")
     return array
 
 
@@ -363,7 +369,4 @@ def _column(frame: Any, name: str) -> NDArray[np.float64]:
     column = np.asarray(frame[name])
     if column.dtype.kind == "M":
         raise ValueError(f"column {name!r} contains dates: name it in time_column, or remove it from value_columns")
-    try:
-        return to_float_array(column, f"column {name!r}")
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace(", step ", ", row ")) from None
+    return to_float_array(column, f"column {name!r}", "row")

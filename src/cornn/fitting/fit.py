@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.estimators.classifier import draw_stratified
@@ -144,9 +145,7 @@ def check_settings(task: str, settings: Mapping[str, Any]) -> None:
         task: "classify", "regress" or "forecast".
         settings: Settings of the estimator.
     """
-    device = str(settings.get("device", "auto"))
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
+    resolve_device(str(settings.get("device", "auto")))
     TASKS[task](**settings).check()
 
 

@@ -104,16 +104,17 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
     weights = torch.cat((network.gamma, torch.ones(1, dtype=torch.float64)))
     uneven = math.log(weights.max().item() / max(weights.min().item(), 1e-300)) / 2
     wide = math.log(2 * network.hidden_size) / 2
+    # The bounds are proven for activations with a slope of at most 1.
+    proven = ACTIVATIONS[network.activation].unit_slope
     lines = {
-        "measured": (seen, logs.amax(1) / TEN),
-        "bound: small gain": (every, small_gain.log_growth_bound(network, steps) / TEN),
-        "bound: energy": (every, (every * math.log1p(gradients.energy_growth(network)) + uneven) / TEN),
-        "bound: product of norms": (every, (every * math.log(gradients.step_norm(network)) + wide) / TEN),
-        "1 + 3·lag·dt^r (claimed; not a bound)": (every, torch.log10(1 + 3 * every * dt**r)),
+        "measured": (True, seen, logs.amax(1) / TEN),
+        "bound: small gain": (proven, every, small_gain.log_growth_bound(network, steps) / TEN),
+        "bound: energy": (proven, every, (every * math.log1p(gradients.energy_growth(network)) + uneven) / TEN),
+        "bound: product of norms": (proven, every, (every * math.log(gradients.step_norm(network)) + wide) / TEN),
+        "1 + 3·lag·dt^r (claimed; not a bound)": (True, every, torch.log10(1 + 3 * every * dt**r)),
     }
-    for number, (name, (x, y)) in enumerate(lines.items()):
-        proven = ACTIVATIONS[network.activation].unit_slope or not name.startswith("bound")
-        if proven and y.isfinite().all():
+    for number, (name, (shown, x, y)) in enumerate(lines.items()):
+        if shown and y.isfinite().all():
             axes.plot(x, y, color=COLOURS[number], linestyle=STYLES[number], label=name)
     low, high = (logs.amax(1) / TEN).aminmax()
     axes.set_ylim(min(low.item(), -1) * 1.15, max(high.item() * 1.5, 12))

@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 
-from cornn import engine
+from cornn import CoRNN, engine
 from cornn.cli.bench import BenchCommand
 from cornn.engine._buffer_pool import reusable
 from cornn.lab import bench
-from cornn.lab.bench import cases, plot, sweep, user_loop
+from cornn.lab.bench import cases, measure, plot, sweep, user_loop
 from cornn.lab.bench.measure import peak_memory, row, turns
 
 TINY = bench.Case(steps=5, batch=2, hidden=4, inputs=3)
@@ -161,9 +161,15 @@ def test_the_command_draws_a_plot(tmp_path, monkeypatch, capsys):
     assert json.loads((tmp_path / "here.json").read_text())["rows"]
 
 
+def test_which_passes_are_captured():
+    layers, _ = bench.contenders(TINY, "cpu")
+    assert {name for name, layer in layers.items() if measure.captures(layer)} == {"nn.LSTM", "nn.GRU", "nn.RNN"}
+    assert measure.captures(CoRNN(2, 3, backend="cuda"))
+
+
 def test_colours_and_markers_tell_everybody_apart():
     styles = [*plot.STYLES.values(), plot.SPARE]
-    assert len({colour for colour, _ in styles}) == len(styles)
+    assert len({colour for colour, _, _ in styles}) == len(styles)
 
 
 @pytest.mark.parametrize(

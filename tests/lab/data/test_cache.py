@@ -134,10 +134,14 @@ def test_a_read_only_folder_works_without(source):
 
 
 def test_a_full_disk_leaves_nothing_behind(source, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    replace = os.replace
 
-    monkeypatch.setattr(cache, "_save", full)
+    def full(temporary, path):
+        if path.suffix == ".npz":
+            raise OSError(28, "No space left on device")
+        replace(temporary, path)
+
+    monkeypatch.setattr(os, "replace", full)
     assert source.read() == [1, 2, 3]
     assert [path.name for path in (source.folder / CACHE).iterdir()] == ["set.json"]
 

@@ -11,6 +11,7 @@ import pytest
 import tiny
 
 from cornn.lab import training
+from cornn.lab.config import flat_settings
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import CONTESTS, ENTRANTS, Contest, write_record
 from cornn.lab.experiments.run import run_experiments
@@ -48,7 +49,7 @@ def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
                 assert final.budget.until == contest.until
                 assert trial.model == final.model
                 assert trial.model.hidden_size == contest.hidden_size
-                assert contest.batch_size in (None, trial.budget.batch_size)
+                assert all(flat_settings(trial)[name] == value for name, value in contest.shared.items())
 
 
 def test_published_trials_had_these_values():
@@ -116,10 +117,10 @@ def test_the_runs_are_trained_side_by_side(tmp_path):
 
 SMALL = {
     "noisy-cifar10": {"task": NoisyCIFAR10(validation=8)},
-    "psmnist-short": {"task": PermutedMNIST(validation=8), "batch_size": 8},
-    "smnist": {"task": SequentialMNIST(validation=8), "batch_size": 8},
-    "noisy-cifar10-short": {"task": NoisyCIFAR10(validation=8), "batch_size": 8},
-    "imdb": {"task": IMDB(longest=6, validation=8), "batch_size": 8},
+    "psmnist-short": {"task": PermutedMNIST(validation=8), "shared": {"batch_size": 8}},
+    "smnist": {"task": SequentialMNIST(validation=8), "shared": {"batch_size": 8}},
+    "noisy-cifar10-short": {"task": NoisyCIFAR10(validation=8), "shared": {"batch_size": 8}},
+    "imdb": {"task": IMDB(longest=6, validation=8), "shared": {"batch_size": 8}},
 }
 
 
@@ -137,7 +138,7 @@ def test_a_contest_on_public_data_is_run_by_all_who_take_part(tmp_path, monkeypa
     (found,) = comparison.read(tmp_path / "results")
     assert {row.name for row in found.rows} == set(contest.entrants)
     assert all(len(row.tests) == 1 for row in found.rows)
-    assert found.record.get("batch_size") == contest.batch_size
+    assert found.record.get("batch_size") == contest.shared.get("batch_size")
     assert (", batches of 8;" in found.budget) == (name != "noisy-cifar10")
 
 

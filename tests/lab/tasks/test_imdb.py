@@ -7,7 +7,7 @@ from cornn._random import generator
 from cornn.lab.data import imdb
 from cornn.lab.tasks import IMDB
 from cornn.lab.tasks.imdb import FIRST, PADDING, UNKNOWN
-from cornn.lab.tasks.parts import hold_out
+from cornn.lab.tasks.task import hold_out
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def data(tmp_path):
     return tmp_path
 
 
-def whole(part):
-    return part.batch(torch.arange(part.size), generator(0, "x"))
+def whole(split):
+    return split.batch(torch.arange(split.size), generator(0, "x"))
 
 
 def vocabulary_of(options, data):
@@ -43,16 +43,16 @@ def test_reviews_as_the_numbers_of_their_words(data):
 
 
 def test_a_batch_is_as_long_as_its_longest_review(data):
-    part = IMDB(validation=4).load(0, data).test()
-    batch = part.batch(torch.tensor([0, 2]), generator(0, "x"))
+    split = IMDB(validation=4).load(0, data).test()
+    batch = split.batch(torch.tensor([0, 2]), generator(0, "x"))
     assert batch.input.shape == (18, 2)
     assert (batch.input[:, 0] == PADDING).sum() == 2
     assert (batch.input[:, 1] == PADDING).sum() == 0
 
 
 def test_read_at_the_reviews_end(data):
-    part = IMDB(read_at="end", validation=4).load(0, data).test()
-    batch = part.batch(torch.tensor([9, 0, 2]), generator(0, "x"))
+    split = IMDB(read_at="end", validation=4).load(0, data).test()
+    batch = split.batch(torch.tensor([9, 0, 2]), generator(0, "x"))
     assert batch.lengths.tolist() == [25, 16, 18]
 
 
@@ -134,8 +134,8 @@ def test_input_mean_is_that_of_the_embedded_words(data):
 
 def test_an_empty_review_is_one_step_of_padding(data):
     (data / "aclImdb" / "test" / "neg" / "0_2.txt").write_text("")
-    part = IMDB(read_at="end", validation=4).load(0, data).test()
-    batch = part.batch(torch.tensor([0]), generator(0, "x"))
+    split = IMDB(read_at="end", validation=4).load(0, data).test()
+    batch = split.batch(torch.tensor([0]), generator(0, "x"))
     assert batch.input.tolist() == [[PADDING]]
     assert batch.lengths.tolist() == [1]
 

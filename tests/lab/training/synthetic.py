@@ -18,7 +18,7 @@ from cornn.lab import training
 from cornn.lab.config import Budget, CoRNNSpec, Optimiser, Train
 from cornn.lab.recipes import RECIPES, Recipe, resolve
 from cornn.lab.tasks import TASKS, Batch, Task
-from cornn.lab.tasks.task import Part
+from cornn.lab.tasks.task import Split
 
 STEPS, FEATURES, CLASSES = 12, 3, 3
 
@@ -54,9 +54,9 @@ class Synthetic(Checked):
             outputs=CLASSES,
             length=STEPS,
             input_mean=(0.0,) * FEATURES,
-            training=self._part(size, "training", seed, self.noise),
-            validation=self._part(50, "validation", seed, 0.0),
-            test=lambda: self._part(60, "test", 0, 0.0),
+            training=self._split(size, "training", seed, self.noise),
+            validation=self._split(50, "validation", seed, 0.0),
+            test=lambda: self._split(60, "test", 0, 0.0),
             loss=self._loss,
             score=self._score,
             metric="accuracy",
@@ -67,7 +67,7 @@ class Synthetic(Checked):
             words=torch.randn(20, FEATURES, generator=generator(0, "words")) if self.words else None,
         )
 
-    def _part(self, size: int, name: str, seed: int, noise: float) -> Part:
+    def _split(self, size: int, name: str, seed: int, noise: float) -> Split:
         random = generator(seed, "synthetic", name)
         input = torch.randn(size, STEPS, FEATURES, generator=random)
         rows = {"target": input.sum(1).argmax(-1), "length": torch.randint(1, STEPS + 1, (size,), generator=random)}
@@ -82,7 +82,7 @@ class Synthetic(Checked):
                 return Batch(input[:longest], target, rows["length"])
             return Batch(input, target.expand(STEPS, -1) if self.every else target)
 
-        return Part(size, make, rows, ragged=self.ragged)
+        return Split(size, make, rows, ragged=self.ragged)
 
     def _loss(self, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(prediction.flatten(0, -2), target.flatten())

@@ -260,7 +260,7 @@ def test_nothing_is_written_for_a_configuration_that_cannot_be(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="PyTorch finds no CUDA device: use --device cpu or auto"):
+    with pytest.raises(ValueError, match="PyTorch finds no CUDA device: use the device cpu or auto instead of cuda"):
         training.fit(SHORT.override(device="cuda"), tmp_path / "run")
 
 

@@ -110,14 +110,14 @@ def test_a_training_under_nohup_goes_on_when_the_terminal_is_closed(tmp_path):
 
 def test_a_run_that_was_over_but_not_tested_is_tested(tmp_path, monkeypatch):
     whole = training.fit(CONFIG, tmp_path / "whole")
-    fails = Synthetic._part
+    fails = Synthetic._split
 
     def vanished(self, size, name, *arguments):
         if name == "test":
             raise FileNotFoundError("no test data")
         return fails(self, size, name, *arguments)
 
-    monkeypatch.setattr(Synthetic, "_part", vanished)
+    monkeypatch.setattr(Synthetic, "_split", vanished)
     with pytest.raises(FileNotFoundError, match="no test data"):
         training.fit(CONFIG, tmp_path / "parts")
     monkeypatch.undo()

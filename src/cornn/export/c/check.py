@@ -96,8 +96,7 @@ def check(
 def _compared(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitized: int) -> Comparison:
     pytorch, c = vectors.measure(vectors.answers), vectors.measure(answers)
     if vectors.better == "higher":
-        # R² is converted to percent, like an accuracy.
-        loss = (pytorch - c) * (100 if vectors.metric.startswith("R²") else 1)
+        loss = (pytorch - c) * vectors.percent
     else:
         loss = 100 * (c / pytorch - 1) if pytorch else 100 * c
     difference = float(np.maximum(_share(answers, vectors.answers), _share(few, vectors.answers[: len(few)])))

@@ -34,14 +34,15 @@ class ReferenceVectors:
     better: Literal["higher", "lower"]
     measure: Callable[[NDArray], float]  # outputs -> metric
     words: str  # description of the sequences
+    percent: float = 1.0  # what converts the metric to percent: 100 for R²
 
 
 def load_calibration(trained: TrainedModel, count: int, data: Any = None) -> Tensor:
     """Return inputs of the first layer, (time, batch, inputs), from the task's training split or from `data`."""
     if trained.task is not None:
-        part = trained.task.training
-        rows = torch.arange(min(part.size, count) if part.size else count)
-        input = part.batch(rows, generator(0, "export", "calibration")).input
+        split = trained.task.training
+        rows = torch.arange(min(split.size, count) if split.size else count)
+        input = split.batch(rows, generator(0, "export", "calibration")).input
     elif data is not None:
         input = _given(trained, data, count)[1].input
     else:
@@ -77,27 +78,32 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
         spread = float(np.square(answers - answers.mean(0)).sum())
         return 1 - float(np.square(found - answers).sum()) / spread if spread else float((found == answers).all())
 
-    name: str = "agreement" if kind else "R² with PyTorch"
-    measure: Callable[[NDArray], float] = measure_agreement
+    metric: _Metric = ("agreement", measure_agreement, 1.0) if kind else ("R² with PyTorch", measure_agreement, 100.0)
     if target is not None and trained.estimator is not None:
-        name, measure = _against(trained.estimator.output_spec(), np.asarray(target)[:count])
-    return ReferenceVectors(sequences, answers, double, trained.model.read == "every", name, "higher", measure, words)
+        metric = _against(trained.estimator.output_spec(), np.asarray(target)[:count])
+    name, measure, percent = metric
+    every = trained.model.read == "every"
+    return ReferenceVectors(sequences, answers, double, every, name, "higher", measure, words, percent)
 
 
-def _against(spec: Any, target: NDArray) -> tuple[str, Callable[[NDArray], float]]:
-    """Return the name of a metric and the function that measures outputs by the true labels or numbers."""
+_Metric = tuple[str, Callable[[NDArray], float], float]
+"""The name of a metric, the function that measures outputs, and what converts the metric to percent."""
+
+
+def _against(spec: Any, target: NDArray) -> _Metric:
+    """Return a metric that measures outputs by the true labels or numbers."""
     if spec.meaning == "classes":
         labels = np.asarray(spec.classes)
-        return "accuracy", lambda found: 100.0 * float((labels[found.argmax(1)] == target).mean())
+        return "accuracy", lambda found: 100.0 * float((labels[found.argmax(1)] == target).mean()), 1.0
     truth = target.astype(np.float64).reshape(len(target), -1)
     spread = max(float(np.square(truth - truth.mean(0)).sum()), np.finfo(np.float64).tiny)
-    return "R²", lambda found: 1 - float(np.square(found - truth).sum()) / spread
+    return "R²", lambda found: 1 - float(np.square(found - truth).sum()) / spread, 100.0
 
 
 def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
-    part, random = task.test(), generator(0, "testing")
+    split, random = task.test(), generator(0, "testing")
     every = task.read == "every"
-    batches = [part.batch(index, random) for index in torch.arange(min(part.size or count, count)).split(AT_ONCE)]
+    batches = [split.batch(index, random) for index in torch.arange(min(split.size or count, count)).split(AT_ONCE)]
     found = [_answers(trained, batch) for batch in batches]
     sequences = [sequence for batch in batches for sequence in _sequences(batch)]
 
@@ -113,7 +119,7 @@ def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVect
         return task.reduce(torch.cat(scores)).item()
 
     answers, double = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    words = f"{len(sequences):,} of {part.size or len(sequences):,} test sequences"
+    words = f"{len(sequences):,} of {split.size or len(sequences):,} test sequences"
     return ReferenceVectors(sequences, answers, double, every, task.metric, task.better, measure, words)
 
 

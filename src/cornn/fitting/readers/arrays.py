@@ -126,17 +126,24 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
     )
 
 
+class _PythonObjectsError(ValueError):
+    """An archive has arrays that only unpickling could read."""
+
+
 def _load_arrays(path: Path) -> dict[str, NDArray]:
     try:
         # Unpickling objects could execute code.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except ValueError as error:
-        if "pickle" in str(error).lower():
-            raise ValueError(
-                f"{path} contains Python objects, which are not read because that could execute code: save arrays of "
-                "numbers or strings; pad sequences of unequal lengths and add an array `lengths`"
-            ) from None
+            try:
+                return {name: file[name] for name in file.files}
+            except ValueError:
+                raise _PythonObjectsError(
+                    f"{path} contains Python objects, which are not read because that could execute code: save arrays "
+                    "of numbers or strings; pad sequences of unequal lengths and add an array `lengths`"
+                ) from None
+    except _PythonObjectsError:
+        raise
+    except ValueError:
         raise ValueError(f"{path} is not an .npz file: save it with numpy.savez") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, NotImplementedError, TypeError):
         raise ValueError(f"{path} is truncated or corrupt: save it again") from None

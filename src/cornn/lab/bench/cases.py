@@ -62,7 +62,7 @@ def contenders(case: Case, device: str) -> tuple[dict[str, nn.Module], dict[str,
     """Name -> layer, and name -> why it is left out. On a GPU PyTorch's own layers are cuDNN's."""
     layers, left_out = {}, {}
     for name, make in OTHERS.items():
-        if name.startswith("torchrecurrent") and importlib.util.find_spec("torchrecurrent") is None:
+        if make is _torchrecurrent and importlib.util.find_spec("torchrecurrent") is None:
             left_out[name] = "not installed: pip install torchrecurrent"
         else:
             layers[name] = make(case.inputs, case.hidden, device)

@@ -27,6 +27,7 @@ from cornn._source import source
 from cornn._tf32 import no_tf32
 from cornn.engine._buffer_pool import release
 from cornn.lab.bench.cases import Case, contenders
+from cornn.layers import CoRNN
 
 __all__ = [
     "Figure",
@@ -114,9 +115,9 @@ def replayed(call: Pass) -> Pass:
     return replay
 
 
-def captures(name: str) -> bool:
+def captures(layer: nn.Module) -> bool:
     """Whether a contender's passes fit a CUDA graph; the others launch a kernel for every step, or are graphs."""
-    return name.startswith(("nn.", "coRNN, cuda"))
+    return isinstance(layer, nn.RNNBase) or (isinstance(layer, CoRNN) and layer.backend == "cuda")
 
 
 def _resident(field: str) -> int:
@@ -189,7 +190,7 @@ def compare(
             both[name]()
             memory[name] = peak_memory(both[name], device)
         if device == "cuda":
-            for name in filter(captures, layers):
+            for name in [name for name, layer in layers.items() if captures(layer)]:
                 graph = f"{name} (replayed)"
                 say(f"{graph}, captured")
                 try:

@@ -10,18 +10,19 @@ from cornn.lab.bench.sweep import Point
 __all__ = ["check_plotting", "draw"]
 
 # Okabe and Ito's colours, which all kinds of colour vision tell apart; markers differ as well.
+THIN, BOLD = 1.4, 2.4
 STYLES = {
-    "plain loop": ("#000000", "x"),
-    "torchrecurrent coRNN": ("#999999", "+"),
-    "nn.LSTM": ("#0072B2", "s"),
-    "nn.GRU": ("#56B4E9", "^"),
-    "nn.RNN": ("#009E73", "v"),
-    "coRNN, portable": ("#E69F00", "d"),
-    "coRNN, c": ("#D55E00", "o"),
-    "coRNN, cuda": ("#CC79A7", "o"),
-    "coRNN, graph": ("#F0E442", "P"),
+    "plain loop": ("#000000", "x", THIN),
+    "torchrecurrent coRNN": ("#999999", "+", THIN),
+    "nn.LSTM": ("#0072B2", "s", THIN),
+    "nn.GRU": ("#56B4E9", "^", THIN),
+    "nn.RNN": ("#009E73", "v", THIN),
+    "coRNN, portable": ("#E69F00", "d", BOLD),
+    "coRNN, c": ("#D55E00", "o", BOLD),
+    "coRNN, cuda": ("#CC79A7", "o", BOLD),
+    "coRNN, graph": ("#F0E442", "P", BOLD),
 }
-SPARE = ("#7F3C00", "*")
+SPARE = ("#7F3C00", "*", THIN)
 
 
 def check_plotting() -> None:
@@ -45,14 +46,14 @@ def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str
         at_the_end = {point.contender: point.seconds / point.steps for point in points}
         for name in sorted(at_the_end, key=lambda name: -at_the_end[name]):
             own = [point for point in points if point.contender == name]
-            colour, marker = STYLES.get(name, SPARE)
+            colour, marker, width = STYLES.get(name, SPARE)
             axes.plot(
                 [point.value for point in own],
                 [point.seconds / point.steps * 1e6 for point in own],
                 color=colour,
                 marker=marker,
                 label=name,
-                linewidth=2.4 if name.startswith("coRNN") else 1.4,
+                linewidth=width,
             )
         axes.plot(
             [point.value for point in floor],

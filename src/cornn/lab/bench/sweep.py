@@ -97,7 +97,7 @@ def follow(
                 _, both = passes(layer, case, device)
                 try:
                     memory = peak_memory(both, device)
-                    both = replayed(both) if device == "cuda" and captures(name) else both
+                    both = replayed(both) if device == "cuda" and captures(layer) else both
                     first = seconds(both, device)
                 except RuntimeError as error:
                     dropped.add(name)

@@ -6,16 +6,17 @@ folders work without a cache.
 
 import contextlib
 import hashlib
+import io
 import json
-import os
 import re
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+
+from cornn._atomic import write_atomically
 
 __all__ = ["CACHE", "FORMAT", "cached"]
 
@@ -43,7 +44,7 @@ def cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], A
         # As they will come from the cache, so that what is computed of them is the same to the last bit.
         arrays = {name: np.require(array, requirements=["C", "W", "O"]) for name, array in build().items()}
         with contextlib.suppress(OSError):
-            _write(path, lambda temporary: _save(temporary, arrays))
+            _write(path, _pack(arrays))
             for old in place.glob(f"{name}-{'?' * KEY}.npz"):
                 if old != path:
                     old.unlink()
@@ -74,7 +75,7 @@ def _key(place: Path, name: str, files: Sequence[Path], about: str) -> str:
     key = checksum.hexdigest()[:KEY]
     text = json.dumps({"stamp": stamp.hexdigest(), "checksum": key})
     with contextlib.suppress(OSError):
-        _write(index, lambda temporary: Path(temporary).write_text(text, encoding="utf8"))
+        _write(index, text.encode())
     return key
 
 
@@ -87,20 +88,12 @@ def _read(path: Path) -> Arrays | None:
         return None
 
 
-def _save(temporary: str, arrays: Arrays) -> None:
-    with open(temporary, "wb") as file:
-        np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+def _pack(arrays: Arrays) -> bytes:
+    memory = io.BytesIO()
+    np.savez(memory, **arrays)  # pyright: ignore[reportArgumentType]
+    return memory.getvalue()
 
 
-def _write(path: Path, write: Callable[[str], object]) -> None:
-    """Whole or not at all: another process never sees half a file."""
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(exist_ok=True, parents=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        write(temporary)
-        os.chmod(temporary, 0o644)  # a data folder is often shared
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_atomically(path, content)

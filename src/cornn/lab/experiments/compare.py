@@ -5,7 +5,7 @@ with other seeds and tested once.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,13 @@ class Contest:
     trials: int = 12
     seeds: int = 3  # number of runs with the settings of the best trial, with the seeds 1, 2, ...
     until: float = 0.0  # a run stops once its validation is as good
-    batch_size: int | None = None  # of all models; None: the recipe's
+    shared: Mapping[str, Any] = field(default_factory=dict)  # settings of all models, in place of the recipe's
 
     @property
     def about(self) -> dict[str, Any]:
         """What must be the same for rows to be comparable."""
         own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
-        own |= {} if self.batch_size is None else {"batch_size": self.batch_size}
-        return {"task": {"name": self.task.name, **without_defaults(self.task)}, **own}
+        return {"task": {"name": self.task.name, **without_defaults(self.task)}, **own, **self.shared}
 
     def experiment(self, entrant: str, **place: Any) -> Experiment:
         """Return the experiment of one model.
@@ -59,7 +58,6 @@ class Contest:
         """
         who = ENTRANTS[entrant]
         start = resolve(self.task.name, self.starts.get(who.start, self.recipe))
-        sizes = {} if self.batch_size is None else {"batch_size": self.batch_size}
         base = replace(start, task=self.task).override(
             model=who.model,
             schedule="cosine",
@@ -70,7 +68,7 @@ class Contest:
             seed=TRIAL_SEED,
             hidden_size=self.hidden_size,
             **{self.unit: self.trial},
-            **sizes,
+            **self.shared,
             **{name: value for name, value in place.items() if value is not None},
         )
         return Experiment(
@@ -113,11 +111,13 @@ _IMDB = ("skip-lstm", "skip-gru", "relu-gru", "lstm", "gru", "cornn")
 _HAR2 = tuple(name for name in ENTRANTS if name != "relu-gru")  # which is in the paper's table of IMDB only
 
 _STARTS = {"memory": "memory", "ringing": "ringing"}
+_LARGE = {"batch_size": 500}
 
 
-def _adding(length: int, trial: int, final: int) -> Contest:
-    name = f"adding-{length}"
-    return Contest(name, Adding(length), "paper", {"memory": "ours"}, "steps", trial, final, 128, _ADDING, until=0.008)
+def _adding(length: int, trial: int, final: int, entrants: tuple[str, ...] = _ADDING, **shared: Any) -> Contest:
+    name = "-".join(["adding", str(length), *shared])
+    sizes = ("steps", trial, final, 128)
+    return Contest(name, Adding(length), "paper", {"memory": "ours"}, *sizes, entrants, until=0.008, shared=shared)
 
 
 CONTESTS = {
@@ -129,20 +129,22 @@ CONTESTS = {
     ),
     # Half an epoch and two. A network that is computed step by step takes about as long for 500 sequences as for 120.
     "psmnist-short": Contest(
-        "psmnist-short", PermutedMNIST(), "paper-128", _STARTS, "steps", 57, 228, 128, _SLOW, trials=6, batch_size=500
+        "psmnist-short", PermutedMNIST(), "paper-128", _STARTS, "steps", 57, 228, 128, _SLOW, trials=6, shared=_LARGE
     ),
     # A third of an epoch and one, for all rows of the paper's table. uRNN takes 0.26 s per training step.
     "smnist": Contest(
-        "smnist", SequentialMNIST(), "paper-128", _STARTS, "steps", 38, 114, 128, _SMNIST, trials=4, batch_size=500
+        "smnist", SequentialMNIST(), "paper-128", _STARTS, "steps", 38, 114, 128, _SMNIST, trials=4, shared=_LARGE
     ),
     "noisy-cifar10-short": Contest(
         *("noisy-cifar10-short", NoisyCIFAR10(), "paper", {"ringing": "ringing"}, "steps", 31, 94, 128),
         ("incremental", "cornn", "cornn-ringing"),
         trials=4,
-        batch_size=500,
+        shared=_LARGE,
     ),
     # The first 100 words of each review: batches of 500 then have the same length.
-    "imdb": Contest("imdb", IMDB(longest=100), "paper", {}, "epochs", 2, 8, 128, _IMDB, trials=4, batch_size=500),
+    "imdb": Contest("imdb", IMDB(longest=100), "paper", {}, "epochs", 2, 8, 128, _IMDB, trials=4, shared=_LARGE),
+    # Adam's beta2 as in our recipe for all; expRNN has its authors' RMSprop.
+    "adding-500-beta2": _adding(500, 1000, 3000, tuple(name for name in _ADDING if name != "exprnn"), beta2=0.99),
     "adding-2000": _adding(2000, 600, 2000),
     "adding-5000": _adding(5000, 400, 1500),
 }

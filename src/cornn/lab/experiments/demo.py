@@ -6,19 +6,21 @@ that was best on other seeds (`benchmarks/demo_rates.py`, recorded in results/de
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from cornn._fit_loop import fit_loop
 from cornn._random import generator
 from cornn.baselines import MODELS
 from cornn.lab.config import Train
 from cornn.lab.recipes import resolve
+from cornn.lab.tasks import Batch
 from cornn.lab.tasks.adding import draw
 from cornn.lab.training import build, load
 from cornn.lab.training.schedule import shares_of_rate
@@ -139,22 +141,28 @@ def train(
         ],
         betas=(optimising.beta1, optimising.beta2),
     )
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+
+    def clip(*given: Any) -> None:
+        nn.utils.clip_grad_norm_(model.parameters(), optimising.clip)
+
+    optimiser.register_step_pre_hook(clip)
+    rates = [group["lr"] for group in optimiser.param_groups]
     sequences = generator(seed, "demo", "training", device=device)
     validation = draw(VALIDATION_SEQUENCES, length, generator(seed, "demo", "validation"))
     validation_input, validation_target = validation.input.to(device), validation.target.to(device)
 
-    evaluations, seconds = [], 0.0
-    for step in range(1, steps + 1):
-        # Other threads train at the same time: count the processor time of this one.
-        started = time.thread_time()
-        batch = draw(config.budget.batch_size, length, sequences)
-        loss = task.loss(model(batch.input), batch.target)
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), optimising.clip)
-        optimiser.step()
-        schedule.step()
+    evaluations, seconds, started = [], 0.0, 0.0
+
+    def batches() -> Iterator[Batch]:
+        nonlocal started
+        for _ in range(steps):
+            # Other threads train at the same time: count the processor time of this one.
+            started = time.thread_time()
+            yield draw(config.budget.batch_size, length, sequences)
+
+    def evaluate(step: int, loss: Tensor) -> bool:
+        """Evaluate the model when it is due, and return whether training ends."""
+        nonlocal seconds
         seconds += time.thread_time() - started
         if step % EVALUATE_EVERY == 0 or step == steps:
             with torch.no_grad():
@@ -164,9 +172,17 @@ def train(
                 report(config.model.name, evaluations[-1])
             below = [evaluation.error < GOAL for evaluation in evaluations[-patience:]] if patience else []
             if below and len(below) == patience and all(below):
-                break
-        if stop is not None and stop.is_set():
-            break
+                return True
+        return stop is not None and stop.is_set()
+
+    fit_loop(
+        model,
+        batches(),
+        lambda model, batch: task.loss(model(batch.input), batch.target),
+        optimiser,
+        lambda step: [rate * (0.5 + 0.5 * math.cos(math.pi * (step - 1) / steps)) for rate in rates],
+        [evaluate],
+    )
     title = MODELS[config.model.name].title
     return Curve(config.model.name, title, count_parameters(model), optimising.learning_rate, tuple(evaluations))
 

@@ -14,7 +14,7 @@ from cornn.lab.report import intervals
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
-FIRST = ("adding-500", "adding-2000", "adding-5000")
+FIRST = ("adding-500", "adding-500-beta2", "adding-2000", "adding-5000")
 """Contests that are listed first, in this order."""
 
 
@@ -73,13 +73,22 @@ class ModelResult:
         return f"{value:.2f}" if self.contest["better"] == "higher" else f"{value:.4f}"
 
     @property
+    def solved_steps(self) -> list[int] | None:
+        """Training steps of the final runs that solved the task; None if the task has no threshold."""
+        line = self.contest.get("solved")
+        return None if line is None else [one["steps"] for one in self.ended if one["test"] < line]
+
+    @property
+    def solved_count(self) -> str | None:
+        """How many final runs solved the task, such as "2 of 3"; None if the task has no threshold."""
+        steps = self.solved_steps
+        return None if steps is None else f"{len(steps)} of {len(self.entry['finals'])}"
+
+    @property
     def solved(self) -> str | None:
         """How many final runs solved the task, and after how many steps; None if the task has no threshold."""
-        line, count = self.contest.get("solved"), len(self.entry["finals"])
-        if line is None:
-            return None
-        steps = [one["steps"] for one in self.ended if one["test"] < line]
-        return f"{len(steps)} of {count}" + (f", {statistics.fmean(steps):,.0f} steps" if steps else "")
+        steps = self.solved_steps
+        return self.solved_count if not steps else f"{self.solved_count}, {statistics.fmean(steps):,.0f} steps"
 
     @property
     def trials(self) -> str:
@@ -128,9 +137,10 @@ class ContestResult:
         workers = sorted({one["workers"] for one in record["machines"]})
         span = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
         together = "one after another" if workers == [1] else f"{span} at once"
-        batches = f", batches of {record['batch_size']}" if "batch_size" in record else ""
+        shared = f", batches of {record['batch_size']}" if "batch_size" in record else ""
+        shared += f", beta2 {record['beta2']:g}" if "beta2" in record else ""
         return (
-            f"{record['hidden_size']} units{batches}; trials of {record['trial']:,} {unit}, final runs of {most}; "
+            f"{record['hidden_size']} units{shared}; trials of {record['trial']:,} {unit}, final runs of {most}; "
             f"on {' and '.join(sorted(where))}, {together}"
         )
 

@@ -207,7 +207,7 @@ def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResul
         yield Item("fig:adding_results", f"coRNN learns T = {length:,}", status, note, evidence)
         contest = contests.get(f"adding-{length}")
         if contest is not None:
-            wins = [row.title for row in contest.rows if (row.solved or "0").split()[0] != "0"]
+            wins = [row.title for row in contest.rows if row.solved_steps]
             words = ", ".join(wins) or "no model"
             content = {
                 500: "FastRNN, the antisymmetric network and expRNN learn T = 500, tanh does not",

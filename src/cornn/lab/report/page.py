@@ -64,12 +64,12 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    reached = {task: tables.group_runs(results, task) for task in TASKS}
+    groups = {task: tables.group_runs(results, task) for task in TASKS}
     return environment.get_template("report.html.jinja").render(
         version=__version__,
         commit=commit(),
         machine=machine(),
-        sections=[_section(task, found) for task, found in reached.items() if found or task in PUBLISHED],
+        sections=[_section(task, found) for task, found in groups.items() if found or task in PUBLISHED],
         contests=[{"contest": one, "curves": data_uri(tuned(one))} for one in comparison.read(results) if one.rows],
         targets=targets.read(results),
         anchor=_anchor,

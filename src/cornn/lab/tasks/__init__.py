@@ -6,7 +6,7 @@ from cornn.lab.tasks.imdb import IMDB
 from cornn.lab.tasks.lorenz96 import Lorenz96
 from cornn.lab.tasks.mnist import PermutedMNIST, SequentialMNIST
 from cornn.lab.tasks.noisy_cifar10 import NoisyCIFAR10
-from cornn.lab.tasks.task import Batch, Part, Task
+from cornn.lab.tasks.task import Batch, Split, Task
 
 __all__ = [
     "HAR2",
@@ -16,9 +16,9 @@ __all__ = [
     "Batch",
     "Lorenz96",
     "NoisyCIFAR10",
-    "Part",
     "PermutedMNIST",
     "SequentialMNIST",
+    "Split",
     "Task",
 ]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cornn._checked import Checked
 from cornn._random import generator
-from cornn.lab.tasks.task import Batch, Part, Task
+from cornn.lab.tasks.task import Batch, Split, Task
 
 __all__ = ["Adding", "draw"]
 
@@ -44,8 +44,8 @@ class Adding(Checked):
             outputs=1,
             length=self.length,
             input_mean=(0.5, 2 / self.length),
-            training=Part(0, fresh, draws=True),
-            validation=Part(TEST_SEQUENCES, fresh, draws=True),
+            training=Split(0, fresh, draws=True),
+            validation=Split(TEST_SEQUENCES, fresh, draws=True),
             test=lambda: _kept(draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test"))),
             loss=lambda prediction, target: torch.nn.functional.mse_loss(prediction.squeeze(-1), target),
             score=lambda prediction, target: (prediction.squeeze(-1) - target).square(),
@@ -58,9 +58,9 @@ class Adding(Checked):
         )
 
 
-def _kept(batch: Batch) -> Part:
+def _kept(batch: Batch) -> Split:
     """Return a split with these sequences."""
-    return Part(
+    return Split(
         len(batch.target),
         lambda rows, shared, random: Batch(rows["input"].transpose(0, 1), rows["target"]),
         {"input": batch.input.transpose(0, 1), "target": batch.target},

@@ -20,8 +20,8 @@ from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, har
 from cornn.lab.tasks.augment import check_not_negative, jittered
-from cornn.lab.tasks.parts import binary_accuracy, hold_out, logistic, most_frequent
-from cornn.lab.tasks.task import Batch, Part, Task
+from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
+from cornn.lab.tasks.task import Batch, Split, Task, hold_out
 
 __all__ = ["HAR2"]
 
@@ -60,33 +60,33 @@ class HAR2(Checked):
         middle = signals[training].mean((0, 1), dtype=np.float64)
         spread = signals[training].std((0, 1), dtype=np.float64)
 
-        def part(signals: np.ndarray, activities: np.ndarray) -> Part:
+        def split(signals: np.ndarray, activities: np.ndarray) -> Split:
             group = [1 + har.ACTIVITIES.index(name) for name in GROUP]
             rows = {
                 "signals": torch.from_numpy(((signals - middle) / spread).astype(np.float32)),
                 "target": torch.from_numpy(np.isin(activities, group).astype(np.float32)),
             }
-            return Part(len(signals), _make, rows)
+            return Split(len(signals), _make, rows)
 
-        def test() -> Part:
-            return part(*(dealt or har.read(where, "test")[:2]))
+        def test() -> Split:
+            return split(*(dealt or har.read(where, "test")[:2]))
 
-        parts = part(signals[training], activities[training]), part(signals[validation], activities[validation])
-        shown = replace(parts[0], make=functools.partial(_make_jittered, self.jitter), draws=True)
+        splits = split(signals[training], activities[training]), split(signals[validation], activities[validation])
+        shown = replace(splits[0], make=functools.partial(_make_jittered, self.jitter), draws=True)
         return Task(
             name="har2",
             inputs=len(har.SIGNALS),
             outputs=1,
             length=har.STEPS,
             input_mean=(0.0,) * len(har.SIGNALS),
-            training=shown if self.jitter else parts[0],
-            validation=parts[1],
+            training=shown if self.jitter else splits[0],
+            validation=splits[1],
             test=test,
             loss=logistic,
             score=binary_accuracy,
             metric="accuracy",
             better="higher",
-            trivial=most_frequent(parts[0].rows["target"]),
+            trivial=most_frequent(splits[0].rows["target"]),
             trivial_words="for always answering the larger group",
             notes=(
                 note,

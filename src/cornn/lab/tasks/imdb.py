@@ -19,8 +19,8 @@ from torch import Tensor
 from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, glove, imdb
-from cornn.lab.tasks.parts import binary_accuracy, hold_out, logistic
-from cornn.lab.tasks.task import Batch, Make, Part, Task
+from cornn.lab.tasks.scores import binary_accuracy, logistic
+from cornn.lab.tasks.task import Batch, Make, Split, Task, hold_out
 
 __all__ = ["IMDB", "PADDING", "UNKNOWN"]
 
@@ -67,7 +67,7 @@ class IMDB(Checked):
         training, validation = self._held_out(reviews.positive, generator(seed, "imdb", "validation"))
         vocabulary, counts = self._vocabulary(reviews, training.numpy())
         vectors, known = _vectors(vocabulary, where, generator(seed, "imdb", "vectors"))
-        whole = self._part(reviews, vocabulary)
+        whole = self._split(reviews, vocabulary)
         lengths = whole.rows["length"][training]
         return Task(
             name="imdb",
@@ -77,7 +77,7 @@ class IMDB(Checked):
             input_mean=tuple((torch.from_numpy(counts / counts.sum()).float() @ vectors).tolist()),
             training=self._shown(_rows(whole, training)),
             validation=_rows(whole, validation),
-            test=lambda: self._part(imdb.read(where, "test"), vocabulary),
+            test=lambda: self._split(imdb.read(where, "test"), vocabulary),
             loss=logistic,
             score=binary_accuracy,
             metric="accuracy",
@@ -108,14 +108,14 @@ class IMDB(Checked):
             validation.append(numbers[held])
         return torch.cat(training), torch.cat(validation)
 
-    def _shown(self, part: Part) -> Part:
+    def _shown(self, split: Split) -> Split:
         """Reviews as training sees them."""
         if not self.drop_words:
-            return part
-        return replace(part, make=_dropping(part.make, self.drop_words), draws=True)
+            return split
+        return replace(split, make=_dropping(split.make, self.drop_words), draws=True)
 
     def _vocabulary(self, reviews: imdb.Reviews, training: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """The most frequent words of the training part, and how often each number occurs in it."""
+        """The most frequent words of the training split, and how often each number occurs in it."""
         names, number_of = self._cased(reviews.lexicon)
         chosen = np.zeros(len(reviews.lengths), bool)
         chosen[training] = True
@@ -133,7 +133,7 @@ class IMDB(Checked):
         of = [numbers.setdefault(word.lower() if self.lower else word, len(numbers)) for word in lexicon]
         return list(numbers), np.array(of, np.int64)
 
-    def _part(self, reviews: imdb.Reviews, vocabulary: Sequence[str]) -> Part:
+    def _split(self, reviews: imdb.Reviews, vocabulary: Sequence[str]) -> Split:
         """All reviews of a split. Their words are one long row that `start` and `length` point into."""
         numbers = {word: FIRST + place for place, word in enumerate(vocabulary)}
         names = (word.lower() if self.lower else word for word in reviews.lexicon)
@@ -146,12 +146,12 @@ class IMDB(Checked):
             "target": torch.from_numpy(reviews.positive.astype(np.float32)),
         }
         shared = {"words": torch.from_numpy(of[reviews.words])}
-        return Part(len(start), _maker(self.read_at == "end"), rows, shared, ragged=True)
+        return Split(len(start), _maker(self.read_at == "end"), rows, shared, ragged=True)
 
 
-def _rows(part: Part, chosen: Tensor) -> Part:
-    rows = {name: rows[chosen] for name, rows in part.rows.items()}
-    return Part(len(chosen), part.make, rows, part.shared, part.ragged)
+def _rows(split: Split, chosen: Tensor) -> Split:
+    rows = {name: rows[chosen] for name, rows in split.rows.items()}
+    return Split(len(chosen), split.make, rows, split.shared, split.ragged)
 
 
 def _vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) -> tuple[Tensor, int]:

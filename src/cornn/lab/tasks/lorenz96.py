@@ -20,12 +20,12 @@ from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn.lab.data import folder, user_cache
 from cornn.lab.data.cache import cached
-from cornn.lab.tasks.task import Batch, Part, Task
+from cornn.lab.tasks.task import Batch, Split, Task
 
 __all__ = ["Lorenz96", "flow", "paths", "trajectories"]
 
 VARIABLES, TRAJECTORIES, POINTS, SPACING, AHEAD = 5, 128, 2000, 0.01, 25
-PARTS = ("training", "validation", "test")
+SPLITS = ("training", "validation", "test")
 TOLERANCE = 1e-12
 """Relative and absolute tolerance of the solver. At F = 8 chaos amplifies an error about ten thousand times."""
 
@@ -43,7 +43,7 @@ class Lorenz96(Checked):
         if not np.isfinite(self.force):
             raise ValueError(f"force must be finite, got {self.force}")
         arrays = paths(self.force, folder(data))
-        parts = {name: _part(torch.from_numpy(arrays[name]).float()) for name in PARTS}
+        splits = {name: _split(torch.from_numpy(arrays[name]).float()) for name in SPLITS}
         path = torch.from_numpy(arrays["training"])
         target = path[:, AHEAD:]
         middle = target.mean((0, 1))
@@ -54,9 +54,9 @@ class Lorenz96(Checked):
             outputs=VARIABLES,
             length=POINTS - AHEAD,
             input_mean=tuple(path[:, :-AHEAD].mean((0, 1)).tolist()),
-            training=parts["training"],
-            validation=parts["validation"],
-            test=lambda: parts["test"],
+            training=splits["training"],
+            validation=splits["validation"],
+            test=lambda: splits["test"],
             loss=torch.nn.functional.mse_loss,
             score=_score,
             reduce=_nrmse,
@@ -104,14 +104,14 @@ def trajectories(start: np.ndarray, force: float, points: int) -> np.ndarray:
 
 def _solve(force: float) -> dict[str, np.ndarray]:
     start = torch.rand(
-        len(PARTS), TRAJECTORIES, VARIABLES, dtype=torch.float64, generator=generator(0, "lorenz96", "start")
+        len(SPLITS), TRAJECTORIES, VARIABLES, dtype=torch.float64, generator=generator(0, "lorenz96", "start")
     )
     solved = trajectories((start + (force - 0.5)).reshape(-1, VARIABLES).numpy(), force, POINTS)
-    return dict(zip(PARTS, solved.reshape(len(PARTS), TRAJECTORIES, POINTS, VARIABLES), strict=True))
+    return dict(zip(SPLITS, solved.reshape(len(SPLITS), TRAJECTORIES, POINTS, VARIABLES), strict=True))
 
 
-def _part(path: Tensor) -> Part:
-    return Part(len(path), _make, {"path": path})
+def _split(path: Tensor) -> Split:
+    return Split(len(path), _make, {"path": path})
 
 
 def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:

@@ -18,8 +18,8 @@ from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, mnist
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
-from cornn.lab.tasks.parts import accuracy, cross_entropy, hold_out, most_frequent
-from cornn.lab.tasks.task import Batch, Part, Task
+from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
+from cornn.lab.tasks.task import Batch, Split, Task, hold_out
 
 __all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
 
@@ -87,25 +87,25 @@ def _load(
     training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]
 
-    def as_they_are(images: Tensor, labels: Tensor) -> Part:
-        return Part(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
+    def as_they_are(images: Tensor, labels: Tensor) -> Split:
+        return Split(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
 
     changes = {"shift": options.shift, "warp": options.warp}
     if words := changes_in_words(**changes):
         # Permuted after it was changed, so the images stay as they are and the order goes along.
         places = torch.arange(PIXELS) if order is None else order
         rows = {"image": pixels, "target": labels[training]}
-        part = Part(len(pixels), functools.partial(_make_changed, changes), rows, {"order": places}, draws=True)
+        split = Split(len(pixels), functools.partial(_make_changed, changes), rows, {"order": places}, draws=True)
         notes = (*notes, *words)
     else:
-        part = as_they_are(pixels, labels[training])
+        split = as_they_are(pixels, labels[training])
     return Task(
         name=name,
         inputs=1,
         outputs=10,
         length=PIXELS,
         input_mean=(pixels.sum(dtype=torch.int64).item() / (len(training) * PIXELS * 255),),
-        training=part,
+        training=split,
         validation=as_they_are(images[validation], labels[validation]),
         test=lambda: as_they_are(*_tensors(*mnist.read(where, "test"))),
         loss=cross_entropy,

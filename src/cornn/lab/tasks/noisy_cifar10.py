@@ -22,8 +22,8 @@ from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import cifar10, folder
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
-from cornn.lab.tasks.parts import accuracy, cross_entropy, hold_out, most_frequent
-from cornn.lab.tasks.task import Batch, Part, Task
+from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
+from cornn.lab.tasks.task import Batch, Split, Task, hold_out
 
 __all__ = ["NoisyCIFAR10", "uniform_of"]
 
@@ -73,7 +73,7 @@ class NoisyCIFAR10(Checked):
         if scale:
             image_mean = (image_mean - scale["middle"]) / scale["spread"]
 
-        def part(name: str, images: Tensor, labels: Tensor) -> Part:
+        def split(name: str, images: Tensor, labels: Tensor) -> Split:
             rows, shared = {"image": images, "target": labels}, dict(scale)
             if self.noise == "fixed-normal":
                 shared["noise"] = block
@@ -81,15 +81,15 @@ class NoisyCIFAR10(Checked):
                 make = MAKERS[self.noise]
                 if words:
                     make = functools.partial(_changed, changes, make)
-                return Part(len(images), make, rows, shared, draws=bool(words) or self.noise != "fixed-normal")
+                return Split(len(images), make, rows, shared, draws=bool(words) or self.noise != "fixed-normal")
             if self.noise == "fixed-normal":
-                return Part(len(images), _fixed, rows, shared)
+                return Split(len(images), _fixed, rows, shared)
             # A number for each image that its noise is computed from: to keep all of it would take gigabytes.
             keys = torch.randint(
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
             )
             make = _own_normal if self.noise == "fresh-normal" else _own_uniform
-            return Part(len(images), make, {**rows, "key": keys}, shared)
+            return Split(len(images), make, {**rows, "key": keys}, shared)
 
         return Task(
             name="noisy-cifar10",
@@ -97,9 +97,9 @@ class NoisyCIFAR10(Checked):
             outputs=10,
             length=STEPS,
             input_mean=tuple(((ROWS * image_mean + NOISE * middle) / STEPS).tolist()),
-            training=part("training", kept, labels[training]),
-            validation=part("validation", images[validation], labels[validation]),
-            test=lambda: part("test", *_tensors(*cifar10.read(where, "test"))),
+            training=split("training", kept, labels[training]),
+            validation=split("validation", images[validation], labels[validation]),
+            test=lambda: split("test", *_tensors(*cifar10.read(where, "test"))),
             loss=cross_entropy,
             score=accuracy,
             metric="accuracy",

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Make", "Part", "Task"]
+__all__ = ["Batch", "Make", "Split", "Task", "hold_out"]
 
 
 class Batch(NamedTuple):
@@ -21,7 +21,7 @@ Make = Callable[[dict[str, Tensor], Mapping[str, Tensor], torch.Generator], Batc
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """A split: sequences for training, validation or test, as tensors on one device.
 
     Args:
@@ -41,7 +41,7 @@ class Part:
     ragged: bool = False
     draws: bool = False
 
-    def to(self, device: torch.device | str) -> "Part":
+    def to(self, device: torch.device | str) -> "Split":
         """Return the split with its tensors on a device."""
 
         def moved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -64,9 +64,9 @@ class Task:
     outputs: int
     length: int  # maximum number of steps
     input_mean: tuple[float, ...]  # of each feature, over training sequences
-    training: Part
-    validation: Part  # what curves show, and what chooses the best epoch
-    test: Callable[[], Part]  # read once, at the end
+    training: Split
+    validation: Split  # what curves show, and what chooses the best epoch
+    test: Callable[[], Split]  # read once, at the end
     loss: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> what training lowers, averaged over sequences
     score: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> the metric of each sequence, (batch), or
     # several numbers of each, (batch, numbers), that `reduce` makes the metric of
@@ -81,3 +81,24 @@ class Task:
     words: Tensor | None = None  # (vocabulary, inputs), initial vectors of the embedding
     padding: int | None = None  # the padding word; its vector is not trained
     notes: tuple[str, ...] = ()  # choices between variants of the task, and facts about the data
+
+
+def hold_out(size: int, count: int, random: torch.Generator, run: int = 1) -> tuple[Tensor, Tensor]:
+    """Draw `count` of `size` sequences for validation.
+
+    Args:
+        size: Number of sequences.
+        count: Number of sequences to hold out.
+        random: The generator.
+        run: Draw blocks of this many consecutive sequences, so that held-out sequences have few neighbours in the
+            training split. The last block is cut when `count` is reached, and the rest of it is trained on.
+
+    Returns:
+        Sorted indices of the training and of the validation sequences.
+    """
+    if not 0 < count < size:
+        raise ValueError(f"validation must be above 0 and below the number of sequences, {size:,}, got {count:,}")
+    runs = torch.randperm(-(-size // run), generator=random)
+    drawn = (runs.unsqueeze(1) * run + torch.arange(run)).flatten()
+    drawn = drawn[drawn < size]
+    return drawn[count:].sort().values, drawn[:count].sort().values

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cornn.lab.tasks import Batch
-from cornn.lab.tasks.task import Part
+from cornn.lab.tasks.task import Split
 from cornn.lab.training.distributed import batch_dimension, share_of_batch, share_of_loss
 from cornn.lab.training.side_by_side import SideBySide
 from cornn.lab.training.state import RunState
@@ -20,21 +20,21 @@ __all__ = ["Feed"]
 class Pool(NamedTuple):
     """The training splits of several runs, one below the other."""
 
-    part: Part
+    split: Split
     begins: list[int]  # the first row of each run
 
 
-def pool_splits(parts: Sequence[Part]) -> Pool | None:
+def pool_splits(splits: Sequence[Split]) -> Pool | None:
     """Return one split with the rows of all, if the sequences of all are made alike and without chance."""
-    first = parts[0]
-    for part in parts:
-        alike = part.make is first.make and part.rows and not (part.draws or part.ragged)
-        if not alike or part.shared.keys() != first.shared.keys():
+    first = splits[0]
+    for split in splits:
+        alike = split.make is first.make and split.rows and not (split.draws or split.ragged)
+        if not alike or split.shared.keys() != first.shared.keys():
             return None
-        if not all(torch.equal(value, first.shared[name]) for name, value in part.shared.items()):
+        if not all(torch.equal(value, first.shared[name]) for name, value in split.shared.items()):
             return None
-    rows = {name: torch.cat([part.rows[name] for part in parts]) for name in first.rows}
-    begins = [0, *itertools.accumulate(part.size for part in parts)]
+    rows = {name: torch.cat([split.rows[name] for split in splits]) for name in first.rows}
+    begins = [0, *itertools.accumulate(split.size for split in splits)]
     return Pool(replace(first, size=begins.pop(), rows=rows), begins)
 
 
@@ -119,7 +119,7 @@ class Feed:
         """Compute the losses from one batch with the sequences of all: few operations, however many models."""
         task, dimension = self.states[0].task, batch_dimension(self.states[0].task)
         index = self.all_orders.index_select(0, self.rows)  # (models, batch)
-        batch = pool.part.batch(index.flatten(), self.states[0].random)
+        batch = pool.split.batch(index.flatten(), self.states[0].random)
         target = batch.target.unflatten(dimension, (len(counts), -1)).movedim(dimension, 0)
         together = Batch(
             batch.input.unflatten(1, (len(counts), -1)),

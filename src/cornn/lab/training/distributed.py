@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cornn._extras import missing_extra
+from cornn._machine import resolve_device
 from cornn.lab.config import Train
 from cornn.lab.tasks import Batch, Task
 
@@ -24,8 +25,7 @@ def connect(config: Train) -> Any:
         except ImportError:
             raise missing_extra("lab", "training needs Lightning Fabric") from None
     place = config.place
-    if place.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("PyTorch finds no CUDA device: use --device cpu or auto")
+    resolve_device(place.device)
     # torchrun says in the environment how many processes there are, here and on all machines.
     here = int(os.environ.get("LOCAL_WORLD_SIZE", place.devices))
     everywhere = int(os.environ.get("WORLD_SIZE", here))

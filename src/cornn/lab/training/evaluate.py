@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cornn.lab.tasks import Batch, Task
-from cornn.lab.tasks.task import Part
+from cornn.lab.tasks.task import Split
 from cornn.lab.training.distributed import batch_dimension
 
 __all__ = ["metric"]
@@ -22,7 +22,7 @@ device. A gated network takes kilobytes per step."""
 
 @torch.no_grad()
 def metric(
-    task: Task, model: nn.Module, weights: Mapping[str, Tensor], part: Part, random: torch.Generator, batch_size: int
+    task: Task, model: nn.Module, weights: Mapping[str, Tensor], split: Split, random: torch.Generator, batch_size: int
 ) -> Tensor:
     """Return the task's metric over a whole split, as a scalar tensor on the split's device.
 
@@ -34,8 +34,8 @@ def metric(
     for name, held in (*model.named_parameters(), *model.named_buffers()):
         held.copy_(values[name])
     scores = []
-    for index in torch.arange(part.size, device=random.device).split(batch_size if part.ragged else SEQUENCES):
-        batch = part.batch(index, random)
+    for index in torch.arange(split.size, device=random.device).split(batch_size if split.ragged else SEQUENCES):
+        batch = split.batch(index, random)
         scores.append(task.score(_predicted(task, model, batch), batch.target))
     return task.reduce(torch.cat(scores))
 

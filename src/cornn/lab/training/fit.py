@@ -83,8 +83,8 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
     state = prepare(config, fabric, task)
     state.tested = False
     train([state], fabric, watch)
-    reached = None if state.failure is not None else state.kept_metric
-    return Validated(reached, state.step, state.seconds, state.failure)
+    metric = None if state.failure is not None else state.kept_metric
+    return Validated(metric, state.step, state.seconds, state.failure)
 
 
 def resume(path: Path, watch: Watch = silent) -> Run:

@@ -158,23 +158,23 @@ def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
     for state in due:
         random = generator(state.config.seed, "watching", state.step, device=fabric.device)
         own, batch_size = named(state.model, state.weights), state.config.budget.batch_size
-        reached = metric(state.task, state.model, own, state.validation, random, batch_size)
-        measured.append(torch.stack((state.tensors["loss"].double(), reached.double())))
+        value = metric(state.task, state.model, own, state.validation, random, batch_size)
+        measured.append(torch.stack((state.tensors["loss"].double(), value.double())))
         state.tensors["loss"].zero_()
         randoms.append(random)
     # A GPU is waited for once, here.
-    for state, random, (total, reached) in zip(due, randoms, torch.stack(measured).tolist(), strict=True):
+    for state, random, (total, value) in zip(due, randoms, torch.stack(measured).tolist(), strict=True):
         if fabric.world_size > 1:
             total = fabric.all_reduce(torch.tensor(total, device=fabric.device), reduce_op="sum").item()
-            reached = fabric.broadcast(reached)
+            value = fabric.broadcast(value)
         loss = total / (state.step - state.evaluated)
         if not math.isfinite(loss):
             state.failure = f"the loss is {loss} at step {state.step}"
             continue
         good.append(state)
-        state.evaluated, state.loss, state.metric = state.step, loss, reached
-        if state.better(reached):
-            state.best = Best(reached, state.step, state.weights.clone(), state.buffers())
+        state.evaluated, state.loss, state.metric = state.step, loss, value
+        if state.better(value):
+            state.best = Best(value, state.step, state.weights.clone(), state.buffers())
         if state.config.theory:
             state.theory = _theory(state, named(state.model, state.weights), random)
     return good

@@ -11,7 +11,7 @@ from cornn._random import generator
 from cornn.lab.config import Train
 from cornn.lab.runs import Run
 from cornn.lab.tasks import Task
-from cornn.lab.tasks.task import Part
+from cornn.lab.tasks.task import Split
 from cornn.lab.training.build import build, load
 from cornn.lab.training.schedule import Plan, plan
 from cornn.models import SequenceModel
@@ -37,8 +37,8 @@ class RunState:
     task: Task
     model: SequenceModel
     plan: Plan
-    training: Part
-    validation: Part
+    training: Split
+    validation: Split
     random: torch.Generator
     run: Run | None = None  # None in all processes but the first
     step: int = 0
@@ -62,15 +62,15 @@ class RunState:
     @property
     def over(self) -> bool:
         """Whether there is nothing left to train."""
-        reached = self.evaluated == self.step and self.metric is not None and self._reached(self.metric)
-        return self.step >= self.plan.steps or reached
+        good = self.evaluated == self.step and self.metric is not None and self._is_good_enough(self.metric)
+        return self.step >= self.plan.steps or good
 
     @property
     def kept_metric(self) -> float | None:
         """The validation metric of the weights that are kept."""
         return self.best.metric if self.config.budget.keep == "best" and self.best is not None else self.metric
 
-    def _reached(self, metric: float) -> bool:
+    def _is_good_enough(self, metric: float) -> bool:
         until = self.config.budget.until
         return bool(until) and (metric <= until if self.task.better == "lower" else metric >= until)
 

@@ -7,18 +7,19 @@ from typing import Any
 
 import torch
 
+from cornn._signals import SignalStop
+
 __all__ = ["Stopped", "Stopping"]
 
 # Where several processes share a batch they have to agree on when to save and stop, and asking makes a GPU wait.
 STEPS_BETWEEN_QUESTIONS = 10
 
 
-class Stopped(KeyboardInterrupt):
+class Stopped(SignalStop):
     """Training was asked to stop; a checkpoint was written."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signal_number).name}; a checkpoint is saved")
-        self.signal_number = signal_number
+        super().__init__(signal_number, f"stopped by {signal.Signals(signal_number).name}; a checkpoint is saved")
 
 
 class Stopping:

@@ -6,7 +6,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from cornn._random import generator
 from cornn.lab.tasks import HAR2, IMDB, TASKS, Lorenz96, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.lab.tasks.parts import hold_out, most_frequent
+from cornn.lab.tasks.scores import most_frequent
+from cornn.lab.tasks.task import hold_out
 
 OPTIONS = {
     "smnist": SequentialMNIST(validation=5),
@@ -30,10 +31,10 @@ def test_a_task_is_as_it_says(everything, name):
     assert task.name == name.split(",")[0]
     assert type(OPTIONS[name]) is TASKS[task.name]
     assert len(task.input_mean) == task.inputs
-    for part in (task.training, task.validation, task.test()):
-        for rows in part.rows.values():
-            assert len(rows) == part.size
-        batch = part.batch(torch.tensor([1, 0, 2]), generator(0, "x"))
+    for split in (task.training, task.validation, task.test()):
+        for rows in split.rows.values():
+            assert len(rows) == split.size
+        batch = split.batch(torch.tensor([1, 0, 2]), generator(0, "x"))
         assert batch.input.shape[1] == 3
         if task.words is None:
             assert batch.input.shape == (task.length, 3, task.inputs)
@@ -62,16 +63,16 @@ def test_the_same_seed_gives_the_same_task(everything, name):
 def test_a_batch_is_made_without_the_host_unless_its_length_is_not_known(everything, name):
     """A CUDA graph can hold nothing that asks for the value of a tensor; neither can a tensor without values."""
     task = OPTIONS[name].load(0, everything)
-    for part in (task.training, task.validation, task.test()):
+    for split in (task.training, task.validation, task.test()):
         mode = FakeTensorMode()
-        rows = {key: mode.from_tensor(tensor[:3]) for key, tensor in part.rows.items()}
-        shared = {key: mode.from_tensor(tensor) for key, tensor in part.shared.items()}
+        rows = {key: mode.from_tensor(tensor[:3]) for key, tensor in split.rows.items()}
+        shared = {key: mode.from_tensor(tensor) for key, tensor in split.shared.items()}
         with mode:
             if name.startswith("imdb"):
                 with pytest.raises(DataDependentOutputException):
-                    part.make(rows, shared, generator(0, "x"))
+                    split.make(rows, shared, generator(0, "x"))
             else:
-                assert part.make(rows, shared, generator(0, "x")).input.shape[1] == 3
+                assert split.make(rows, shared, generator(0, "x")).input.shape[1] == 3
 
 
 def test_hold_out_parts_all_sequences():

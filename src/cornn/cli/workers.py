@@ -1,0 +1,42 @@
+"""Options of the commands whose work several processes share, and how they end."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from cornn._signals import exit_code
+from cornn.lab.experiments.storage import PATIENCE, Storage
+
+__all__ = ["WorkerOptions", "stoppable"]
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How the work is shared."""
+
+    storage: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
+    """Database that workers share, such as postgresql://USER@HOST/DATABASE; or memory, for one worker without
+    SQLAlchemy. Default: a SQLite file in the folder of the command."""
+    patience: float = PATIENCE
+    """Seconds for which a worker waits for a database that has gone away."""
+    workers: int = 1
+    """Number of processes on this machine that share the work."""
+
+    def open_storage(self, folder: Path) -> Storage:
+        """Return the storage; by default it is a file in `folder`."""
+        return Storage(self.storage or f"sqlite:///{folder / 'trials.db'}", self.patience)
+
+
+@contextmanager
+def stoppable(remedy: str = "Run the same command to continue") -> Iterator[None]:
+    """End the command with a sentence when a signal stops what is inside."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        print(f"cornn: stopped. {remedy}", file=sys.stderr)
+        sys.exit(exit_code(stop))
