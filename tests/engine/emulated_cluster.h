@@ -26,19 +26,24 @@ inline unsigned char* at_address(unsigned address) {
 // what they overwrite; the others when all have come, which finds who does not wait.
 struct Barrier { int phase, missing; };
 struct Message { float4 value; unsigned to; };
-std::vector<Message> late[CLUSTER][16];
+struct Messages { int count; Message held[4 * BLOCK]; } late[CLUSTER][16];
 
 inline void count(unsigned address, int bytes, bool arrives) {
-    static std::vector<std::pair<unsigned char*, int>> pending;
     unsigned char* place = at_address(address);
     Barrier& barrier = *reinterpret_cast<Barrier*>(place);
     barrier.missing += bytes - (arrives ? 1 << 28 : 0);
     if (barrier.missing) return;
     ++barrier.phase;
     barrier.missing = 1 << 28;
-    std::vector<Message>& messages = late[(place - cluster_memory[0]) / sizeof cluster_memory[0]][address / 8 % 16];
-    for (const Message& message : messages) std::memcpy(at_address(message.to), &message.value, 16);
-    messages.clear();
+    Messages& messages = late[(place - cluster_memory[0]) / sizeof cluster_memory[0]][address / 8 % 16];
+    for (int i = 0; i < messages.count; ++i)
+        std::memcpy(at_address(messages.held[i].to), &messages.held[i].value, 16);
+    messages.count = 0;
+}
+
+inline void hold(Messages& messages, const Message& message) {
+    if (messages.count == sizeof messages.held / sizeof message) fail("more messages than there is room for");
+    messages.held[messages.count++] = message;
 }
 
 inline void emulated_init(unsigned address) { *reinterpret_cast<Barrier*>(at_address(address)) = {0, 1 << 28}; }
@@ -55,9 +60,9 @@ inline void emulated_wait(unsigned address, unsigned parity) {
 }
 
 inline void emulated_send(unsigned address, const float4& value, unsigned barrier) {
-    if (address % 16 || (address ^ barrier) >> 24) std::printf("a message goes astray\n"), std::abort();
+    if (address % 16 || (address ^ barrier) >> 24) fail("a message goes astray");
     if (threadIdx.x % 2) std::memcpy(at_address(address), &value, 16);
-    else late[(barrier >> 24) - 1][barrier / 8 % 16].push_back({value, address});
+    else hold(late[(barrier >> 24) - 1][barrier / 8 % 16], {value, address});
     count(barrier, -16, false);
 }
 

@@ -2,13 +2,12 @@
 
 import ctypes
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from test_tensor_emulated import COMPILER, HEADERS, changed, guarded
+from emulator import load
+from test_tensor_emulated import HEADERS, changed, guarded
 from torch import Tensor
 
 from cornn import engine
@@ -42,20 +41,14 @@ def built(
     """
     kind, direction = kernel.split("_")
     emulation = emulation or f"emulated_{kind}.h"
-    for name in ("emulated.h", "emulated_bits.h", emulation):
-        shutil.copy(Path(__file__).with_name(name), folder)
+    sources = {f"{direction}.cpp": f'#include "{emulation}"\n#include "{kernel}.cu"\n{entry}'}
     for name in (*HEADERS, "tile.cuh", *headers, f"{kernel}.cu"):
         text = (KERNELS / name).read_text(encoding="utf8")
         for pattern, replacement in instructions.items():
             text = re.sub(pattern, replacement, text)
         assert "asm" not in text.replace("assembler", "")
-        (folder / name).write_text(text, encoding="utf8")
-    source, library = folder / f"{direction}.cpp", folder / f"{direction}.so"
-    source.write_text(f'#include "{emulation}"\n#include "{kernel}.cu"\n{entry}', encoding="utf8")
-    options = ["-std=c++17", optimisation, "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
-    options += [f"-D{name}={value}" for name, value in macros.items()]
-    subprocess.run([str(COMPILER), *options, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
+        sources[name] = text
+    return load(folder, sources, macros, optimisation)
 
 
 def assert_near(got: Tensor, want: Tensor, name: str) -> None:

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -103,44 +102,39 @@ def test_leftovers_of_killed_processes_go(cache):
     assert new.exists()  # another process may be writing it
 
 
-WRITER = """
-import sys, time
-from pathlib import Path
-from cornn.engine._kernel_cache import write_kernel
-from cornn.engine.backends.cuda import nvrtc
-path = Path(sys.argv[1])
-cubin = b"%d" * 500_000
-while True:
-    write_kernel(path, nvrtc._seal(path, cubin) + cubin)
-    found = nvrtc._read(path)
-    if found is None or len(found) != len(cubin) or len(set(found)) > 1:
-        sys.exit(3)
-"""
+def _write_forever(path, cubin):
+    while True:
+        _kernel_cache.write_kernel(path, nvrtc._seal(path, cubin) + cubin)
+        found = nvrtc._read(path)
+        if found is None or len(found) != len(cubin) or len(set(found)) > 1:
+            os._exit(3)
 
 
 @POSIX
 def test_processes_at_the_same_time_and_kills_leave_whole_files(cache):
     path = cache / "shared.cubin"
     # Bytes of one kind each: a mixture would be seen.
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER.replace("%d", str(number)), str(path)]) for number in range(2)
-    ]
+    processes = multiprocessing.get_context("fork")
+    writers = [processes.Process(target=_write_forever, args=(path, kind * 500_000)) for kind in (b"0", b"1")]
+    for writer in writers:
+        writer.start()
     try:
         deadline = time.monotonic() + 60
         while not path.exists():
             assert time.monotonic() < deadline
             time.sleep(0.01)
         for writer in writers:
-            for _ in range(200):
+            for _ in range(50):
                 found = nvrtc._read(path)
                 assert found is not None
                 assert len(set(found)) == 1
-            os.kill(writer.pid, signal.SIGKILL)
-            assert writer.wait() == -signal.SIGKILL
+            writer.kill()
+            writer.join()
+            assert writer.exitcode == -signal.SIGKILL
     finally:
         for writer in writers:
             writer.kill()
-            writer.wait()
+            writer.join()
     assert nvrtc._read(path) is not None
 
 

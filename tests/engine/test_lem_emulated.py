@@ -40,7 +40,9 @@ def test_the_largest_fits_on_the_smallest_of_gpus():
         assert 0 < sum(counts) <= lem.STATIC
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(
+    "arch", ["sm_90", *(pytest.param(arch, marks=pytest.mark.slow) for arch in ("sm_80", "sm_86", "sm_100", "sm_120"))]
+)
 @pytest.mark.parametrize("kernel", TENSORS)
 @pytest.mark.parametrize("size", lem.SIZES)
 def test_the_kernels_keep_to_their_registers(kernel, size, arch, tmp_path, monkeypatch):

@@ -6,8 +6,6 @@ it cannot: how a GPU orders its memory.
 
 import ctypes
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 import rounded
 import torch
+from emulator import COMPILER, load
 
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import TENSOR_SIZES, tensor_plans
@@ -22,7 +21,6 @@ from cornn.engine.backends.cuda.nvrtc import KERNELS
 from cornn.engine.contract import After, Given
 from cornn.engine.updates import UPDATES
 
-COMPILER = shutil.which("g++")
 pytestmark = pytest.mark.skipif(
     COMPILER is None or sys.platform != "linux", reason="the emulation is built with g++, on Linux"
 )
@@ -55,23 +53,19 @@ CALLS = {
 
 def built(folder: Path, direction: str, macros: dict[str, object]) -> ctypes.CDLL:
     """The kernel's own source, with the emulation in place of the instructions of a GPU."""
-    for name in ("tensor.cuh", f"tensor_{direction}.cu"):
-        shutil.copy(KERNELS / name, folder)
-    shutil.copy(Path(__file__).with_name("emulated.h"), folder / "tensor_core.cuh")
+    kernel = f"tensor_{direction}.cu"
+    sources = {f"{direction}.cpp": f'#include "{kernel}"\n' + ENTRY.format(call=CALLS[direction])}
+    for name in ("tensor.cuh", kernel):
+        sources[name] = (KERNELS / name).read_text(encoding="utf8")
+    sources["tensor_core.cuh"] = Path(__file__).with_name("emulated.h").read_text(encoding="utf8")
     for name in HEADERS:
         text = (KERNELS / name).read_text(encoding="utf8")
         for instruction, function in (("ex2", "exp2f"), ("rcp", "1.f / ")):
             pattern = rf'asm\("{instruction}[^"]*" : "=f"\((\w+)\) : "f"(\(.*\))\);'
             text = re.sub(pattern, rf"\1 = {function}\2;", text)
         assert "asm" not in text
-        (folder / name).write_text(text, encoding="utf8")
-    entry = folder / f"{direction}.cpp"
-    entry.write_text(f'#include "tensor_{direction}.cu"\n' + ENTRY.format(call=CALLS[direction]), encoding="utf8")
-    library = folder / f"{direction}.so"
-    options = [f"-D{name}={value}" for name, value in macros.items()]
-    command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", *options, str(entry), "-o", str(library)]
-    subprocess.run([str(part) for part in command], check=True)
-    return ctypes.CDLL(str(library))
+        sources[name] = text
+    return load(folder, sources, macros, "-O0")
 
 
 def guarded(tensor: torch.Tensor) -> torch.Tensor:
