@@ -181,9 +181,9 @@ class RunArtifact(Artifact):
             self._verify_metrics(path, metrics)
         return found
 
-    def incomplete_checkpoint(self, key: str) -> DamagedFileError:
-        """Return the error that the last checkpoint lacks an entry, with what can still be used."""
-        return DamagedFileError(f"{self.path / CHECKPOINT} is incomplete, it lacks {key!r}: {self._remedy(CHECKPOINT)}")
+    def checkpoint_error(self, problem: str) -> DamagedFileError:
+        """Return the error that the last checkpoint has a problem, with what can still be used."""
+        return DamagedFileError(f"{self.path / CHECKPOINT} {problem}: {self._remedy(CHECKPOINT)}")
 
     def _verify_metrics(self, checkpoint: Path, expected: Mapping[str, Any]) -> None:
         path = self.path / METRICS
@@ -197,6 +197,12 @@ class RunArtifact(Artifact):
     def weights(self) -> dict[str, Tensor]:
         """Return the trained weights, which are verified."""
         return self._read_weights()[0]
+
+    def load_weights(self, model: SequenceModel) -> None:
+        """Copy the trained weights to a model of the same shape; an error names their file."""
+        weights = self.weights()
+        with naming(self.path / WEIGHTS):
+            model.load_state_dict(weights)
 
     def model(self) -> SequenceModel:
         """Return the trained model on the CPU, in evaluation mode. It needs neither the task nor its data."""
@@ -489,4 +495,4 @@ def _describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tens
 def _first_width(weights: Mapping[str, Tensor]) -> int:
     """Return the number of features of the layer's input: the width of its first input weights."""
     names = ("layer.cells.l0.weight_ih", "layer.weight_ih_l0")
-    return next(weights[name] for name in names if name in weights).shape[1]
+    return weights[next((name for name in names if name in weights), names[0])].shape[1]

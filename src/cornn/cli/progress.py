@@ -17,7 +17,7 @@ from rich.table import Table
 
 from cornn._extras import missing_extra
 from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
-from cornn.lab.config import from_dictionary
+from cornn.lab.config import read_run_config
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
@@ -166,7 +166,7 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
 
 def _stopped_early(finished: Run, result: dict) -> str | None:
     """Say that a run stopped because of `until`, or return None."""
-    budget, rows = from_dictionary(finished.config).budget, finished.metrics()
+    budget, rows = read_run_config(finished).budget, finished.metrics()
     until, steps, epochs = budget.until, budget.steps, budget.epochs
     if not until or not rows:
         return None

@@ -1,7 +1,8 @@
 """Kernels compiled when they are first needed, with NVRTC through cuda-core, and kept on disk.
 
 What a cache file holds is handed to the driver as machine code for the GPU and to nothing else. A file that was cut
-short, changed or renamed does not match the checksum it begins with, and is compiled again.
+short, changed or renamed does not match the checksum it begins with, and is compiled again. Its name is a hash of the
+source, the macros, the device's architecture and NVRTC's version; a cubin does not depend on the driver.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from pathlib import Path
 from cornn._atomic import TEMPORARY, write_atomically
 from cornn._extras import install_command
 
-__all__ = ["KERNELS", "compiled", "folder", "missing"]
+__all__ = ["KERNELS", "compiled", "first_line", "folder", "missing"]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
@@ -84,6 +85,10 @@ def _write(path: Path, cubin: bytes) -> None:
         write_atomically(path, _seal(path, cubin) + cubin)
 
 
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
     """The cubin of the file `name` of the kernels folder, for `arch` ("sm_90"). Needs no GPU."""
     from cuda.core import Program, ProgramOptions  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
@@ -99,6 +104,12 @@ def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
             define_macro=[(macro, str(value)) for macro, value in macros.items()],
         )
         source = (KERNELS / name).read_text(encoding="utf-8")
-        cubin = bytes(Program(source, "c++", options).compile("cubin").code)
+        try:
+            cubin = bytes(Program(source, "c++", options).compile("cubin").code)
+        except Exception as error:  # the classes of cuda-core's errors are private
+            raise RuntimeError(
+                f"NVRTC could not compile {name} for {arch} ({first_line(error)}): {install_command('cuda')}, or set "
+                'backend="portable"'
+            ) from error
         _write(path, cubin)
     return cubin
