@@ -63,6 +63,7 @@ __all__ = [
     "Manifest",
     "ModelSpec",
     "RunArtifact",
+    "check_row",
     "describe_model",
     "find_runs",
     "is_saved",
@@ -149,13 +150,13 @@ class RunArtifact(Artifact):
         return self.has(RESULT) and (self.path / WEIGHTS).is_file()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of metrics.jsonl, each with a whole number "step"."""
+        """Return the rows of metrics.jsonl, which are checked by `check_row`."""
         path = self.path / METRICS
         if not path.exists():
             return []
         rows = parse_json_lines(self.read(METRICS) if self.complete and self.has(METRICS) else read_bytes(path), path)
         for number, row in enumerate(rows, 1):
-            convert(int, row.get("step"), f"{path}, line {number}: step")
+            check_row(row, path, number)
         return rows
 
     def checkpoint(self, before: bool = False) -> dict[str, Any] | None:
@@ -257,6 +258,17 @@ class EstimatorArtifact(Artifact):
         if name == WEIGHTS:
             return "fit the model again"
         return f"{self.path / WEIGHTS} can still be used on its own: `cornn.estimators.load`, or fit the model again"
+
+
+def check_row(row: Any, path: Path, number: int) -> int:
+    """Check the types in a row of metrics.jsonl, line `number` of `path`, and return its step."""
+    where = f"{path}, line {number}"
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is not a JSON object")
+    for name in ("metric", *(own for own in ("loss", "seconds", "epoch") if own in row)):
+        if type(row.get(name)) not in (int, float):  # NaN is a number too
+            raise ValueError(f"{where}: {name} must be a number, got {row.get(name)!r}")
+    return convert(int, row.get("step"), f"{where}: step")
 
 
 def load(path: Path | str) -> RunArtifact | EstimatorArtifact:
