@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cornn._atomic import TEMPORARY
 from cornn._checksums import read_sealed_json, write_sealed_json
 from cornn._json import naming
 from cornn.lab.config import Train, as_dictionary, differences, from_dictionary, read_run_config
@@ -134,6 +135,8 @@ def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: 
         raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()), out)
     summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}
     if fabric.is_global_zero:
+        for leftover in out.glob(f"{TEMPORARY}*"):  # of a process that was killed while it wrote
+            leftover.unlink(missing_ok=True)
         write_json(out / "summary.json", summary)
     return summary, runs
 
