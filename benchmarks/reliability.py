@@ -372,6 +372,7 @@ def main() -> None:
     for name in (*(f"cornn.cli.{entry.module}" for entry in COMMANDS.values()), *PRELOADED):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    ran = source()  # the code that is loaded now, whatever is committed in the meantime
     begin, rows = time.monotonic(), []
     for name, (share, attack) in ATTACKS.items():
         if options.only not in (None, name):
@@ -388,7 +389,7 @@ def main() -> None:
         "seed": options.seed,
         "seconds": round(time.monotonic() - begin, 1),
         "machine": machine(),
-        **source(),
+        **ran,
         "rows": rows,
     }
     options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")

@@ -81,7 +81,7 @@ def test_rows_that_a_checkpoint_refers_to_must_be_there(folders, tmp_path):
 
 def test_metrics_are_on_the_disk_before_a_checkpoint_refers_to_them(tmp_path, monkeypatch):
     run = create(tmp_path, {})
-    run.log({"step": 1})
+    run.log({"step": 1, "metric": 0.5})
     order = []
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda file: (order.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
@@ -187,18 +187,22 @@ def test_sealed_json(tmp_path):
 def test_damage_of_a_folder_without_checksums_is_one_sentence(cornn, tmp_path):
     """As of version 0.1.0: rows without a step, a result of another type, a truncated checkpoint."""
     saved = Path(__file__).parent / "fixtures" / "0.1.0"
-    cases = {
-        ("run-interrupted", "metrics.jsonl", "resume"): lambda text: text + b'{"x": 1}\n',
-        ("run-interrupted", "checkpoint.pt", "resume"): lambda text: text[:3000],
-        ("run-interrupted", "config.json", "resume"): lambda text: text.replace(b'"hidden_size"', b'"hiden_size"'),
-        ("run-finished", "result.json", "evaluate"): lambda text: re.sub(rb'"test": [^,]*', b'"test": {}', text),
-        ("run-finished", "model.safetensors", "evaluate"): lambda text: text[:50],
-    }
-    for number, ((folder, file, command), damage) in enumerate(cases.items()):
+    cases = [
+        ("run-interrupted", "metrics.jsonl", "resume", lambda text: text + b'{"x": 1}\n'),
+        ("run-interrupted", "metrics.jsonl", "resume", lambda text: text.replace(b'"metric"', b'"metrix"', 1)),
+        ("run-interrupted", "checkpoint.pt", "resume", lambda text: text[:3000]),
+        ("run-interrupted", "config.json", "resume", lambda text: text.replace(b'"hidden_size"', b'"hiden_size"')),
+        ("run-finished", "result.json", "evaluate", lambda text: re.sub(rb'"test": [^,]*', b'"test": {}', text)),
+        ("run-finished", "model.safetensors", "evaluate", lambda text: text[:50]),
+        ("run-finished", "config.json", "evaluate", lambda text: re.sub(rb'"steps": [^,]*', b'"steps": "x"', text)),
+        ("run-finished", "config.json", "check", lambda text: re.sub(rb'"steps": [^,]*', b'"steps": []', text)),
+        ("run-rival", "model.safetensors", "check", lambda text: text.replace(b"l0.weight_ih", b"l0.weight_xx")),
+    ]
+    for number, (folder, file, command, damage) in enumerate(cases):
         shutil.copytree(saved / folder, tmp_path / str(number))
         path = tmp_path / str(number) / file
         path.write_bytes(damage(path.read_bytes()))
         code, _, err = cornn(command, tmp_path / str(number))
         assert code == 2, (file, err)
         assert len(err.splitlines()) == 1, err
-        assert str(path) in err or file == "config.json", err
+        assert f"{tmp_path / str(number)}/" in err, err

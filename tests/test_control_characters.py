@@ -1,12 +1,16 @@
 """Control characters in names and labels do not reach the terminal."""
 
 import io
+import json
+from dataclasses import replace
 
 import pytest
 from rich.table import Table
 
 from cornn._terminal import escape_controls
 from cornn.cli import console
+from cornn.lab.config import as_dictionary
+from cornn.lab.recipes import resolve
 
 TITLE = "\x1b]0;owned\x07"  # sets the title of the window
 
@@ -65,3 +69,12 @@ def test_errors_and_warnings_are_escaped(cornn, hostile):
     assert code == 2
     assert "\x1b" not in out + err
     assert "\\x1b]0;owned" in err
+
+
+def test_values_of_a_configuration_are_escaped_in_the_help(cornn, tmp_path):
+    content = as_dictionary(replace(resolve("adding", length=12), recipe=f"x{TITLE}").override(data=f"d{TITLE}"))
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    code, out, err = cornn("train", "adding", "--config", "c.json", "--help")
+    assert code == 0
+    assert "\x1b]" not in out + err
+    assert "\\x1b]0;owned" in out

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from cornn import cli
+from cornn._device_errors import describe_device_error
 from cornn._signals import SignalStop, exit_code
 from cornn._terminal import escape_controls
 
@@ -71,7 +72,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _one_line(message: object) -> str:
     """Return a message as one line, without the places in the source of C++ libraries that PyTorch's messages have."""
-    text = re.sub(r"\[[^\[\]]*\.(?:cpp|cc|cu|h):\d+\](?: \S+ == \S+)?[ .]*", "", str(message))
+    text = (describe_device_error(message) if isinstance(message, Exception) else None) or str(message)
+    text = re.sub(r"\[[^\[\]]*\.(?:cpp|cc|cu|h):\d+\](?: \S+ == \S+)?[ .]*", "", text)
     return escape_controls(" ".join(text.split()))
 
 

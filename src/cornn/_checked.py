@@ -115,6 +115,8 @@ def convert(hint: Any, value: Any, name: str) -> Any:
         kinds = get_args(hint)
         if kinds[-1] is Ellipsis or len(kinds) == len(value):
             return tuple(convert(kinds[0], one, name) for one in value)
+    elif origin is list and isinstance(value, tuple | list):
+        return [convert(get_args(hint)[0], one, name) for one in value]
     elif origin is dict and isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: convert(get_args(hint)[1], one, key) for key, one in value.items()}
     elif hint is int and isinstance(value, Integral) and not isinstance(value, bool):
@@ -161,6 +163,8 @@ def _in_words(hint: Any) -> str:
         return f"one of {', '.join(map(str, parts))}"
     if origin is tuple:
         return f"a list, each {_in_words(parts[0])}" if parts[-1] is Ellipsis else f"a list of {len(parts)} numbers"
+    if origin is list:
+        return f"a list, each {_in_words(parts[0])}"
     return "an object" if origin is dict else _WORDS.get(hint, f"a {getattr(hint, '__name__', hint)}")
 
 

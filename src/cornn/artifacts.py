@@ -64,6 +64,7 @@ __all__ = [
     "Manifest",
     "ModelSpec",
     "RunArtifact",
+    "check_row",
     "describe_model",
     "find_runs",
     "is_saved",
@@ -150,13 +151,13 @@ class RunArtifact(Artifact):
         return self.has(RESULT) and (self.path / WEIGHTS).is_file()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of metrics.jsonl, each with a whole number "step"."""
+        """Return the rows of metrics.jsonl, which are checked by `check_row`."""
         path = self.path / METRICS
         if not path.exists():
             return []
         rows = parse_json_lines(self.read(METRICS) if self.complete and self.has(METRICS) else read_bytes(path), path)
         for number, row in enumerate(rows, 1):
-            convert(int, row.get("step"), f"{path}, line {number}: step")
+            check_row(row, path, number)
         return rows
 
     def checkpoint(self, before: bool = False) -> dict[str, Any] | None:
@@ -182,9 +183,9 @@ class RunArtifact(Artifact):
             self._verify_metrics(path, metrics)
         return found
 
-    def incomplete_checkpoint(self, key: str) -> DamagedFileError:
-        """Return the error that the last checkpoint lacks an entry, with what can still be used."""
-        return DamagedFileError(f"{self.path / CHECKPOINT} is incomplete, it lacks {key!r}: {self._remedy(CHECKPOINT)}")
+    def checkpoint_error(self, problem: str) -> DamagedFileError:
+        """Return the error that the last checkpoint has a problem, with what can still be used."""
+        return DamagedFileError(f"{self.path / CHECKPOINT} {problem}: {self._remedy(CHECKPOINT)}")
 
     def _verify_metrics(self, checkpoint: Path, expected: Mapping[str, Any]) -> None:
         path = self.path / METRICS
@@ -198,6 +199,12 @@ class RunArtifact(Artifact):
     def weights(self) -> dict[str, Tensor]:
         """Return the trained weights, which are verified."""
         return self._read_weights()[0]
+
+    def load_weights(self, model: SequenceModel) -> None:
+        """Copy the trained weights to a model of the same shape; an error names their file."""
+        weights = self.weights()
+        with naming(self.path / WEIGHTS):
+            model.load_state_dict(weights)
 
     def model(self) -> SequenceModel:
         """Return the trained model on the CPU, in evaluation mode. It needs neither the task nor its data."""
@@ -252,6 +259,17 @@ class EstimatorArtifact(Artifact):
         if name == WEIGHTS:
             return "fit the model again"
         return f"{self.path / WEIGHTS} can still be used on its own: `cornn.estimators.load`, or fit the model again"
+
+
+def check_row(row: Any, path: Path, number: int) -> int:
+    """Check the types in a row of metrics.jsonl, line `number` of `path`, and return its step."""
+    where = f"{path}, line {number}"
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is not a JSON object")
+    for name in ("metric", *(own for own in ("loss", "seconds", "epoch") if own in row)):
+        if type(row.get(name)) not in (int, float):  # NaN is a number too
+            raise ValueError(f"{where}: {name} must be a number, got {row.get(name)!r}")
+    return convert(int, row.get("step"), f"{where}: step")
 
 
 def load(path: Path | str) -> RunArtifact | EstimatorArtifact:
@@ -492,4 +510,4 @@ def _describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tens
 def _first_width(weights: Mapping[str, Tensor]) -> int:
     """Return the number of features of the layer's input: the width of its first input weights."""
     names = ("layer.cells.l0.weight_ih", "layer.weight_ih_l0")
-    return next(weights[name] for name in names if name in weights).shape[1]
+    return weights[next((name for name in names if name in weights), names[0])].shape[1]

@@ -8,7 +8,7 @@ from tolerances import FLOAT64
 from torch import nn
 
 from cornn import CoRNN
-from cornn._random import generator
+from cornn._random import generator, uniform_
 from cornn.baselines import DLinOSS, LinOSS, linoss
 from cornn.baselines.linoss import Frame, frame, scan, stable_range
 from cornn.models import count_parameters
@@ -137,6 +137,22 @@ def test_damped_units_start_on_the_ring_of_the_authors():
     assert angles.min() < 0.05
     assert angles.max() > 0.95
     assert abs(angles.mean() - 0.5) < 0.05
+
+
+def test_the_angle_of_a_damped_unit_is_pi_times_its_draw(monkeypatch):
+    layer, draws = DLinOSS(1, 50, dtype=torch.float64), {}
+
+    def record(parameter, low, high, random):
+        uniform_(parameter, low, high, random)
+        draws[parameter] = parameter.detach().clone()
+
+    monkeypatch.setattr(linoss, "uniform_", record)
+    layer.reset_parameters(generator(0, "weights"))
+    cell = layer.cell()
+    A, G, d = cell.oscillators()
+    S = 1 + d * G
+    expected = S + 1 - 2 * S.sqrt() * torch.cos(torch.pi * draws[cell.A])
+    torch.testing.assert_close(d**2 * A, expected, **FLOAT64)
 
 
 @pytest.mark.parametrize("discretisation", ["implicit", "imex"])

@@ -3,6 +3,8 @@
 Needs no GPU: the compiler is replaced by one that counts its calls.
 """
 
+import contextlib
+import errno
 import multiprocessing
 import os
 import random
@@ -12,10 +14,11 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from cornn._atomic import TEMPORARY
 from cornn.engine import _kernel_cache
-from cornn.engine.backends.cuda import nvrtc
+from cornn.engine.backends.cuda import launch, nvrtc
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-core is not installed")
@@ -88,6 +91,53 @@ def test_a_read_only_cache_is_no_error(cache, monkeypatch):
     assert nvrtc.compiled(FILE, {}, "sm_90") == nvrtc.compiled(FILE, {}, "sm_90")
     assert Compiler.calls == 2
     assert list(cache.iterdir()) == []
+
+
+def test_a_full_disk_is_no_error_and_leaves_nothing(cache, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert nvrtc.compiled(FILE, {}, "sm_90").startswith(b"machine code for sm_90")
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cache_below_a_file_is_no_error(cache):
+    cache.write_text("not a folder")
+    assert nvrtc.compiled(FILE, {}, "sm_90").startswith(b"machine code for sm_90")
+    assert cache.read_text() == "not a folder"
+
+
+class CudaCoreError(Exception):
+    """As cuda-core's errors: of no other class that is public."""
+
+
+def test_a_compilation_that_fails_is_one_sentence(cache, monkeypatch):
+    def fail(self, kind):
+        raise CudaCoreError("NVRTC_ERROR_COMPILATION: 3 errors\nblock_forward.cu(7): error: ...")
+
+    monkeypatch.setattr(Compiler, "compile", fail)
+    sentence = r"could not compile block_forward.cu for sm_90 \(NVRTC_ERROR_COMPILATION: 3 errors\): pip install"
+    with pytest.raises(RuntimeError, match=sentence):
+        nvrtc.compiled(FILE, {}, "sm_90")
+    assert not cache.exists()
+
+
+def test_a_kernel_that_the_driver_refuses_is_one_sentence(cache, monkeypatch):
+    """As if the driver were older than NVRTC."""
+
+    def refuse(cubin):
+        raise CudaCoreError("CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image\nis available")
+
+    monkeypatch.setattr("cuda.core.ObjectCode", SimpleNamespace(from_cubin=refuse))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(launch, "_bind", lambda device: None)
+    sentence = (
+        r"could not load block_forward.cu for sm_90 \(CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image\): update the"
+    )
+    with pytest.raises(RuntimeError, match=sentence):
+        launch.prepare(FILE, "forward", {}, device=0, blocks=1, threads=32)
 
 
 def test_leftovers_of_killed_processes_go(cache):

@@ -425,6 +425,9 @@ def test_a_damaged_file_is_named(kind, tmp_path):
     damages = [
         *(({key: part for key, part in about.items() if key != name}, arrays) for name in about),
         *((about | {name: wrong}, arrays) for name in ("network", "preparation") for wrong in ([], {})),
+        *((about | {"columns": wrong}, arrays) for wrong in (1.5, "abc", [1])),
+        (about | {"preparation": about["preparation"] | {"longest": "x"}}, arrays),
+        (about | {"settings": about["settings"] | {"epochs": []}}, arrays),
         (about | {"settings": []}, arrays),
         (about | {"settings": about["settings"] | {"evil": 1}}, arrays),
         (about | {"network": about["network"] | {"outputs": 5}}, arrays),

@@ -188,3 +188,9 @@ def test_a_configuration_of_version_0_1_is_read():
         **{"recipe": "paper", "model": "lem", "layer": None, "evaluate_every": 5, "data": "here", "version": "0.1.0"},
     }
     assert from_dictionary(json.loads(json.dumps(before))) == now
+
+
+@pytest.mark.parametrize("recipe", ["../../outside", "..\\outside", "C:outside", "a\0b\x1b[2J"])
+def test_a_recipe_of_a_file_names_no_other_folder(recipe):
+    name = records.name(replace(resolve("adding", length=12), recipe=recipe))
+    assert not set(name) & set("/\\:\0\x1b")

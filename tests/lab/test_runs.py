@@ -133,10 +133,10 @@ def test_one_process_at_a_time(tmp_path):
 
 def test_a_torn_last_line_is_no_measurement(tmp_path):
     run = runs.create(tmp_path, {})
-    run.log({"step": 1})
+    run.log({"step": 1, "metric": 0.5})
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 2})[:-3])
-    assert run.metrics() == [{"step": 1}]
+    assert run.metrics() == [{"step": 1, "metric": 0.5}]
     run.forget_after(0)
     assert run.metrics() == []
 
@@ -183,7 +183,7 @@ def test_files_may_be_read_by_whom_the_users_others_may(tmp_path):
 
 def test_a_line_that_was_cut_off_is_no_measurement(tmp_path):
     run = runs.create(tmp_path, {})
-    run.log({"step": 1, "theory": {"r": 1.0}})
+    run.log({"step": 1, "metric": 0.5, "theory": {"r": 1.0}})
     text = (tmp_path / "metrics.jsonl").read_text()
     (tmp_path / "metrics.jsonl").write_text(text + text.rstrip()[:-1])
     assert [row["step"] for row in run.metrics()] == [1]

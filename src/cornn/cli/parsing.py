@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
+from cornn._terminal import escape_controls
 from cornn.cli.console import silence_libraries
 
 __all__ = ["choose_task", "make_option", "parse", "parse_command"]
@@ -91,7 +92,7 @@ def make_option(
 
 
 def _default_hint(value: str) -> str:
-    return "" if value in ("None", "") else f"(default: {value})"
+    return "" if value in ("None", "") else f"(default: {escape_controls(value)})"  # it may come from a file
 
 
 def _words(value: Any) -> str:

@@ -16,8 +16,10 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cornn._extras import missing_extra
+from cornn._json import naming
+from cornn.artifacts import METRICS
 from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
-from cornn.lab.config import from_dictionary
+from cornn.lab.config import read_run_config
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
@@ -145,7 +147,9 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     by = "epoch" if result["epochs"] is not None else "step"
     # The curve is logarithmic, so accuracies are shown as errors.
     as_error = result["better"] == "higher"
-    rows = [(row[by], 100 - row["metric"] if as_error else row["metric"]) for row in finished.metrics()]
+    metrics = finished.metrics()
+    with naming(finished.path / METRICS):
+        rows = [(row[by], 100 - row["metric"] if as_error else row["metric"]) for row in metrics]
     name = f"100 - {result['metric']}" if as_error else result["metric"]
     title = f"{name} on {result['evaluated_on']}"
     if not output.quiet and len(rows) >= FEWEST_POINTS:
@@ -166,7 +170,7 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
 
 def _stopped_early(finished: Run, result: dict) -> str | None:
     """Say that a run stopped because of `until`, or return None."""
-    budget, rows = from_dictionary(finished.config).budget, finished.metrics()
+    budget, rows = read_run_config(finished).budget, finished.metrics()
     until, steps, epochs = budget.until, budget.steps, budget.epochs
     if not until or not rows:
         return None

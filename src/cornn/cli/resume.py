@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -18,17 +18,19 @@ class ResumeCommand:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run", metavar="RUN")]
     """The run folder, or the folder of a run with --seeds."""
+    device: Literal["auto", "cpu", "cuda"] | None = None
+    """Where to train. Default: as when the run began. On another kind of device the results differ by rounding."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:
         console = training_console(self.output)
         if training.holds_seeds(self.folder):
             summary, runs = run_with_progress(
-                console, self.output, self.folder, lambda watch: training.resume_seeds(self.folder, watch)
+                console, self.output, self.folder, lambda watch: training.resume_seeds(self.folder, watch, self.device)
             )
             print_summary(console, self.output, self.folder, summary, runs)
         else:
             finished = run_with_progress(
-                console, self.output, self.folder, lambda watch: training.resume(self.folder, watch)
+                console, self.output, self.folder, lambda watch: training.resume(self.folder, watch, self.device)
             )
             print_result(console, self.output, finished)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._checked import convert
 from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank import FittedBank, draw_bank
 from cornn.estimators.bank_inputs import BankInputs
@@ -81,7 +82,9 @@ class BankModel:
     def from_arrays(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> "BankModel":
         """Return the model of `to_arrays`."""
         views = tuple((str(scaling), bool(differences)) for scaling, differences in about["views"])
-        inputs = BankInputs(arrays["mean"], arrays["scale"], arrays["step"], about["unit"], views)
+        inputs = BankInputs(
+            arrays["mean"], arrays["scale"], arrays["step"], convert(float | None, about["unit"], "unit"), views
+        )
         bank = Bank(**{name: arrays[name] for name in BANK_ARRAYS}, plain=bool(about["plain"]))
         readout = Readout(arrays["weight"], arrays["offset"])
         found = cls(FittedBank(inputs, bank), readout, float(about["penalty"]))

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cornn._checked import convert, decode
 from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn._tf32 import no_tf32
@@ -251,7 +252,11 @@ class Estimator(BaseEstimator):
         if about["kind"] != cls.__name__:
             raise ValueError(f"{path} contains a {about['kind']}, not a {cls.__name__}: use cornn.estimators.load")
         try:
-            return cls._from_file(about, arrays)
+            names = convert(tuple[str, ...] | None, about["columns"], "columns")
+            about["columns"] = None if names is None else list(names)
+            found = cls._from_file(about, arrays)
+            found.check()
+            return found
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
             # A damaged file can raise any of these; PyTorch's messages have several lines.
             reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -264,8 +269,10 @@ class Estimator(BaseEstimator):
             if isinstance(value, dict):
                 settings[name] = dict(zip(value["keys"], value["values"], strict=True))
         self = cls(**settings)
-        self.network_ = NetworkSpec(**about["network"])
-        self.preparation_ = Preparation(mean=arrays["mean"], scale=arrays["scale"], **about["preparation"])
+        self.network_ = decode(NetworkSpec, about["network"], "the network")
+        hints = {"masked": bool, "unit": float | None, "longest": float}
+        preparation = {name: convert(hint, about["preparation"][name], name) for name, hint in hints.items()}
+        self.preparation_ = Preparation(mean=arrays["mean"], scale=arrays["scale"], **preparation)
         self.columns_, self.history_ = about["columns"], about["history"]
         self.model_ = self.network_.build(self.backend)
         weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cornn._checked import convert
 from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network import outputs
@@ -375,7 +376,8 @@ class CoRNNForecaster(Estimator):
         self = cls(**about["settings"])
         learned = about["learned"]
         self.columns_, self.history_, self.n_iter_ = about["columns"], [], 0
-        self.n_features_in_, self.unit_ = int(learned["features"]), learned["unit"]
+        self.n_features_in_ = convert(int, learned["features"], "features")
+        self.unit_ = convert(float | None, learned["unit"], "unit")
         self.known_future_ = [int(own) for own in learned["known_future"]]
         self._restore_fitted_state(learned)
         for name, value in arrays.items():

@@ -226,8 +226,9 @@ def load_fitted(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | Non
     saved = artifacts.load_estimator(path)
     estimator = saved.estimator()
     if saved.is_file:
-        layout = Layout(None, estimator.id_column, estimator.time_column, tuple(estimator.columns_ or ()))
-        return estimator, layout, None
+        names = {"id": estimator.id_column, "time": estimator.time_column, "values": estimator.columns_ or ()}
+        with naming(path):
+            return estimator, decode(Layout, names, "layout"), None
     config = saved.config
     with naming(path / artifacts.CONFIG):
         layout = decode(Layout, config.get("layout"), "layout")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._checked import decode
 from cornn.forecasting.conformal import Errors, collect_errors
 from cornn.forecasting.covariates import Effect, fit_effect
 from cornn.forecasting.pool import (
@@ -170,12 +171,12 @@ class Model:
         """Restore a model from what `to_state` returned."""
         specs, readouts, weights = {}, {}, {}
         for number, entry in enumerate(about["members"]):
-            member = Member(**entry["member"])
+            member = decode(Member, entry["member"], "a member")
             if member.family not in FAMILIES:
                 raise ValueError(f"unknown family {member.family!r}")
             weights[member] = float(entry["weight"])
             if entry["spec"] is not None:
-                spec = specs[member] = ReadoutSpec(**entry["spec"])
+                spec = specs[member] = decode(ReadoutSpec, entry["spec"], "a readout")
                 own = Readout(arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"])
                 if own.weights.shape[1:] != own.offset.shape or own.offset.shape != (spec.horizon,):
                     raise ValueError(f"the readout of {member} has shapes {own.weights.shape} and {own.offset.shape}")

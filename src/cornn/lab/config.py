@@ -27,6 +27,8 @@ from cornn._checked import (
     encode,
     without_defaults,
 )
+from cornn._json import naming
+from cornn.artifacts import CONFIG, RunArtifact
 from cornn.baselines import LAYERS, MODELS
 from cornn.baselines.layer import Layer
 from cornn.lab.rivals import RIVALS
@@ -50,6 +52,7 @@ __all__ = [
     "flat_settings",
     "from_dictionary",
     "make_spec",
+    "read_run_config",
 ]
 
 BETAS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
@@ -430,6 +433,13 @@ def from_dictionary(content: Any) -> Train:
         **known,
         place=decode(Place, content.get("place", {}), "the place"),
     )
+
+
+def read_run_config(run: RunArtifact) -> Train:
+    """Return the configuration of a run folder; an error names the file."""
+    content = run.config
+    with naming(run.path / CONFIG):
+        return from_dictionary(content)
 
 
 def _from_0_1(content: Mapping[str, Any]) -> dict[str, Any]:

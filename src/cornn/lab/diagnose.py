@@ -8,7 +8,7 @@ import torch
 
 from cornn._random import generator
 from cornn.lab import training
-from cornn.lab.config import from_dictionary
+from cornn.lab.config import read_run_config
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import open_run
 from cornn.lab.tasks import Task
@@ -29,10 +29,10 @@ def subject_from_run(path: Path, index: int = 0) -> Subject:
         The subject, to pass to `cornn.theory.diagnose.diagnose`.
     """
     run = open_run(path)
-    config = from_dictionary(run.config)
+    config = read_run_config(run)
     task = training.load(config)
     model = training.build(config, task)
-    model.load_state_dict(run.weights())
+    run.load_weights(model)
     return _subject(f"{path}: {task.name} after training", model, task, config.seed, index)
 
 

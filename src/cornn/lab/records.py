@@ -11,6 +11,7 @@ The identity decides which run a record is. The file name is for people.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -98,7 +99,8 @@ def group_name(config: Train) -> str:
     """Return a name for runs that differ only in the seed: recipe, changed options and settings, model and size."""
     changed = changed_options(config) | changed_settings(config)
     words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.theory else [])
-    text = "-".join([config.recipe, *words, f"{config.model.name}{config.model.hidden_size}"]).replace("/", "-")
+    text = "-".join([config.recipe, *words, f"{config.model.name}{config.model.hidden_size}"])
+    text = re.sub(r"[/\\:\0-\x1f]", "-", text)  # a recipe may come from somebody's file
     return text.encode()[:LONGEST].decode(errors="ignore")
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 
 from cornn._atomic import TEMPORARY, stage_write
-from cornn._checked import convert
 from cornn._checksums import compute_checksum, read_bytes, seal_zip
 from cornn._extras import missing_extra
 from cornn.artifacts import (
@@ -29,6 +28,7 @@ from cornn.artifacts import (
     RESULT,
     WEIGHTS,
     RunArtifact,
+    check_row,
     describe_model,
     load_run,
     pack_model,
@@ -132,12 +132,11 @@ class Run(RunArtifact):
 
 
 def _step(line: bytes, path: Path, number: int) -> int:
-    where = f"{path}, line {number}"
     try:
         row = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{where} is damaged: {error}") from error
-    return convert(int, row.get("step") if isinstance(row, dict) else None, f"{where}: step")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}, line {number} is damaged: {error}") from error
+    return check_row(row, path, number)
 
 
 def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from cornn import artifacts
 from cornn.export.load import TaskData, TrainedModel, load_model
 from cornn.lab import training
-from cornn.lab.config import from_dictionary
+from cornn.lab.config import read_run_config
 
 __all__ = ["load_trained"]
 
@@ -23,7 +23,7 @@ def load_trained(path: Path) -> TrainedModel:
     trained = load_model(path)
     if trained.estimator is not None:
         return trained
-    config = from_dictionary(artifacts.load_run(path).config)
+    config = read_run_config(artifacts.load_run(path))
     task = training.load(config)
     data = TaskData(**{field.name: getattr(task, field.name) for field in fields(TaskData)})
     return replace(trained, name=f"{task.name}, {config.model.name}", task=data)

@@ -42,8 +42,6 @@ class Synthetic(Checked):
 
     name: ClassVar[str] = "synthetic"
 
-    name: ClassVar[str] = "synthetic"
-
     def load(self, seed: int, data: Path | None = None) -> Task:
         if data is not None and not Path(data).exists():
             raise FileNotFoundError(f"no synthetic data under {data}: make some")

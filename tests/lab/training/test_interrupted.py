@@ -21,6 +21,7 @@ from cornn.artifacts import BEFORE, CHECKPOINT
 from cornn.lab import training
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run
+from cornn.lab.training import loop
 
 synthetic.register()
 CONFIG = resolve("synthetic", noise=0.1, device="cpu", epochs=5, ema=0.9, schedule="cosine", checkpoint_every=0.0)
@@ -186,6 +187,106 @@ def test_an_incomplete_checkpoint_is_named_with_what_can_still_be_used(tmp_path)
     torch.save(whole, before)
     with pytest.raises(ValueError, match=r"it lacks 'random': the previous checkpoint is kept: `mv .*, then resume$"):
         training.resume(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("weights", lambda old: {"x": old}, r"weights must be torch.float32 \(\d+,\), got dict"),
+        ("weights", lambda old: old[:1], r"weights must be torch.float32 \(\d+,\), got torch.float32 \(1,\)"),
+        ("average", torch.Tensor.double, r"average must be torch.float32 .*, got torch.float64"),
+        ("loss", lambda old: old[None], r"loss must be torch.float32 \(\), got torch.float32 \(1,\)"),
+        ("best", lambda old: old | {"weights": 1.0}, "the best weights must be .*, got float"),
+        ("best", lambda old: old | {"metric": "x"}, "a metric must be a number, got 'x'"),
+        ("best", lambda old: [1], "list"),
+        ("seconds", lambda old: None, "seconds must be a number, got None"),
+        ("evaluated", lambda old: -1, "evaluated must not be below 0, got -1"),
+        ("random", lambda old: 3, "'int' object has no attribute 'shape'"),
+        ("config", lambda old: old | {"budget": old["budget"] | {"epochs": []}}, "epochs"),
+    ],
+)
+def test_a_checkpoint_with_other_values_is_one_sentence(tmp_path, key, value, problem):
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(CONFIG, tmp_path, stop_at(6))
+    path = tmp_path / CHECKPOINT
+    whole = Run(tmp_path).checkpoint()
+    torch.save(whole | {key: value(whole[key])}, path)
+    with pytest.raises(
+        ValueError, match=rf"checkpoint\.pt is damaged \(.*{problem}.*\): the previous checkpoint is kept"
+    ):
+        training.resume(tmp_path)
+
+
+OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.80 GiB. Process 1"
+LOST = "CUDA error: device lost\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+
+
+def raise_in_capture():
+    try:
+        raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+    except RuntimeError:
+        raise RuntimeError("the capture failed") from None  # its context still has the reason
+
+
+def raise_device_lost():
+    raise torch.AcceleratorError(LOST)
+
+
+@pytest.mark.parametrize(
+    ("fail", "words"),
+    [
+        (
+            raise_in_capture,
+            "CUDA out of memory. Tried to allocate 2.00 GiB, at step 4. Free memory on it, or train with a smaller "
+            "batch_size.",
+        ),
+        (raise_device_lost, "the GPU failed (CUDA error: device lost), at step 4."),
+    ],
+)
+@pytest.mark.parametrize("seeds", [None, 2])
+def test_a_device_that_fails_is_a_sentence_and_the_run_resumes(tmp_path, monkeypatch, cornn, fail, words, seeds):
+    """On the CPU, with the errors that PyTorch raises for a GPU; tests/gpu has real ones."""
+    out, real, calls = tmp_path / "parts", loop.take_step, []
+
+    def start(folder):
+        if seeds is None:
+            training.fit(CONFIG, folder)
+        else:
+            training.fit_seeds(CONFIG, range(seeds), folder)
+
+    def failing(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            fail()
+        return real(*arguments)
+
+    start(tmp_path / "whole")
+    monkeypatch.setattr(loop, "take_step", failing)
+    monkeypatch.setattr("cornn.cli.run", lambda arguments: start(out))
+    code, _, err = cornn("train")
+    assert (code, err) == (2, f"cornn: {words} `cornn resume {out}` continues from the last checkpoint.\n")
+    monkeypatch.setattr(loop, "take_step", real)
+    (training.resume if seeds is None else training.resume_seeds)(out)
+    for name in [""] if seeds is None else ["seed-0", "seed-1"]:
+        assert_same_end(Run(tmp_path / "whole" / name), Run(out / name))
+
+
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
+def test_a_run_whose_gpu_is_gone_resumes_on_the_cpu(tmp_path, cornn, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(CONFIG, tmp_path / "run", stop_at(5))
+    content = json.loads((tmp_path / "run" / "config.json").read_text())
+    content["place"]["device"] = "cuda"
+    (tmp_path / "run" / "config.json").write_text(json.dumps(content))
+    (tmp_path / "run" / "artifact.json").unlink()
+    code, _, err = cornn("resume", tmp_path / "run")
+    assert code == 2
+    assert err.endswith("cornn: PyTorch finds no CUDA device: use --device cpu or auto\n")
+    code, _, err = cornn("resume", tmp_path / "run", "--device", "cpu", "--quiet")
+    assert code == 0, err
+    assert Run(tmp_path / "run").result["steps"] == 20
 
 
 def test_a_second_process_is_refused(tmp_path):

@@ -214,3 +214,16 @@ def test_epochs_are_steps_divided_by_the_steps_of_an_epoch(tmp_path):
     assert result["epochs"] == 3
     assert result["best_epoch"] == round(result["best_step"] / 4, 3)
     assert first["step"] > 0
+
+
+def test_leftovers_of_a_killed_process_go(tmp_path):
+    def stop(progress):
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_seeds(CONFIG, range(2), tmp_path, stop)
+    for name in (".new-seeds.json-0a1b2c3d", ".new-summary.json-0a1b2c3d"):
+        (tmp_path / name).write_text("half")
+    training.resume_seeds(tmp_path)
+    assert not list(tmp_path.glob(".new-*"))

@@ -14,6 +14,7 @@ from typing import Any
 import optuna
 import torch
 
+from cornn._device_errors import is_out_of_memory
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records, training
@@ -132,16 +133,14 @@ class Worker:
             return do(queue, trial, work)
         except (optuna.TrialPruned, _NoResult):
             raise
-        except torch.OutOfMemoryError as error:
-            if work.trial is None:  # the settings were good enough for a trial
-                trial.set_user_attr("ended_by", f"OutOfMemoryError: {error}")
-                raise
-            trial.set_user_attr("failure", str(error).split(". ")[0])
-            raise _NoResult from None
         except KeyboardInterrupt as stop:
             trial.set_user_attr("set_aside", "the time was over" if isinstance(stop, OutOfTime) else "it was stopped")
             raise
         except Exception as error:
+            # A run has settings that were good enough for a trial.
+            if work.trial is not None and is_out_of_memory(error):
+                trial.set_user_attr("failure", str(error).split(". ")[0])
+                raise _NoResult from None
             trial.set_user_attr("ended_by", f"{type(error).__name__}: {error}")
             raise
         finally:

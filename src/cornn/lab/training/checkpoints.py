@@ -5,9 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cornn import __version__
+from cornn._checked import Count, Natural, NotNegative, convert
 from cornn._checksums import DamagedFileError
+from cornn._device_errors import describe_device_error
 from cornn._machine import machine
 from cornn._random import derive_seed, generator
 from cornn._source import source
@@ -56,40 +59,64 @@ def restore(state: RunState, checkpoint: dict) -> None:
     """Continue a run from a checkpoint of the same configuration.
 
     Raises:
-        DamagedFileError: If it lacks an entry, which only a checkpoint without a checksum can.
+        DamagedFileError: If an entry is missing or has another type, which only a checkpoint without a checksum can.
         ValueError: If the configuration has changed.
     """
     try:
-        _restore(state, checkpoint)
+        changed = differences(from_dictionary(checkpoint["config"]), state.config)
+        if not changed:
+            _restore(state, checkpoint)
     except KeyError as error:
-        if state.run is None:  # another process names the file
-            raise DamagedFileError(f"the checkpoint is incomplete, it lacks {error}: use another one") from error
-        raise state.run.incomplete_checkpoint(error.args[0]) from error
+        raise _error(state, f"is incomplete, it lacks {error.args[0]!r}") from error
+    except (ValueError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
+        if describe_device_error(error):
+            raise
+        raise _error(state, f"is damaged ({' '.join(str(error).split())})") from error
+    if changed:
+        raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
+
+
+def _error(state: RunState, problem: str) -> DamagedFileError:
+    if state.run is None:  # another process names the file
+        return DamagedFileError(f"the checkpoint {problem}: use another one")
+    return state.run.checkpoint_error(problem)
 
 
 def _restore(state: RunState, checkpoint: dict) -> None:
-    changed = differences(from_dictionary(checkpoint["config"]), state.config)
-    if changed:
-        raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
-    state.step, state.seconds = checkpoint["step"], checkpoint["seconds"]
-    state.evaluated, state.metric = checkpoint["evaluated"], checkpoint["metric"]
-    state.side_by_side = max(state.side_by_side, checkpoint.get("side_by_side", 1))
+    weights = state.tensors["weights"]
+    state.step, state.evaluated = (convert(Natural, checkpoint[name], name) for name in ("step", "evaluated"))
+    state.seconds = convert(NotNegative, checkpoint["seconds"], "seconds")
+    state.metric = None if checkpoint["metric"] is None else _number(checkpoint["metric"])
+    state.side_by_side = max(state.side_by_side, convert(Count, checkpoint.get("side_by_side", 1), "side_by_side"))
+    own = dict(state.model.named_buffers())
     if checkpoint["best"] is not None:
         kept = checkpoint["best"]
-        device = state.tensors["weights"].device
-        buffers = {name: buffer.to(device) for name, buffer in kept.get("buffers", {}).items()}
-        state.best = Best(kept["metric"], kept["step"], kept["weights"].to(device), buffers)
-    own = dict(state.model.named_buffers())
+        buffers = {name: _like(own[name], buffer, name) for name, buffer in kept.get("buffers", {}).items()}
+        best = _like(weights, kept["weights"], "the best weights")
+        state.best = Best(_number(kept["metric"]), convert(Natural, kept["step"], "step"), best, buffers)
     for name, buffer in checkpoint.get("buffers", {}).items():
-        own[name].copy_(buffer)
-    # The optimiser counts its updates for every piece of the weights: they are as many as the steps.
-    content = checkpoint | {"updates": torch.tensor(float(state.step))}
+        own[name].copy_(_like(own[name], buffer, name))
     for name, tensor in state.tensors.items():
-        tensor.copy_(content[name])
+        # The optimiser counts its updates for every piece of the weights: they are as many as the steps.
+        tensor.copy_(tensor.new_tensor(state.step) if name == "updates" else _like(tensor, checkpoint[name], name))
     if checkpoint["random"].shape == state.random.get_state().shape:
         state.random.set_state(checkpoint["random"])
     else:  # on another kind of device, whose random numbers are others anyway
         state.random.manual_seed(derive_seed(state.config.seed, "training", state.step))
+
+
+def _like(tensor: Tensor, value: Any, name: str) -> Tensor:
+    """Return a value on the device of a tensor, of whose shape and type it must be."""
+    if not isinstance(value, Tensor) or (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
+        found = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"{name} must be {tensor.dtype} {tuple(tensor.shape)}, got {found}")
+    return value.to(tensor.device)
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise ValueError(f"a metric must be a number, got {value!r}")
+    return value
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from cornn import __version__
 from cornn._machine import machine
 from cornn._random import generator
 from cornn._tf32 import no_tf32
-from cornn.lab.config import Train, as_dictionary, from_dictionary
+from cornn.lab.config import Train, as_dictionary, read_run_config
 from cornn.lab.runs import Run, create, open_run
 from cornn.lab.tasks import Task
 from cornn.lab.training.build import build, load
@@ -87,12 +87,18 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
     return Validated(metric, state.step, state.seconds, state.failure)
 
 
-def resume(path: Path, watch: Watch = silent) -> Run:
-    """Resume an interrupted run from its last checkpoint. It ends as if it had not been interrupted."""
+def resume(path: Path, watch: Watch = silent, device: str | None = None) -> Run:
+    """Resume an interrupted run from its last checkpoint. It ends as if it had not been interrupted.
+
+    Args:
+        path: The run folder.
+        watch: Called with the progress after every step.
+        device: Where to train, in place of the device of the configuration.
+    """
     run = open_run(path)
     if run.complete:
         raise ValueError(f"{path} is complete: there is nothing to resume")
-    config = from_dictionary(run.config)
+    config = read_run_config(run).override(**({} if device is None else {"device": device}))
     fabric = connect(config)
     state, checkpoint = prepare(config, fabric), run.checkpoint()
     if fabric.is_global_zero:
@@ -119,12 +125,11 @@ def _succeed(failures: dict[int, str], path: Path) -> None:
 def evaluate(path: Path) -> tuple[Run, Task, float]:
     """Recompute the test metric of a finished run from its weights."""
     run = open_run(path)
-    config = from_dictionary(run.config)
-    weights = run.weights()
+    config = read_run_config(run)
     fabric = connect(config)
     task = load(config)
     model = build(config, task).to(fabric.device)
-    model.load_state_dict(weights)
+    run.load_weights(model)
     random = generator(config.seed, "testing", device=fabric.device)
     own, batch_size = dict(model.named_parameters()), config.budget.batch_size
     with no_tf32():

@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from cornn import theory
+from cornn._device_errors import DeviceError, describe_device_error, is_out_of_memory
 from cornn._fit_loop import fit_loop
 from cornn._random import generator
 from cornn._tf32 import no_tf32
+from cornn.artifacts import CHECKPOINT
 from cornn.lab.training.batches import Feed
 from cornn.lab.training.checkpoints import finish, restore, save
 from cornn.lab.training.evaluate import metric
@@ -58,6 +60,7 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
     models.take_buffers()
     start = states[0].step
     with ExitStack() as held:
+        held.enter_context(_explaining_device_errors(states))
         held.enter_context(no_tf32())
         for state in states:
             if state.run is not None:
@@ -78,6 +81,23 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
         )
     fabric.barrier()
     return {state.config.seed: state.failure for state in states if state.failure is not None}
+
+
+@contextmanager
+def _explaining_device_errors(states: Sequence[RunState]) -> Iterator[None]:
+    """Say what is left of the runs when their device has too little memory or fails. What is saved stays as it is."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = describe_device_error(error)
+        if reason is None:
+            raise
+        remedy = " Free memory on it, or train with a smaller batch_size." if is_out_of_memory(error) else ""
+        folders = [state.run.path for state in states if state.run is not None]
+        if folders and all((folder / CHECKPOINT).exists() for folder in folders):
+            folder = folders[0] if len(folders) == 1 else folders[0].parent
+            remedy += f" `cornn resume {folder}` continues from the last checkpoint."
+        raise DeviceError(f"{reason}, at step {states[0].step + 1}.{remedy}") from error
 
 
 class Session:

@@ -14,8 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cornn._atomic import TEMPORARY
 from cornn._checksums import read_sealed_json, write_sealed_json
-from cornn.lab.config import Train, as_dictionary, differences, from_dictionary
+from cornn._json import naming
+from cornn.lab.config import Train, as_dictionary, differences, from_dictionary, read_run_config
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.distributed import connect
 from cornn.lab.training.fit import Diverged, Introduce, about, silent
@@ -52,9 +54,11 @@ def holds_seeds(path: Path) -> bool:
     return (path / "seeds.json").exists()
 
 
-def resume_seeds(path: Path, watch: Watch = silent) -> tuple[dict, list[Run]]:
-    """Resume all seeds that have not finished."""
+def resume_seeds(path: Path, watch: Watch = silent, device: str | None = None) -> tuple[dict, list[Run]]:
+    """Resume all seeds that have not finished, on `device` in place of that of the configuration."""
     config, seeds = read_seeds(path)
+    if device is not None:
+        config = config.override(device=device)
     fabric = connect(config)
     return _conclude(_train_unfinished(config, seeds, fabric, path, watch), seeds, fabric, path)
 
@@ -68,7 +72,8 @@ def read_seeds(path: Path) -> tuple[Train, list[int]]:
             f"{path / 'seeds.json'}: seeds must be whole numbers, at least 0, got {seeds!r}: the file is damaged or "
             "was edited"
         )
-    return from_dictionary(content.get("config", {})), seeds
+    with naming(path / "seeds.json"):
+        return from_dictionary(content.get("config", {})), seeds
 
 
 def train_seeds(
@@ -83,7 +88,7 @@ def train_seeds(
         run = Run(_folder(out, seed))
         if not run.complete:
             continue
-        if changed := differences(from_dictionary(run.config), replace(config, seed=seed)):
+        if changed := differences(read_run_config(run), replace(config, seed=seed)):
             raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
     failures = _train_unfinished(config, seeds, connect(config), out, watch)
     return [run for seed in seeds if (run := Run(_folder(out, seed))).complete], failures
@@ -130,6 +135,8 @@ def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: 
         raise Diverged("; ".join(f"seed {seed}: {failure}" for seed, failure in failures.items()), out)
     summary = summarise(runs) | {"failures": {str(seed): failure for seed, failure in failures.items()}}
     if fabric.is_global_zero:
+        for leftover in out.glob(f"{TEMPORARY}*"):  # of a process that was killed while it wrote
+            leftover.unlink(missing_ok=True)
         write_json(out / "summary.json", summary)
     return summary, runs
 

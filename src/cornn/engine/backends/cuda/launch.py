@@ -61,7 +61,14 @@ def prepare(
     with torch.cuda.device(device):
         _bind(device)
         major, minor = torch.cuda.get_device_capability(device)
-        kernel = ObjectCode.from_cubin(nvrtc.compiled(file, macros, f"sm_{major}{minor}")).get_kernel(name)
+        cubin = nvrtc.compiled(file, macros, f"sm_{major}{minor}")
+        try:
+            kernel = ObjectCode.from_cubin(cubin).get_kernel(name)
+        except Exception as error:  # the classes of cuda-core's errors are private
+            raise RuntimeError(
+                f"the driver could not load {file} for sm_{major}{minor} ({nvrtc.first_line(error)}): update the "
+                'NVIDIA driver, or set backend="portable"'
+            ) from error
         if shared:
             setting = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             (error,) = driver.cuKernelSetAttribute(setting, shared, kernel.handle, driver.CUdevice(device))

@@ -1,7 +1,8 @@
 """Kernels compiled when they are first needed, with NVRTC through cuda-core, and kept on disk.
 
 What a cache file holds is handed to the driver as machine code for the GPU and to nothing else. A file that was cut
-short, changed or renamed does not match the checksum it begins with, and is compiled again.
+short, changed or renamed does not match the checksum it begins with, and is compiled again. Its name is a hash of the
+source, the macros, the device's architecture and NVRTC's version; a cubin does not depend on the driver.
 """
 
 import functools
@@ -13,7 +14,7 @@ from pathlib import Path
 from cornn._extras import install_command
 from cornn.engine._kernel_cache import folder, write_kernel
 
-__all__ = ["KERNELS", "compiled", "missing"]
+__all__ = ["KERNELS", "compiled", "first_line", "missing"]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
@@ -58,6 +59,11 @@ def _read(path: Path) -> bytes | None:
     return cubin if _seal(path, cubin) == digest else None
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
     """The cubin of the file `name` of the kernels folder, for `arch` ("sm_90"). Needs no GPU."""
     from cuda.core import Program, ProgramOptions  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
@@ -73,6 +79,12 @@ def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
             define_macro=[(macro, str(value)) for macro, value in macros.items()],
         )
         source = (KERNELS / name).read_text(encoding="utf-8")
-        cubin = bytes(Program(source, "c++", options).compile("cubin").code)
+        try:
+            cubin = bytes(Program(source, "c++", options).compile("cubin").code)
+        except Exception as error:  # the classes of cuda-core's errors are private
+            raise RuntimeError(
+                f"NVRTC could not compile {name} for {arch} ({first_line(error)}): {install_command('cuda')}, or set "
+                'backend="portable"'
+            ) from error
         write_kernel(path, _seal(path, cubin) + cubin)
     return cubin

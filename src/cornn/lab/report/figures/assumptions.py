@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cornn.lab.config import from_dictionary
+from cornn.lab.config import from_dictionary, read_run_config
 from cornn.lab.runs import open_run
 from cornn.lab.tasks import Adding
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
@@ -24,7 +24,7 @@ def watched_rows(path: Path) -> tuple[str, list[dict]]:
     """
     if path.is_dir():
         run = open_run(path)
-        config, rows = from_dictionary(run.config), run.metrics()
+        config, rows = read_run_config(run), run.metrics()
     else:
         try:
             content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))

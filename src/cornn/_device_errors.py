@@ -1,0 +1,40 @@
+"""Errors of a GPU in one phrase: too little memory, or a device that failed or disappeared."""
+
+import sys
+
+__all__ = ["DeviceError", "describe_device_error", "is_out_of_memory"]
+
+
+class DeviceError(RuntimeError):
+    """A GPU has too little memory, failed or disappeared. The message says what can be done."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a GPU had too little memory: an error, or one that it came from, says so."""
+    return _find(error, "OutOfMemoryError") is not None
+
+
+def describe_device_error(error: BaseException) -> str | None:
+    """Describe an error of a GPU; None for other errors.
+
+    A capture that fails for want of memory raises a second error when it is closed, so the earlier ones count too.
+    """
+    if isinstance(error, DeviceError):
+        return str(error)
+    if (found := _find(error, "OutOfMemoryError")) is not None:
+        return ". ".join(_first_line(found).split(". ")[:2]).rstrip(".")
+    found = _find(error, "AcceleratorError")
+    return None if found is None else f"the GPU failed ({_first_line(found)})"
+
+
+def _find(error: BaseException | None, name: str) -> BaseException | None:
+    torch = sys.modules.get("torch")  # without it the error is not PyTorch's
+    while torch is not None and error is not None:
+        if isinstance(error, getattr(torch, name)):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
