@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 
 from cornn.estimators.forecast_pool import SeriesLayout
 from cornn.forecasting import Forecasts, History, Model
-from cornn.forecasting.pool import SmoothingStates
+from cornn.forecasting.members import SmoothingStates
 
 __all__ = ["ForecastStream"]
 

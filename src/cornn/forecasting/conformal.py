@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 __all__ = ["Errors", "collect_errors"]
 
 LEAST_SPREAD = 1e-9
 LEAST_INDEPENDENT = 0.5  # forecasts
-INFLATION = 2.0  # of squared quantiles, for one independent forecast
-SYMMETRIC = 3.0  # independent forecasts for which quantiles are half those of errors of both signs
+FEW = 3.0  # independent forecasts for which the quantiles are half those of Student's distribution
 GROWTH = 0.75  # of the spread of errors: this power of the number of steps ahead, where few errors are known
 PRIOR_STEPS = 4.0  # errors' worth of a smooth growth that the spread of each step ahead is pulled to
 
@@ -33,27 +33,23 @@ class Errors:
     first: NDArray[np.float64]
     independent: float
 
-    @property
-    def inflation(self) -> float:
-        """Factor on all quantiles, above 1 if there were few independent forecasts."""
-        return float(np.sqrt(1 + INFLATION / max(self.independent, LEAST_INDEPENDENT) ** 2))
-
     def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return quantiles of the scaled errors, shape (levels, horizon).
 
         As in conformal prediction, the level is moved outwards by the one error to come: the quantile of n errors at
         level q is the one at (1 + 1/n) q, from the middle. Errors of overlapping forecasts depend on each other, so
-        that n is the number of origins, not of errors. Few independent forecasts say little about the bias: the
-        quantiles are then closer to those of errors of both signs.
+        that n is the number of origins, not of errors. Few independent forecasts say little about bias, size and shape
+        of the errors: the quantiles are then closer to those of Student's distribution, which are the quantiles of the
+        next of k independent normal errors with unknown mean and size.
         """
-        count = max(self.origins, 1)
-        outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / count), 0.0, 1.0)
         if not len(self.shapes):
             return np.zeros((len(levels), len(self.spread)))
-        both = np.quantile(np.concatenate([self.shapes, -self.shapes]), outer)
-        share = 1 / (1 + self.independent / SYMMETRIC)
-        shape = share * both + (1 - share) * np.quantile(self.shapes, outer)
-        return self.inflation * shape[:, None] * self.spread[None]
+        outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / max(self.origins, 1)), 0.0, 1.0)
+        few = max(self.independent, LEAST_INDEPENDENT)
+        student = stdtrit(few + 1, levels) * np.sqrt(1 + 1 / few)
+        share = 1 / (1 + few / FEW)
+        shape = share * student + (1 - share) * np.quantile(self.shapes, outer)
+        return shape[:, None] * self.spread[None]
 
     def p_value(self, error: float) -> float:
         """Return the share of earlier one-step errors that were at least as large, counting the new one.

@@ -10,16 +10,8 @@ from numpy.typing import NDArray
 
 from cornn.forecasting.conformal import Errors, collect_errors
 from cornn.forecasting.covariates import Effect, fit_effect
-from cornn.forecasting.pool import (
-    FAMILIES,
-    Backtest,
-    Member,
-    Pool,
-    SmoothingStates,
-    fit_pool,
-    later_values,
-    moving_scale,
-)
+from cornn.forecasting.members import FAMILIES, Member, SmoothingStates, moving_scale
+from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values
 from cornn.forecasting.readout import Readout, ReadoutSpec
 from cornn.forecasting.seasons import detect_periods
 from cornn.forecasting.series import History, fill_gaps
