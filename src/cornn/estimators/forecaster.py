@@ -97,7 +97,10 @@ class CoRNNForecaster(NetworkForecaster):
         sequences, _ = self._read(X, None, timespans)
         longest = max(len(sequence.values) for sequence in sequences)
         if longest < 2:
-            raise ValueError(f"the longest sequence has {longest} steps: forecasts need at least two")
+            raise ValueError(
+                "the longest series has one step, forecasts need at least two: pass one series as an array (time,), "
+                "several as (series, time)"
+            )
         method = self._choose_method()
         if method == "pool":
             features = sequences[0].values.shape[1]

@@ -10,7 +10,7 @@ __all__ = ["Errors", "collect_errors"]
 
 LEAST_SPREAD = 1e-9
 LEAST_INDEPENDENT = 0.5  # forecasts
-FEW = 3.0  # independent forecasts for which the quantiles are half those of Student's distribution
+FEW = 5.0  # independent forecasts for which the quantiles are half those of Student's distribution
 GROWTH = 0.75  # of the spread of errors: this power of the number of steps ahead, where few errors are known
 PRIOR_STEPS = 4.0  # errors' worth of a smooth growth that the spread of each step ahead is pulled to
 
@@ -45,7 +45,7 @@ class Errors:
         if not len(self.shapes):
             return np.zeros((len(levels), len(self.spread)))
         outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / max(self.origins, 1)), 0.0, 1.0)
-        few = max(self.independent, LEAST_INDEPENDENT)
+        few = max(min(self.independent, self.origins), LEAST_INDEPENDENT)
         student = stdtrit(few + 1, levels) * np.sqrt(1 + 1 / few)
         share = 1 / (1 + few / FEW)
         shape = share * student + (1 - share) * np.quantile(self.shapes, outer)

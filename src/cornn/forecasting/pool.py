@@ -22,7 +22,7 @@ __all__ = ["Backtest", "Pool", "fit_pool", "later_values"]
 
 MOST_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
-LEAST_HISTORY = 6
+LEAST_HISTORY = 6  # values before the first origin; half of a series, if that is less
 LOG_RANGE = 1.2  # largest over smallest value from which logarithms are tried
 SHARPNESS = 12.0  # weights are losses to the power of minus this
 WORST_RATIO = 1.3  # a member with a loss above this multiple of the best is left out
@@ -171,8 +171,8 @@ def combine(
 
 def choose_origins(length: int, period: int) -> NDArray[np.int_]:
     """Return the origins of the backtest: evenly spaced over the last part of a series."""
-    first = max(LEAST_HISTORY, min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
-    first = min(first, max(length - 1, 1))
+    first = max(min(LEAST_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
+    first = max(min(first, length - 1), 1)
     count = max(1, min(MOST_ORIGINS, length - first))
     return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
 
@@ -225,7 +225,7 @@ def fit_pool(
     for values, seen, own, where, view in zip(series, observed, found, origins, views, strict=True):
         own = limit_forecasts(own, values, where)
         truth = later_values(seen, where, horizon)
-        scale = view[False].scale[where - 1]
+        scale = view[False].scale[np.maximum(where - 1, 1)]  # the scale of one value alone is unknown
         scale = np.maximum(scale, LEAST_SCALE * scale.mean())
         backtests.append(_combine_backtest(own, truth, where, scale, values))
         for member, forecasts in own.items():
