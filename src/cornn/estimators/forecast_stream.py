@@ -59,8 +59,8 @@ class ForecastStream:
         """Process one sample and return its conformal p-value under the forecast that was made before it.
 
         The p-value is the share of earlier one-step errors, of the backtest in `fit`, that were at least as large. If
-        the series goes on as before, p-values are spread evenly over (0, 1]: one below 0.01 appears in one of 100
-        samples.
+        the series continues as before, p-values are spread evenly over (0, 1]: one of 20 is below 0.05. With n earlier
+        errors the smallest p-value is 1 / (n + 1); a series of 180 values or more has 120 of them.
 
         Args:
             sample: The sample, as for a call.

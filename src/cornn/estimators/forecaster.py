@@ -113,7 +113,7 @@ class CoRNNForecaster(NetworkForecaster):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
             self.unit_ = choose_unit(sequences)
             self.pools_, self.backtests_ = fit_pools(
-                sequences, self._layout(), int(self.horizon), self._periods(), self._families()
+                sequences, self._layout(), int(self.horizon), self._periods(), self.families()
             )
         else:
             self._fit_network(sequences)
@@ -134,13 +134,13 @@ class CoRNNForecaster(NetworkForecaster):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
-        unknown = [name for name in self._families() if name not in FAMILIES]
-        if unknown or not self._families():
+        unknown = [name for name in self.families() if name not in FAMILIES]
+        if unknown or not self.families():
             raise ValueError(f"unknown candidates {unknown}: choose some of {', '.join(FAMILIES)}")
         self._periods()
 
-    def _families(self) -> tuple[str, ...]:
-        """Return `candidates` as a tuple, all of them by default."""
+    def families(self) -> tuple[str, ...]:
+        """Return the kinds of members of the pool: `candidates`, or all of them."""
         if self.candidates is None:
             return FAMILIES
         return (self.candidates,) if isinstance(self.candidates, str) else tuple(self.candidates)

@@ -23,7 +23,7 @@ class Errors:
         spread: Root mean square of the errors of each step ahead, shape (horizon,), never decreasing.
         shapes: Errors of all origins and steps ahead divided by their spread, sorted, shape (errors,).
         origins: Number of origins that the errors come from.
-        first: Absolute errors one step ahead, sorted, shape (origins,).
+        first: Absolute errors one step ahead of all origins, sorted, shape (all origins,).
         independent: Number of forecasts that do not overlap, which may be a fraction.
     """
 
@@ -58,17 +58,18 @@ class Errors:
             error: The new error, divided by the scale of the series.
 
         Returns:
-            The conformal p-value, above 0 and at most 1: small values are rare.
+            The conformal p-value, at most 1. The smallest that n errors can give is 1 / (n + 1).
         """
         larger = len(self.first) - np.searchsorted(self.first, abs(error), "left")
         return float((1 + larger) / (len(self.first) + 1))
 
 
-def collect_errors(errors: NDArray[np.float64], independent: float) -> Errors:
+def collect_errors(errors: NDArray[np.float64], first: NDArray[np.float64], independent: float) -> Errors:
     """Summarise scaled errors.
 
     Args:
         errors: Shape (origins, horizon); NaN where the later value is unknown.
+        first: Errors one step ahead, also of earlier origins, shape (all origins,); NaN likewise.
         independent: Number of forecasts that do not overlap, which may be a fraction.
 
     Returns:
@@ -81,7 +82,7 @@ def collect_errors(errors: NDArray[np.float64], independent: float) -> Errors:
     usual = np.sqrt(squares.sum() / max((counts * growth).sum(), 1) * growth)
     mean = (squares + PRIOR_STEPS * usual**2) / (counts + PRIOR_STEPS)
     spread = np.maximum(_increasing(np.sqrt(mean), counts + PRIOR_STEPS), LEAST_SPREAD)
-    first = np.sort(np.abs(errors[known[:, 0], 0]))
+    first = np.sort(np.abs(first[~np.isnan(first)]))
     return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, float(independent))
 
 

@@ -260,12 +260,14 @@ def fit_model(
     pool, backtests = fit_pool(
         filled, horizon, sorted(periods), observed=values, covariates=covariates, families=families
     )
-    tables, independent = [], 0.0
+    tables, first, independent = [], [], 0.0
     for backtest in backtests:
-        settled = slice(int(ERRORS_AFTER * len(backtest.origins)), None)
-        tables.append(((backtest.truth - backtest.combined) / backtest.scale[:, None])[settled])
+        scaled = (backtest.truth - backtest.combined) / backtest.scale[:, None]
+        tables.append(scaled[int(ERRORS_AFTER * len(scaled)) :])
+        first.append(scaled[:, 0])
         independent += (backtest.origins[-1] - backtest.origins[0] + 1) / horizon
-    model = Model(pool, collect_errors(np.concatenate(tables), independent), unit, low, effect, centre, spread)
+    errors = collect_errors(np.concatenate(tables), np.concatenate(first), independent)
+    model = Model(pool, errors, unit, low, effect, centre, spread)
     return model, [_finish_backtest(model, *pair) for pair in zip(backtests, histories, strict=True)]
 
 
