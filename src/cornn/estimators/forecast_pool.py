@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from cornn.estimators.sequences import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
 
-__all__ = ["Pools", "SeriesLayout", "fit_pools"]
+__all__ = ["Pools", "SeriesLayout", "choose_unit", "fit_pools", "read_periods"]
 
 SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances suggest
     (55, 65, (60, 1440)),
@@ -206,6 +207,16 @@ def choose_unit(sequences: Sequence[SequenceData]) -> float | None:
     """Return the time of one step of the grid; None if samples have no times."""
     gaps = [sequence.gaps for sequence in sequences if sequence.gaps is not None]
     return median_gap(gaps) if gaps else None
+
+
+def read_periods(period: Any) -> tuple[int, ...] | None:
+    """Return steps per season as a tuple, without 1; None if seasons are to be detected."""
+    if period is None:
+        return None
+    given = (period,) if isinstance(period, Integral) else tuple(period)
+    if not all(isinstance(own, Integral) and int(own) >= 1 for own in given) or len(given) > 2:
+        raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
+    return tuple(sorted({int(own) for own in given if int(own) > 1}))
 
 
 def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:

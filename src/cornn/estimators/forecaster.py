@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from cornn.estimators.base import NETWORK_ARGUMENTS, PredictionStream, check_method, check_settings
 from cornn.estimators.forecast_network import NetworkForecaster
-from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools
+from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.saving import to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
-from cornn.forecasting.scores import ScoreTable, compare_with_baselines
+from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 
 __all__ = ["CoRNNForecaster"]
 
@@ -113,7 +113,7 @@ class CoRNNForecaster(NetworkForecaster):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
             self.unit_ = choose_unit(sequences)
             self.pools_, self.backtests_ = fit_pools(
-                sequences, self._layout(), int(self.horizon), self._periods(), self.families()
+                sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families()
             )
         else:
             self._fit_network(sequences)
@@ -132,12 +132,12 @@ class CoRNNForecaster(NetworkForecaster):
         check_settings(self)
         for name in ("horizon", "window"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, Integral) or value < 1):
+            if (name == "horizon" or value is not None) and (not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
         unknown = [name for name in self.families() if name not in FAMILIES]
         if unknown or not self.families():
             raise ValueError(f"unknown candidates {unknown}: choose some of {', '.join(FAMILIES)}")
-        self._periods()
+        read_periods(self.period)
 
     def families(self) -> tuple[str, ...]:
         """Return the kinds of members of the pool: `candidates`, or all of them."""
@@ -167,7 +167,10 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self, "method_")
         if self.method_ == "pool":
             found = np.stack(
-                [np.stack([own.mean[0] for own in row], 1) for row in self._forecasts(X, timespans, future)]
+                [
+                    np.stack([own.mean[0] for own in row], 1)
+                    for row in self.pools_.forecast(self._read_fitted(X, timespans), future)
+                ]
             )
         else:
             if future is not None:
@@ -197,7 +200,7 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self, "method_")
         if self.method_ != "pool":
             raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
-        rows = self._forecasts(X, timespans, future)
+        rows = self.pools_.forecast(self._read_fitted(X, timespans), future)
         found = np.stack(
             [
                 np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
@@ -242,14 +245,14 @@ class CoRNNForecaster(NetworkForecaster):
             found = self.predict(X, timespans)
             columns = found.shape[2] if found.ndim == 3 else 1
             truth = np.asarray(y, np.float64).reshape(found.shape)
-            return _r2(truth.reshape(-1, columns), found.reshape(-1, columns))
+            return compute_r2(truth.reshape(-1, columns), found.reshape(-1, columns))
         sequences = self._read_fitted(X, timespans)
         truths, founds = [], []
         for sequence, found in zip(sequences, self._at_every_step(sequences), strict=True):
             for ahead in range(1, self.horizon + 1):
                 truths.append(sequence.values[ahead:, self.targets_])
                 founds.append(found[: max(0, len(found) - ahead), ahead - 1])
-        return _r2(np.concatenate(truths), np.concatenate(founds))
+        return compute_r2(np.concatenate(truths), np.concatenate(founds))
 
     def predict_every_step(self, X: Any, timespans: Any = None) -> list[NDArray[np.float64]]:
         """Forecast from every step of every sequence.
@@ -377,16 +380,6 @@ class CoRNNForecaster(NetworkForecaster):
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
 
-    def _periods(self) -> tuple[int, ...] | None:
-        """Return `period` as a tuple; None if seasons are to be detected."""
-        if self.period is None:
-            return None
-        period: Any = self.period
-        given = (period,) if isinstance(period, Integral) else tuple(period)
-        if not all(isinstance(own, Integral) and int(own) >= 1 for own in given) or len(given) > 2:
-            raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
-        return tuple(sorted({int(own) for own in given if int(own) > 1}))
-
     def _read_fitted(self, X: Any, timespans: Any) -> list[SequenceData]:
         """Read sequences and check that they match the training data."""
         check_is_fitted(self, "method_")
@@ -395,10 +388,6 @@ class CoRNNForecaster(NetworkForecaster):
         sequences = read_sequences(X, self._columns(self.columns_), timespans)
         check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
         return sequences
-
-    def _forecasts(self, X: Any, timespans: Any, future: Any) -> list[list[Forecasts]]:
-        """Forecast with the pool: one list per series, with one entry per target."""
-        return self.pools_.forecast(self._read_fitted(X, timespans), future)
 
     def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""
@@ -411,13 +400,3 @@ class CoRNNForecaster(NetworkForecaster):
         if self.method_ == "pool":
             return [self.pools_.forecast_every_step(sequence) for sequence in sequences]
         return self._network_every_step(sequences)
-
-
-def _r2(truth: NDArray, found: NDArray) -> float:
-    """Compute R² over all known values. Both arguments: (rows, features)."""
-    known = ~np.isnan(truth) & ~np.isnan(found)
-    if known.sum() < 2:
-        raise ValueError("fewer than two known values to score: pass longer sequences")
-    error = ((truth - found)[known] ** 2).sum()
-    total = ((truth - np.nanmean(np.where(known, truth, np.nan), 0))[known] ** 2).sum()
-    return float(1 - error / total) if total else float(error == 0)
