@@ -50,9 +50,9 @@ def forecast_ridge(values: NDArray[np.float64], period: int, horizon: int) -> ND
     from sklearn.linear_model import RidgeCV
 
     lags = max(min(max(2 * period, 10), (len(values) - horizon) // 2), 1)
-    rows = np.lib.stride_tricks.sliding_window_view(values, lags + horizon)
-    if len(rows) < 3:
+    if len(values) < lags + horizon + 2:
         return np.full(horizon, values[-1])
+    rows = np.lib.stride_tricks.sliding_window_view(values, lags + horizon)
     last = rows[:, lags - 1 : lags]
     model = RidgeCV(np.logspace(-4, 4, 17)).fit((rows[:, :lags] - last) / values.std(), rows[:, lags:] - last)
     return values[-1] + model.predict((values[None, -lags:] - values[-1]) / values.std())[0]

@@ -35,6 +35,10 @@ KINDS = {
     "intermittent": (1, 80, 200, 8),
     "smooth season": (12, 150, 400, 18),
     "nonlinear": (1, 150, 400, 8),
+    "temperature": (12, 150, 500, 12),
+    "daily and yearly": (365, 1200, 2000, 28),
+    "load": (168, 900, 1400, 48),
+    "bursts": (1, 120, 300, 10),
 }
 
 
@@ -57,6 +61,10 @@ def generate(kind: str, seed: int) -> BenchmarkSeries:
         "regime change": _regime_change,
         "intermittent": _intermittent,
         "nonlinear": _nonlinear,
+        "temperature": _temperature,
+        "daily and yearly": _daily_and_yearly,
+        "load": _load,
+        "bursts": _bursts,
     }.get(kind, _structural)
     return BenchmarkSeries(f"{kind} {seed}", kind, make(random, length, period, kind), period, horizon)
 
@@ -157,6 +165,51 @@ def _nonlinear(random: np.random.Generator, length: int, period: int, kind: str)
             y += 0.3 * z
             values[step] = 3 + y
     return 100 * values[100:]
+
+
+def _autoregressive(random: np.random.Generator, length: int, rho: float) -> NDArray[np.float64]:
+    """Noise of unit variance in which each value keeps a share rho of the one before."""
+    values = random.normal(size=length)
+    for step in range(1, length):
+        values[step] = rho * values[step - 1] + np.sqrt(1 - rho**2) * values[step]
+    return values
+
+
+def _temperature(random: np.random.Generator, length: int, period: int, kind: str) -> NDArray[np.float64]:
+    """A strong, fixed season with anomalies that persist; values may be negative."""
+    season = _season(random, np.arange(length), period, random.uniform(2, 8), "smooth season")
+    anomalies = _autoregressive(random, length, random.uniform(0.3, 0.95)) * random.uniform(0.5, 2)
+    return random.uniform(-5, 25) + season + anomalies + np.linspace(0, random.normal(0, 1), length)
+
+
+def _daily_and_yearly(random: np.random.Generator, length: int, period: int, kind: str) -> NDArray[np.float64]:
+    """Days with a yearly wave, persistent weather and, in half of the series, a weekly pattern."""
+    time = np.arange(length)
+    values = random.uniform(2, 8) * np.cos(2 * np.pi * time / period + random.uniform(0, 6.3))
+    values += random.normal(0, 1) * np.cos(4 * np.pi * time / period)
+    values += _autoregressive(random, length, random.uniform(0.4, 0.9)) * random.uniform(1, 3)
+    if random.random() < 0.5:
+        values += _season(random, time, 7, random.uniform(1, 3), kind)
+    return 40 + values
+
+
+def _load(random: np.random.Generator, length: int, period: int, kind: str) -> NDArray[np.float64]:
+    """Hours whose daily profile differs between working days and weekends, times a slowly changing level."""
+    time = np.arange(length)
+    work, rest = (_season(random, time, 24, 0.25, "smooth season") for _ in range(2))
+    weekend = (time // 24 + int(random.integers(7))) % 7 >= 5
+    profile = np.where(weekend, 0.5 * work + 0.5 * rest - random.uniform(0, 0.3), work)
+    level = 0.15 * _autoregressive(random, length, 0.995) + 0.03 * _autoregressive(random, length, 0.8)
+    return 10 ** random.uniform(1, 4) * np.exp(profile + level)
+
+
+def _bursts(random: np.random.Generator, length: int, period: int, kind: str) -> NDArray[np.float64]:
+    """Cycles of changing length and height, never negative, that rise faster than they fall."""
+    phase = np.cumsum((1 + 0.2 * _autoregressive(random, length, 0.9)) / random.uniform(8, 14)) % 1
+    rise = random.uniform(0.25, 0.45)
+    wave = np.where(phase < rise, phase / rise, (1 - phase) / (1 - rise))
+    height = np.exp(0.4 * _autoregressive(random, length, 0.95))
+    return 100 * np.maximum(wave**1.5 * height + 0.05 * random.normal(size=length), 0)
 
 
 def load_public() -> list[BenchmarkSeries]:

@@ -143,7 +143,33 @@ def times() -> str:
     return "\n".join(lines)
 
 
+def ideas() -> str:
+    """Ways to combine the members: error relative to seasonal naive, and to the pool as it is."""
+    path = RESULTS / "forecast-ideas.json"
+    if not path.exists():
+        return "There is no record yet."
+    kinds = _kinds(json.loads(path.read_text(encoding="utf8")))
+    rows = [row for own in kinds.values() for row in own]
+    lines = [
+        "| combination | RMSE relative to seasonal naive | kinds better, worse by 1 % | seasonal series behind it |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    means = {
+        name: [mean(math.log(max(row["ratios"][name], 1e-9)) for row in own) for own in kinds.values()]
+        for name in rows[0]["ratios"]
+    }
+    usual = next(iter(means.values()))
+    for name, own in means.items():
+        changes = [one - other for one, other in zip(own, usual, strict=True)]
+        better, worse = sum(change < -0.01 for change in changes), sum(change > 0.01 for change in changes)
+        behind = sum(row["period"] > 1 and row["ratios"][name] > 1 for row in rows)
+        seasonal = sum(row["period"] > 1 for row in rows)
+        lines.append(f"| {name} | {math.exp(mean(own)):.3f} | {better}, {worse} | {behind} of {seasonal} |")
+    return "\n".join(lines)
+
+
 TABLES = {
+    "forecast-ideas": ideas,
     "forecast-scores": scores,
     "forecast-seasonal": seasonal,
     "forecast-coverage": coverage,

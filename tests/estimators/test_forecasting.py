@@ -71,6 +71,31 @@ def test_an_unusual_sample_has_a_small_p_value():
     assert np.isnan(stream.score(np.nan))
 
 
+def test_p_values_are_even_until_the_series_changes():
+    found = []
+    for seed in range(3):
+        series = np.random.default_rng(seed).normal(size=260)
+        fitted = CoRNNForecaster(candidates=["mean", "smoothing"]).fit(series[:200])
+        assert len(fitted.models_[0].errors.first) == 120
+        stream = fitted.stream()
+        found += [stream.score(value) for value in series][200:]
+        assert stream.score(8.0) < 0.01
+    for level in (0.1, 0.5, 0.9):
+        assert abs(np.mean(np.array(found) <= level) - level) < 0.12  # three standard deviations of 180 values
+
+
+@pytest.mark.parametrize("length", [2, 4, 8])
+def test_a_handful_of_values_has_intervals_of_their_size(length):
+    inside, widths = [], []
+    for seed in range(10):
+        series = 50 + np.random.default_rng(seed).normal(size=length + 1)
+        low, high = CoRNNForecaster().fit(series[:-1]).predict_interval(series[:-1])
+        inside.append(low[0] <= series[-1] <= high[0])
+        widths.append(high[0] - low[0])
+    assert np.mean(inside) >= 0.6
+    assert 1 < np.median(widths) < 20
+
+
 def test_intervals_cover_later_values():
     inside = []
     for seed in range(12):
@@ -201,14 +226,16 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
 
 def test_settings_that_do_not_go_together():
     series = monthly(40)[None]
-    with pytest.raises(ValueError, match="hidden_size, epochs only have an effect with method='network'"):
+    with pytest.raises(ValueError, match="hidden_size belongs to method='network', not to 'pool'"):
         CoRNNForecaster(method="pool", hidden_size=4, epochs=2).fit(series)
-    with pytest.raises(ValueError, match="period only has an effect with method='pool'"):
+    with pytest.raises(ValueError, match="period belongs to method='pool', not to 'network'"):
         CoRNNForecaster(period=12, epochs=2).fit(series)
     with pytest.raises(ValueError, match="unknown method 'arima'"):
         CoRNNForecaster(method="arima").fit(series)
     with pytest.raises(ValueError, match="unknown candidates"):
         CoRNNForecaster(candidates=["arima"]).fit(series)
+    with pytest.raises(ValueError, match="dropout belongs to method='network'"):
+        CoRNNForecaster(method="pool", dropout=0.2).fit(series)
     with pytest.raises(ValueError, match="the network forecasts no quantiles"):
         CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)
     with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
@@ -219,8 +246,16 @@ def test_settings_that_do_not_go_together():
         wrap_model(CoRNNForecaster().fit(series))
 
 
+def test_a_column_is_not_a_series():
+    with pytest.raises(ValueError, match=r"pass one series as an array \(time,\)"):
+        CoRNNForecaster().fit(monthly(40)[:, None])
+
+
 def test_one_rule_alone():
     series = monthly(60)
+    np.testing.assert_array_equal(
+        CoRNNForecaster(horizon=2, candidates="last value").fit(series).predict(series), [series[-1]] * 2
+    )
     fitted = CoRNNForecaster(horizon=12, period=12, candidates=["seasonal naive"]).fit(series[None])
     np.testing.assert_array_equal(fitted.predict(series[None])[0], series[-12:])
 

@@ -216,8 +216,20 @@ def test_a_model_that_is_worse_than_a_rule_offers_it(cornn, tables):
     code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
     assert code == 0
     assert "Do not use this model" in out
-    assert 'That rule alone: --candidates "seasonal naive".' in out
-    assert cornn(*arguments, "--candidates", "seasonal naive", "--out", "rule")[0] == 0
+    assert out.index("Do not use this model") < out.index("test mean absolute scaled error")
+    assert 'That rule alone: --candidates "seasonal naive", without the settings of the network.' in out
+    code, out, _ = cornn(*arguments, "--candidates", "seasonal naive", "--out", "rule")
+    assert code == 0
+    assert "Do not use" not in out
+    assert "That rule alone" not in out
+
+
+def test_without_a_test_split_the_page_shows_the_forecast(cornn, tables):
+    arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day", "--test-share", "0")
+    assert cornn(*arguments, "--candidates", "last value", "--out", "here")[0] == 0
+    page = (tables / "here/report.html").read_text()
+    assert "Forecast of the steps after the data" in page
+    assert "Members of the pool" in page
 
 
 def test_the_forecast_of_the_test_part_is_made_without_it(tables):

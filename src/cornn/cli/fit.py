@@ -221,11 +221,13 @@ def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
 
 
 def _print_answer(console: Console, evaluation: "Evaluation", after: str, details: bool) -> None:
-    """Print the score next to the baselines first, then the classes or the errors."""
+    """Print the score next to the baselines first, then the classes or the errors; a warning before all of it."""
     show, interval = evaluation.format, ""
     if evaluation.interval is not None:
         interval = f" (95 % interval {show(evaluation.interval[0])} to {show(evaluation.interval[1])})"
     style = "bold" if evaluation.beats_trivial else "bold red"
+    if not evaluation.beats_trivial:
+        line(console, (str(evaluation.verdict), style))
     line(
         console,
         f"test {evaluation.metric} ",
@@ -234,8 +236,8 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
     )
     for name, value in list(evaluation.baselines.items())[1:]:
         line(console, f"{name}: {show(value)}")
-    if evaluation.verdict is not None:
-        line(console, (evaluation.verdict, style if not evaluation.beats_trivial else "yellow"))
+    if evaluation.beats_trivial and evaluation.verdict is not None:
+        line(console, (evaluation.verdict, "yellow"))
     if not details:
         return
     if evaluation.classes:

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from cornn.estimators.forecast_pool import SeriesLayout
 from cornn.forecasting import Forecasts, History, Model
-from cornn.forecasting.pool import SmoothingStates
+from cornn.forecasting.members import SmoothingStates
 
 __all__ = ["ForecastStream"]
 
@@ -27,10 +28,8 @@ class ForecastStream:
         ...         print("unusual:", sample)
     """
 
-    def __init__(
-        self, models: list[Model], columns: list[tuple[int, list[int], list[int]]], features: int, unit: float | None
-    ) -> None:
-        self._models, self._columns, self._features, self._unit = models, columns, features, unit
+    def __init__(self, models: list[Model], layout: SeriesLayout) -> None:
+        self._models, self._layout, self._features = models, layout, layout.features
         self.reset()
 
     def __call__(self, sample: ArrayLike, timespan: float | None = None, future: Any = None) -> NDArray[np.float64]:
@@ -60,8 +59,8 @@ class ForecastStream:
         """Process one sample and return its conformal p-value under the forecast that was made before it.
 
         The p-value is the share of earlier one-step errors, of the backtest in `fit`, that were at least as large. If
-        the series goes on as before, p-values are spread evenly over (0, 1]: one below 0.01 appears in one of 100
-        samples.
+        the series continues as before, p-values are spread evenly over (0, 1]: one of 20 is below 0.05. With n earlier
+        errors the smallest p-value is 1 / (n + 1); a series of 180 values or more has 120 of them.
 
         Args:
             sample: The sample, as for a call.
@@ -73,8 +72,9 @@ class ForecastStream:
         values = self._read(sample)
         found = np.full(len(self._models), np.nan)
         # The covariates of this sample are known when it arrives.
-        for number, (model, (target, known, _)) in enumerate(zip(self._models, self._columns, strict=True)):
-            forecasts = self._predict(number, np.repeat(values[known][None], model.horizon, 0))
+        covariates = values[list(self._layout.known_future)]
+        for number, (model, target) in enumerate(zip(self._models, self._layout.targets, strict=True)):
+            forecasts = self._predict(number, np.repeat(covariates[None], model.horizon, 0))
             if forecasts is not None and not math.isnan(values[target]):
                 error = (values[target] - forecasts.mean[0, 0]) / forecasts.scale[0]
                 found[number] = model.errors.p_value(float(error))
@@ -115,8 +115,9 @@ class ForecastStream:
     def _add(self, sample: ArrayLike, timespan: float | None) -> None:
         values = self._read(sample)
         steps = 1
-        if timespan is not None and self._unit is not None and self._length and timespan == timespan:
-            steps = max(1, round(timespan / self._unit))
+        unit = self._layout.unit
+        if timespan is not None and unit is not None and self._length and timespan == timespan:
+            steps = max(1, round(timespan / unit))
         for _ in range(steps - 1):
             self._append(np.full(self._features, np.nan))
         self._append(values)
@@ -126,7 +127,7 @@ class ForecastStream:
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
         self._rows[self._length] = row
         self._length += 1
-        for number, (model, (target, _, _)) in enumerate(zip(self._models, self._columns, strict=True)):
+        for number, (model, target) in enumerate(zip(self._models, self._layout.targets, strict=True)):
             if self._firsts[number] < 0 and not math.isnan(row[target]):
                 self._firsts[number] = self._length - 1
             history = self._history(number, None)
@@ -137,11 +138,7 @@ class ForecastStream:
 
     def _history(self, number: int, future: NDArray | None) -> History | None:
         first = self._firsts[number]
-        if first < 0:
-            return None
-        target, known, past = self._columns[number]
-        rows = self._rows[first : self._length]
-        return History(rows[:, target], rows[:, known], rows[:, past], future)
+        return None if first < 0 else self._layout.history(self._rows[first : self._length], number, future)
 
     def _predict(self, number: int, future: NDArray | None) -> Forecasts | None:
         history = self._history(number, future)

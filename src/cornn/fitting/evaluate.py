@@ -11,6 +11,7 @@ from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.estimators.preparation import mean_and_scale
 from cornn.fitting.baselines import STATISTICS, predict_with_ridge
 from cornn.fitting.readers import Dataset
+from cornn.forecasting.scores import BASELINES, TRIVIAL
 
 __all__ = ["ClassScore", "Evaluation", "Predictions", "evaluate", "predict"]
 
@@ -48,6 +49,7 @@ class Evaluation:
     interval: tuple[float, float] | None = None  # accuracy: 95 % confidence interval
     table: dict[str, dict[str, float | None]] = field(default_factory=dict)  # forecasts: method -> score -> value
     offer: str = ""  # what to do if the model is no better than a trivial answer
+    is_rule: bool = False  # the model is a trivial rule, by choice
 
     def format(self, value: float | None) -> str:
         """Format a value of the metric; a share in percent."""
@@ -55,8 +57,8 @@ class Evaluation:
 
     @property
     def beats_trivial(self) -> bool:
-        """Whether the model is better than the trivial answer."""
-        return self.test > self.trivial if self.better == "higher" else self.test < self.trivial
+        """Whether the model is better than the trivial answer, or is a trivial rule by choice."""
+        return self.is_rule or (self.test > self.trivial if self.better == "higher" else self.test < self.trivial)
 
     @property
     def verdict(self) -> str | None:
@@ -72,6 +74,9 @@ class Evaluation:
             for name, value in self.baselines.items()
             if (value >= self.test if self.better == "higher" else value <= self.test)
         ]
+        if better and self.is_rule:
+            best = min(self.baselines, key=lambda name: self.baselines[name])
+            return f"{best} is better on this test split." if self.baselines[best] < self.test else None
         if better:
             return f"Something simpler is at least as good on this test split: {better[0]}."
         return None
@@ -238,9 +243,9 @@ def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cut
     if not named:
         raise ValueError("no values are left to test the forecasts: use longer sequences, or a larger --test-share")
     tables = [table for _, table in named]
-    rules = {"last value": "for repeating the last value", "seasonal naive": "for repeating the last season"}
-    first = tables[0]
-    rule = first.best_rule
+    words_of = {"last value": "for repeating the last value", "seasonal naive": "for repeating the last season"}
+    mean = {name: float(np.mean([table.baselines[name].mase for table in tables])) for name in BASELINES}
+    rule = min(TRIVIAL, key=lambda name: mean[name])
     scores: dict[str, dict[str, float | None]] = {}
     more: dict[str, float] = {}
     for feature, table in named:
@@ -249,24 +254,22 @@ def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cut
             scores[words + name] = {"MAE": own.mae, "RMSE": own.rmse, "MASE": own.mase, "pinball loss": own.pinball}
         if table.pooled_coverage is not None:
             more[f"{words}share of the values in the 90 % interval"] = table.pooled_coverage
-    offer = f'That rule alone: --candidates "{rule}".' if len(tables) == 1 else ""
+    offer = f'That rule alone: --candidates "{rule}"'
+    offer += "." if estimator.method_ == "pool" else ", without the settings of the network."
     return Evaluation(
         "mean absolute scaled error",
         "lower",
         float(np.mean([table.model.mase for table in tables])),
-        float(np.mean([table.baselines[table.best_rule].mase for table in tables])),
-        rules[rule] if len(tables) == 1 else "for the best trivial rule",
+        mean[rule],
+        words_of[rule],
         sum(table.count for table in tables),
         more,
         pairs=tuple((feature, *table.pairs) for feature, table in named if table.pairs[0]),
-        ahead=tuple(zip(first.ahead["model"], first.ahead[rule], strict=True)),
-        baselines={
-            name: float(np.mean([table.baselines[name].mase for table in tables]))
-            for name in sorted(first.baselines, key=lambda name: name != rule)
-            if all(name in table.baselines for table in tables)
-        },
+        ahead=tuple(zip(tables[0].ahead["model"], tables[0].ahead[rule], strict=True)),
+        baselines={name: mean[name] for name in sorted(BASELINES, key=lambda name: name != rule)},
         table=scores,
         offer=offer,
+        is_rule=estimator.candidates is not None and set(estimator.families()) <= set(TRIVIAL),
     )
 
 

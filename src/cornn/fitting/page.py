@@ -93,7 +93,8 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     environment.filters["number"] = lambda value: "-" if value is None else f"{value:.4g}"
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.0f} %"
     evaluation, check = finished.evaluation, diagnose_fit(finished, f"{title} after training")
-    pictures = [] if evaluation is None else PICTURES[finished.task](finished)
+    shown = evaluation is not None or finished.task == "forecast"
+    pictures = PICTURES[finished.task](finished) if shown else []
     history = finished.estimator.history_
     return environment.get_template("fitted.html.jinja").render(
         title=title,

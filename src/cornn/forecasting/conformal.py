@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 __all__ = ["Errors", "collect_errors"]
 
 LEAST_SPREAD = 1e-9
 LEAST_INDEPENDENT = 0.5  # forecasts
-INFLATION = 2.0  # of squared quantiles, for one independent forecast
-SYMMETRIC = 3.0  # independent forecasts for which quantiles are half those of errors of both signs
+FEW = 5.0  # independent forecasts for which the quantiles are half those of Student's distribution
 GROWTH = 0.75  # of the spread of errors: this power of the number of steps ahead, where few errors are known
 PRIOR_STEPS = 4.0  # errors' worth of a smooth growth that the spread of each step ahead is pulled to
 
@@ -23,7 +23,7 @@ class Errors:
         spread: Root mean square of the errors of each step ahead, shape (horizon,), never decreasing.
         shapes: Errors of all origins and steps ahead divided by their spread, sorted, shape (errors,).
         origins: Number of origins that the errors come from.
-        first: Absolute errors one step ahead, sorted, shape (origins,).
+        first: Absolute errors one step ahead of all origins, sorted, shape (all origins,).
         independent: Number of forecasts that do not overlap, which may be a fraction.
     """
 
@@ -33,27 +33,23 @@ class Errors:
     first: NDArray[np.float64]
     independent: float
 
-    @property
-    def inflation(self) -> float:
-        """Factor on all quantiles, above 1 if there were few independent forecasts."""
-        return float(np.sqrt(1 + INFLATION / max(self.independent, LEAST_INDEPENDENT) ** 2))
-
     def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return quantiles of the scaled errors, shape (levels, horizon).
 
         As in conformal prediction, the level is moved outwards by the one error to come: the quantile of n errors at
         level q is the one at (1 + 1/n) q, from the middle. Errors of overlapping forecasts depend on each other, so
-        that n is the number of origins, not of errors. Few independent forecasts say little about the bias: the
-        quantiles are then closer to those of errors of both signs.
+        that n is the number of origins, not of errors. Few independent forecasts say little about bias, size and shape
+        of the errors: the quantiles are then closer to those of Student's distribution, which are the quantiles of the
+        next of k independent normal errors with unknown mean and size.
         """
-        count = max(self.origins, 1)
-        outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / count), 0.0, 1.0)
         if not len(self.shapes):
             return np.zeros((len(levels), len(self.spread)))
-        both = np.quantile(np.concatenate([self.shapes, -self.shapes]), outer)
-        share = 1 / (1 + self.independent / SYMMETRIC)
-        shape = share * both + (1 - share) * np.quantile(self.shapes, outer)
-        return self.inflation * shape[:, None] * self.spread[None]
+        outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / max(self.origins, 1)), 0.0, 1.0)
+        few = max(min(self.independent, self.origins), LEAST_INDEPENDENT)
+        student = stdtrit(few + 1, levels) * np.sqrt(1 + 1 / few)
+        share = 1 / (1 + few / FEW)
+        shape = share * student + (1 - share) * np.quantile(self.shapes, outer)
+        return shape[:, None] * self.spread[None]
 
     def p_value(self, error: float) -> float:
         """Return the share of earlier one-step errors that were at least as large, counting the new one.
@@ -62,17 +58,18 @@ class Errors:
             error: The new error, divided by the scale of the series.
 
         Returns:
-            The conformal p-value, above 0 and at most 1: small values are rare.
+            The conformal p-value, at most 1. The smallest that n errors can give is 1 / (n + 1).
         """
         larger = len(self.first) - np.searchsorted(self.first, abs(error), "left")
         return float((1 + larger) / (len(self.first) + 1))
 
 
-def collect_errors(errors: NDArray[np.float64], independent: float) -> Errors:
+def collect_errors(errors: NDArray[np.float64], first: NDArray[np.float64], independent: float) -> Errors:
     """Summarise scaled errors.
 
     Args:
         errors: Shape (origins, horizon); NaN where the later value is unknown.
+        first: Errors one step ahead, also of earlier origins, shape (all origins,); NaN likewise.
         independent: Number of forecasts that do not overlap, which may be a fraction.
 
     Returns:
@@ -85,7 +82,7 @@ def collect_errors(errors: NDArray[np.float64], independent: float) -> Errors:
     usual = np.sqrt(squares.sum() / max((counts * growth).sum(), 1) * growth)
     mean = (squares + PRIOR_STEPS * usual**2) / (counts + PRIOR_STEPS)
     spread = np.maximum(_increasing(np.sqrt(mean), counts + PRIOR_STEPS), LEAST_SPREAD)
-    first = np.sort(np.abs(errors[known[:, 0], 0]))
+    first = np.sort(np.abs(first[~np.isnan(first)]))
     return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, float(independent))
 
 

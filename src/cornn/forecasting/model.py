@@ -11,16 +11,8 @@ from numpy.typing import NDArray
 from cornn._checked import decode
 from cornn.forecasting.conformal import Errors, collect_errors
 from cornn.forecasting.covariates import Effect, fit_effect
-from cornn.forecasting.pool import (
-    FAMILIES,
-    Backtest,
-    Member,
-    Pool,
-    SmoothingStates,
-    fit_pool,
-    later_values,
-    moving_scale,
-)
+from cornn.forecasting.members import FAMILIES, Member, SmoothingStates, moving_scale
+from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values
 from cornn.forecasting.readout import Readout, ReadoutSpec
 from cornn.forecasting.seasons import detect_periods
 from cornn.forecasting.series import History, fill_gaps
@@ -269,12 +261,14 @@ def fit_model(
     pool, backtests = fit_pool(
         filled, horizon, sorted(periods), observed=values, covariates=covariates, families=families
     )
-    tables, independent = [], 0.0
+    tables, first, independent = [], [], 0.0
     for backtest in backtests:
-        settled = slice(int(ERRORS_AFTER * len(backtest.origins)), None)
-        tables.append(((backtest.truth - backtest.combined) / backtest.scale[:, None])[settled])
+        scaled = (backtest.truth - backtest.combined) / backtest.scale[:, None]
+        tables.append(scaled[int(ERRORS_AFTER * len(scaled)) :])
+        first.append(scaled[:, 0])
         independent += (backtest.origins[-1] - backtest.origins[0] + 1) / horizon
-    model = Model(pool, collect_errors(np.concatenate(tables), independent), unit, low, effect, centre, spread)
+    errors = collect_errors(np.concatenate(tables), np.concatenate(first), independent)
+    model = Model(pool, errors, unit, low, effect, centre, spread)
     return model, [_finish_backtest(model, *pair) for pair in zip(backtests, histories, strict=True)]
 
 

@@ -5,77 +5,30 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.special import softmax
 
-from cornn.forecasting import rules
+from cornn.forecasting.members import (
+    FAMILIES,
+    Member,
+    SmoothingStates,
+    View,
+    make_views,
+    simple_forecasts,
+    undo_log,
+)
 from cornn.forecasting.readout import Readout, ReadoutSpec, Rows, build_rows, fit_readout
-from cornn.forecasting.smoothing import Smoother, State, Track
+from cornn.forecasting.smoothing import Smoother
 
-__all__ = [
-    "FAMILIES",
-    "RULES",
-    "Backtest",
-    "Member",
-    "Pool",
-    "SmoothingStates",
-    "fit_pool",
-    "later_values",
-    "moving_scale",
-]
+__all__ = ["Backtest", "Pool", "fit_pool", "later_values"]
 
-RULES = ("last value", "drift", "mean", "seasonal naive", "seasonal naive with drift")
-"""Trivial rules."""
-FAMILIES = (*RULES, "smoothing", "theta", "ridge on lags", "oscillators")
-"""Kinds of members of a pool."""
-
-CHUNK = 256  # steps that are smoothed at once
 MOST_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
-LEAST_HISTORY = 6
+LEAST_HISTORY = 6  # values before the first origin; half of a series, if that is less
 LOG_RANGE = 1.2  # largest over smallest value from which logarithms are tried
 SHARPNESS = 12.0  # weights are losses to the power of minus this
 WORST_RATIO = 1.3  # a member with a loss above this multiple of the best is left out
 PRIOR_LOSSES = 2.0  # origins' worth of equal losses that weights start with
-SCALE_HALF_LIFE = 30  # steps; at least three seasons
 LEAST_SCALE = 0.05  # of a row, relative to the mean
-LEAST_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
-LEAST_SIZE = 1e-6  # of the mean absolute value so far, likewise
 LIMIT = 10.0  # ranges of the history by which a forecast may leave it
-
-
-@dataclass(frozen=True)
-class Member:
-    """One forecaster of a pool.
-
-    Attributes:
-        family: One of `FAMILIES`.
-        period: Steps per season; 1 means no season.
-        log: Whether it works on logarithms.
-        seasonal: Of a readout: whether it corrects the value one season before.
-        covariates: Of a readout: whether it sees covariates.
-    """
-
-    family: str
-    period: int = 1
-    log: bool = False
-    seasonal: bool = False
-    covariates: bool = False
-
-    def __str__(self) -> str:
-        words = ["log"] * self.log + ["seasonal"] * self.seasonal + [self.family]
-        words += ["with covariates"] * self.covariates + [f"({self.period})"] * (self.period > 1)
-        return " ".join(words)
-
-
-@dataclass(frozen=True)
-class View:
-    """A series on the scale on which members work."""
-
-    values: NDArray[np.float64]  # (time,)
-    scale: NDArray[np.float64]  # (time,): discounted mean absolute change
-    log: bool
-    covariates: NDArray[np.float64]  # (time, covariates)
 
 
 @dataclass(frozen=True)
@@ -95,10 +48,6 @@ class Backtest:
     combined: NDArray[np.float64]
     truth: NDArray[np.float64]
     scale: NDArray[np.float64]
-
-
-SmoothingStates = dict[tuple[int, bool], State]
-"""(period, log) -> the state of smoothing after all but the last value of a series, for `Pool.forecast_at`."""
 
 
 @dataclass(frozen=True)
@@ -199,10 +148,6 @@ class Pool:
         return found
 
 
-def undo_log(values: NDArray, log: bool) -> NDArray:
-    return np.exp(np.minimum(values, 700.0)) if log else values
-
-
 def limit_forecasts(found: dict[Member, NDArray], values: NDArray, origins: NDArray) -> dict[Member, NDArray]:
     """Keep forecasts within some ranges of the history."""
     low, high = np.minimum.accumulate(values)[origins - 1], np.maximum.accumulate(values)[origins - 1]
@@ -224,124 +169,10 @@ def combine(
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[:, None])
 
 
-def make_views(values: NDArray[np.float64], period: int, log: bool, covariates: NDArray) -> dict[bool, View]:
-    """Return the values, and their logarithms if wanted and possible, with their scales."""
-    found = {False: View(values, moving_scale(values, period), False, covariates)}
-    if log and values.min() > 0:
-        logs = np.log(values)
-        found[True] = View(logs, moving_scale(logs, period), True, covariates)
-    return found
-
-
-def moving_scale(values: NDArray[np.float64], period: int) -> NDArray[np.float64]:
-    """Return the discounted mean absolute change from one season before, at every step; never zero.
-
-    The scale of a step depends on earlier steps and itself only. Changes in the first season are from one step before.
-    """
-    steps = np.arange(len(values))
-    changes = np.abs(values - values[np.where(steps >= period, steps - period, np.maximum(steps - 1, 0))])
-    known = (steps > 0).astype(float)
-    keep = 0.5 ** (1 / max(SCALE_HALF_LIFE, 3 * period))
-    mean = lfilter([1.0], [1.0, -keep], changes) / np.maximum(lfilter([1.0], [1.0, -keep], known), 1.0)
-    ever = np.cumsum(changes) / np.maximum(steps, 1)
-    size = np.cumsum(np.abs(values)) / (steps + 1)
-    return np.maximum(np.maximum(mean, LEAST_SHARE * ever), np.maximum(LEAST_SIZE * size, LEAST_SIZE))
-
-
-def simple_forecasts(
-    views: dict[bool, View],
-    origins: NDArray[np.int_],
-    horizon: int,
-    use: set[Member],
-    states: SmoothingStates | None = None,
-) -> dict[Member, NDArray[np.float64]]:
-    """Forecast with the members that have no readout."""
-    values = views[False].values
-    functions = {
-        "last value": rules.last_value,
-        "drift": rules.drift,
-        "mean": rules.mean_value,
-        "seasonal naive": rules.seasonal_naive,
-        "seasonal naive with drift": rules.seasonal_drift,
-    }
-    found = {}
-    for member in use:
-        if member.family in functions:
-            answer = functions[member.family](values, origins, horizon, member.period)
-            enough = origins >= (2 * member.period if member.period > 1 else 1)
-            found[member] = np.where(enough[:, None], answer, np.nan)
-    for period, log in {(own.period, own.log) for own in use if own.family in ("smoothing", "theta")}:
-        if log not in views:
-            continue
-        state = None if states is None else states.get((period, log))
-        flat, moving = smooth(views[log], origins, horizon, period, state)
-        for family, answer in (("smoothing", moving), ("theta", flat)):
-            member = Member(family, period, log)
-            if member in use:
-                found[member] = undo_log(answer, log)
-    return found
-
-
-def smooth(
-    view: View, origins: NDArray[np.int_], horizon: int, period: int, state: State | None
-) -> tuple[NDArray, NDArray]:
-    """Forecast with theta and with exponential smoothing, each (origins, horizon).
-
-    Theta is smoothing without trend plus half of the slope of the least-squares line.
-
-    Args:
-        view: The series.
-        origins: Numbers of known values after which to forecast.
-        horizon: Steps to forecast.
-        period: Steps per season.
-        state: The state before the last value. None: smoothing starts with the first value, in chunks that bound the
-            memory.
-    """
-    smoother = Smoother(period)
-    still = smoother.grid.damping == 0
-    slopes = expanding_slope(view.values)
-    flat, moving = np.empty((len(origins), horizon)), np.empty((len(origins), horizon))
-
-    def forecast(track: Track, where: NDArray[np.int_], first: int) -> None:
-        own = origins[where] - first
-        every = smoother.forecast(track, own, horizon)
-        losses = track.loss[own - 1]
-        moving[where] = np.einsum("ohs,os->oh", every, softmax(-losses, axis=1))
-        level = np.einsum("ohs,os->oh", every[:, :, still], softmax(-losses[:, still], axis=1))
-        flat[where] = level + 0.5 * slopes[origins[where] - 1][:, None] * np.arange(1, horizon + 1)
-
-    first = 0 if state is None else len(view.values) - 1
-    if state is None:
-        # The initial state is fitted to the first values, of which early origins know some only.
-        for number in np.flatnonzero(origins < smoother.warmup):
-            forecast(smoother.run(view.values[: origins[number]]), np.array([number]), 0)
-    while first < len(view.values):
-        end = first + (max(CHUNK, smoother.warmup) if first == 0 else CHUNK)
-        values = view.values[first:end]
-        least = max(first + 1, 0 if first else smoother.warmup)
-        where = np.flatnonzero((origins >= least) & (origins <= first + len(values)))
-        track = smoother.run(values, state)
-        if len(where):
-            forecast(track, where, first)
-        state, first = track.state, end
-    return flat, moving
-
-
-def expanding_slope(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the least-squares slope of the values up to each step."""
-    count = np.arange(1, len(values) + 1)
-    time = count - 1.0
-    # Centred by the first value, so that the sums stay small.
-    shifted = values - values[0]
-    total, moment = np.cumsum(shifted), np.cumsum(shifted * time)
-    spread = count * (count.astype(float) ** 2 - 1) / 12
-    return (moment - (count - 1) / 2 * total) / np.maximum(spread, 1.0)
-
-
 def choose_origins(length: int, period: int) -> NDArray[np.int_]:
     """Return the origins of the backtest: evenly spaced over the last part of a series."""
-    first = max(LEAST_HISTORY, min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
-    first = min(first, max(length - 1, 1))
+    first = max(min(LEAST_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
+    first = max(min(first, length - 1), 1)
     count = max(1, min(MOST_ORIGINS, length - first))
     return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
 
@@ -394,7 +225,7 @@ def fit_pool(
     for values, seen, own, where, view in zip(series, observed, found, origins, views, strict=True):
         own = limit_forecasts(own, values, where)
         truth = later_values(seen, where, horizon)
-        scale = view[False].scale[where - 1]
+        scale = view[False].scale[np.maximum(where - 1, 1)]  # the scale of one value alone is unknown
         scale = np.maximum(scale, LEAST_SCALE * scale.mean())
         backtests.append(_combine_backtest(own, truth, where, scale, values))
         for member, forecasts in own.items():

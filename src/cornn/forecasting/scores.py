@@ -10,13 +10,23 @@ from cornn.forecasting.model import Forecasts, Model, choose_periods, fit_model
 from cornn.forecasting.pool import later_values
 from cornn.forecasting.series import History, fill_gaps
 
-__all__ = ["BASELINES", "LEVELS", "ScoreTable", "Scores", "compare_with_baselines", "score_forecasts"]
+__all__ = [
+    "BASELINES",
+    "LEVELS",
+    "TRIVIAL",
+    "ScoreTable",
+    "Scores",
+    "compare_with_baselines",
+    "compute_r2",
+    "score_forecasts",
+]
 
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles that the pinball loss averages over."""
 BASELINES = ("last value", "seasonal naive", "ridge on lags")
-"""What forecasts are compared with; the first two are trivial rules."""
+"""What forecasts are compared with."""
 TRIVIAL = BASELINES[:2]
+"""Those without parameters."""
 MOST_ORIGINS = 200  # per series
 COVERAGE_LEVEL = 0.9
 
@@ -58,7 +68,7 @@ class ScoreTable:
     @property
     def best_rule(self) -> str:
         """The trivial rule with the smallest mean absolute scaled error."""
-        return min((name for name in TRIVIAL if name in self.baselines), key=lambda name: self.baselines[name].mase)
+        return min(TRIVIAL, key=lambda name: self.baselines[name].mase)
 
 
 def score_forecasts(
@@ -159,6 +169,16 @@ def compare_with_baselines(
     pairs = (tuple(truth[first, 0].tolist()), tuple(means["model"][first, 0].tolist()))
     own = scores.pop("model")
     return ScoreTable(own, scores, ahead, coverage, pooled, pairs, count, period)
+
+
+def compute_r2(truth: NDArray, found: NDArray) -> float:
+    """Compute R² over all known values. Both arguments: (rows, features)."""
+    known = ~np.isnan(truth) & ~np.isnan(found)
+    if known.sum() < 2:
+        raise ValueError("fewer than two known values to score: pass longer sequences")
+    error = ((truth - found)[known] ** 2).sum()
+    total = ((truth - np.nanmean(np.where(known, truth, np.nan), 0))[known] ** 2).sum()
+    return float(1 - error / total) if total else float(error == 0)
 
 
 def _seasonal_error(values: NDArray[np.float64], period: int) -> float:

@@ -1,0 +1,153 @@
+"""The method "network" of `CoRNNForecaster`: a trained coRNN that is read at every step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
+from cornn.estimators.network import outputs
+from cornn.estimators.output import OutputSpec
+from cornn.estimators.preparation import Preparation, fill_missing
+from cornn.estimators.sequences import SequenceData
+
+__all__ = ["NetworkForecaster"]
+
+WINDOW = 200  # steps, default
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkForecaster(Estimator):
+    """Base class of `CoRNNForecaster`: forecasts by a trained network.
+
+    The network predicts at every step by how much each of the next values differs from the last known one.
+
+    Args:
+        horizon: Number of steps to forecast.
+        targets: Features to forecast, by index, or by name if X is a long-form DataFrame. Defaults to all of them. The
+            other features are only used as inputs.
+        window: Maximum number of steps of a training sequence of the network; longer ones are cut into pieces. Default:
+            200.
+    """
+
+    horizon: int = 1
+    targets: Sequence[int | str] | None = None
+    window: int | None = None
+
+    def _fit_network(self, sequences: list[SequenceData]) -> None:
+        if self.bidirectional:
+            raise ValueError("a forecaster must not see the values that it forecasts: set bidirectional=False")
+        pieces = [piece for sequence in sequences for piece in self._pieces(sequence)]
+        self.targets_ = self._resolve_targets(pieces[0][0].values.shape[1])
+
+        def loss(data, preparation):
+            targets, known = (part.to(data.input.device) for part in self._targets(pieces, preparation))
+            self._check_known(known)
+
+            def of(model, batch, rows):
+                steps = len(batch.input)
+                error = (outputs(model, batch, every=True) - targets[:steps, rows]) * known[:steps, rows]
+                return error.square().sum() / known[:steps, rows].sum().clamp(min=1)
+
+            return of
+
+        self._train(
+            [piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, uniform_sampler(len(pieces))
+        )
+
+    def _pieces(self, sequence: SequenceData) -> list[tuple[SequenceData, NDArray]]:
+        """Cut a sequence into pieces of at most `window` steps, each with the values of its steps and its horizon.
+
+        The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
+        pieces.
+        """
+        found, length = [], len(sequence.values)
+        window = WINDOW if self.window is None else int(self.window)
+        for start in range(0, length - 1, window):
+            end = min(start + window, length - 1)
+            gaps = None if sequence.gaps is None else sequence.gaps[start:end]
+            found.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
+        return found
+
+    def _targets(self, pieces: list[tuple[SequenceData, NDArray]], preparation: Preparation) -> tuple[Tensor, Tensor]:
+        """Return the targets of every step, and 1 where they are known: both (time, pieces, horizon * targets)."""
+        steps, own = max(len(piece.values) for piece, _ in pieces), self.targets_
+        targets = np.full((steps, len(pieces), self.horizon, len(own)), np.nan, np.float32)
+        for number, (piece, whole) in enumerate(pieces):
+            now = fill_missing(piece.values, preparation.mean)[:, own]
+            for ahead in range(1, self.horizon + 1):
+                later = whole[ahead : ahead + len(now), own]
+                targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale[own]
+        table = torch.from_numpy(targets).flatten(2)
+        return table.nan_to_num(), (~table.isnan()).float()
+
+    def _check_known(self, known: Tensor) -> None:
+        """Check that every target has a known value. `known`: (time, pieces, horizon * targets)."""
+        never = ~known.any(0).any(0).view(self.horizon, -1)
+        if not never.any():
+            return
+        ahead, column = (int(number) for number in never.nonzero()[0])
+        feature = self.targets_[column]
+        name = self.columns_[feature] if self.columns_ else f"feature {feature}"
+        if ahead == 0:
+            remedy = "pass longer sequences with values of it, or remove it from targets"
+        else:
+            remedy = f"choose a horizon of at most {ahead}, or pass longer sequences"
+        raise ValueError(f"no training sequence has a value of {name} {ahead + 1} steps ahead: {remedy}")
+
+    def _resolve_targets(self, features: int) -> list[int]:
+        """Return `targets` as indices of features."""
+        if self.targets is None:
+            return list(range(features))
+        if not len(self.targets):
+            raise ValueError("targets is empty: name at least one feature, or omit it to forecast all features")
+        return self._resolve_features("targets", self.targets, features)
+
+    def _resolve_features(self, setting: str, given: Sequence[int | str], features: int) -> list[int]:
+        """Return the features that a setting names, as indices."""
+        names = self.columns_ or []
+        found: list[Any] = [names.index(name) if name in names else name for name in given]
+        for name in found:
+            if not isinstance(name, Integral) or not 0 <= int(name) < features:
+                there = ", ".join(names) or f"0 to {features - 1}"
+                raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
+        return [int(number) for number in found]
+
+    def _network_predict(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
+        """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
+        last = np.stack([fill_missing(sequence.values, self.preparation_.mean)[-1] for sequence in sequences])
+        return self._ahead(self._outputs(sequences), last)
+
+    def _network_every_step(self, sequences: list[SequenceData]) -> list[NDArray[np.float64]]:
+        """Forecast from every step, one array (time, horizon, targets) per sequence."""
+        every = self._outputs(sequences, every=True)
+        values = [fill_missing(sequence.values, self.preparation_.mean) for sequence in sequences]
+        return [self._ahead(every[: len(own), number], own) for number, own in enumerate(values)]
+
+    def _network_stream(self) -> PredictionStream:
+        return self._stream(lambda answer, stream: self._ahead(answer[None], stream.seen[None])[0])
+
+    def _ahead(self, answers: NDArray, last: NDArray) -> NDArray[np.float64]:
+        """Convert outputs (rows, horizon * targets) to forecasts, given the last values (rows, features)."""
+        change = answers.reshape(len(answers), self.horizon, -1) * self.preparation_.scale[self.targets_]
+        return last[:, None, self.targets_] + change
+
+    def _output_size(self) -> int:
+        return self.horizon * len(self.targets_)
+
+    def _network_spec(self) -> OutputSpec:
+        scale = np.tile(np.asarray(self.preparation_.scale, float)[self.targets_], self.horizon)
+        return OutputSpec("changes", scale, np.zeros(len(scale)))
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {"targets": self.targets_}
+
+    def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
+        self.targets_ = learned["targets"]
+        if not all(isinstance(own, int) and 0 <= own < self.n_features_in_ for own in self.targets_):
+            raise ValueError(f"its targets are {self.targets_}, but there are {self.n_features_in_} features")

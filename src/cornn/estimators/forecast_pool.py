@@ -1,0 +1,244 @@
+"""The default method of `CoRNNForecaster`: one pool of simple forecasters per target, over series on a regular grid."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.estimators.sequences import SequenceData
+from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
+from cornn.forecasting.series import median_gap, regular_steps, spread_out
+
+__all__ = ["Pools", "SeriesLayout", "choose_unit", "fit_pools", "read_periods"]
+
+SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances suggest
+    (55, 65, (60, 1440)),
+    (290, 310, (288, 2016)),
+    (890, 910, (96, 672)),
+    (1790, 1810, (48, 336)),
+    (3590, 3610, (24, 168)),
+    (86_000, 86_800, (7, 365)),
+    (604_000, 605_600, (52,)),
+    (2_400_000, 2_700_000, (12,)),
+    (7_700_000, 8_000_000, (4,)),
+)
+
+
+@dataclass(frozen=True)
+class SeriesLayout:
+    """What the features of a series are, and the grid that it is put on.
+
+    Attributes:
+        features: Number of features.
+        targets: Features that are forecast.
+        known_future: Features that are known in advance.
+        unit: Time of one step of the grid; None: samples have no times.
+        names: Names of the features, if they have some.
+    """
+
+    features: int
+    targets: tuple[int, ...]
+    known_future: tuple[int, ...] = ()
+    unit: float | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def past(self) -> list[list[int]]:
+        """For each target, the features that are known up to the last step only, without the target itself."""
+        others = [own for own in range(self.features) if own not in self.known_future]
+        return [[own for own in others if own != target] for target in self.targets]
+
+    def name(self, target: int) -> str:
+        """Return the name of a feature for messages."""
+        return self.names[target] if self.names else f"feature {target}"
+
+    def regular(self, sequence: SequenceData) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
+        """Return the values on the grid, shape (steps, features), and the step of every sample."""
+        if sequence.gaps is None or self.unit is None:
+            return sequence.values, np.arange(len(sequence.values))
+        steps = regular_steps(sequence.gaps, self.unit)
+        return spread_out(sequence.values, steps), steps
+
+    def history(self, values: NDArray[np.float64], column: int, future: NDArray | None = None) -> History | None:
+        """Return one target of a regular series from its first known value on, or None without any.
+
+        Args:
+            values: The series, shape (steps, features).
+            column: Number of the target.
+            future: Features of `known_future` of the steps to forecast, shape (horizon, features).
+        """
+        target = self.targets[column]
+        there = np.flatnonzero(~np.isnan(values[:, target]))
+        if not len(there):
+            return None
+        own = values[there[0] :]
+        return History(own[:, target], own[:, list(self.known_future)], own[:, self.past[column]], future)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The fitted pools of a forecaster, one per target."""
+
+    layout: SeriesLayout
+    horizon: int
+    models: list[Model]
+
+    def forecast(self, sequences: Sequence[SequenceData], future: Any) -> list[list[Forecasts]]:
+        """Forecast what follows each series: one list per series, with one entry per target."""
+        regular = [self.layout.regular(sequence)[0] for sequence in sequences]
+        futures = self._futures(regular, future)
+        found = []
+        for number, (values, own) in enumerate(zip(regular, futures, strict=True)):
+            if self.layout.known_future and future is None:
+                values = values[: len(values) - self.horizon]
+            row = []
+            for column, model in enumerate(self.models):
+                history = self.layout.history(values, column, own)
+                if history is None:
+                    name = self.layout.name(self.layout.targets[column])
+                    raise ValueError(f"sequence {number} has no known value of {name}: pass at least one")
+                row.append(model.forecast(history))
+            found.append(row)
+        return found
+
+    def forecast_every_step(self, sequence: SequenceData) -> NDArray[np.float64]:
+        """Forecast from every sample, shape (time, horizon, targets); NaN before the first known value."""
+        values, steps = self.layout.regular(sequence)
+        found = np.full((len(steps), self.horizon, len(self.models)), np.nan)
+        for column, model in enumerate(self.models):
+            history = self.layout.history(values, column)
+            if history is None:
+                continue
+            origins = steps + 1 - (len(values) - len(history.values))
+            found[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
+        return found
+
+    def _futures(self, regular: list[NDArray], future: Any) -> list[NDArray | None]:
+        """Return the covariates of the steps to forecast, one array (horizon, covariates) per series."""
+        known = self.layout.known_future
+        if not known:
+            if future is not None:
+                raise ValueError("future is only for forecasters with known_future: omit it, or fit with known_future")
+            return [None] * len(regular)
+        if future is not None:
+            given = np.asarray(future, np.float64)
+            shape = (len(regular), self.horizon, len(known))
+            allowed = {shape} | ({shape[:2]} if len(known) == 1 else set())
+            allowed |= {own[1:] for own in allowed} if len(regular) == 1 else set()
+            if given.shape not in allowed:
+                raise ValueError(f"future has shape {given.shape}, expected (series, horizon, features) = {shape}")
+            found: list[NDArray | None] = list(given.reshape(shape))
+        else:
+            for number, values in enumerate(regular):
+                if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
+                    raise ValueError(
+                        f"sequence {number} has no rows for the steps to forecast: pass `future`, or append "
+                        f"{self.horizon} rows with the features of known_future and missing targets"
+                    )
+            found = [values[-self.horizon :, list(known)] for values in regular]
+        for number, own in enumerate(found):
+            if own is not None and np.isnan(own).any():
+                raise ValueError(f"the future of sequence {number} has missing values: fill them in")
+        return found
+
+    def to_state(self) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:
+        """Return the models as JSON values and arrays."""
+        arrays, models = {}, []
+        for number, model in enumerate(self.models):
+            about, own = model.to_state()
+            models.append(about)
+            arrays |= {f"pool.{number}.{name}": value for name, value in own.items()}
+        return models, arrays
+
+    @classmethod
+    def from_state(
+        cls, layout: SeriesLayout, horizon: int, models: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray]
+    ) -> "Pools":
+        """Restore the pools from what `to_state` returned."""
+        for name, value in arrays.items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} contains values that are not finite")
+        found = []
+        for number, own in enumerate(models):
+            prefix = f"pool.{number}."
+            parts = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+            found.append(Model.from_state(own, parts))
+        if len(found) != len(layout.targets) or any(own.horizon != horizon for own in found):
+            raise ValueError(f"{len(found)} models for {len(layout.targets)} targets and horizon {horizon}")
+        return cls(layout, horizon, found)
+
+
+def fit_pools(
+    sequences: Sequence[SequenceData],
+    layout: SeriesLayout,
+    horizon: int,
+    periods: Sequence[int] | None,
+    families: Sequence[str],
+) -> tuple[Pools, list[list[Backtest]]]:
+    """Fit one pool per target.
+
+    Args:
+        sequences: The training series.
+        layout: Their features and their grid.
+        horizon: Steps to forecast.
+        periods: Steps per season, at most two; empty for none. None: detect them.
+        families: Kinds of members of the pools.
+
+    Returns:
+        The pools, and for each target the backtest on each series.
+    """
+    regular = [layout.regular(sequence)[0] for sequence in sequences]
+    models, backtests = [], []
+    for column, target in enumerate(layout.targets):
+        found = [layout.history(values, column) for values in regular]
+        histories = [own for own in found if own is not None]
+        _check_reach(layout.name(target), histories, horizon)
+        long = [own for own in histories if len(own.values) > 1]
+        model, tests = fit_model(long, horizon, periods, _hints(layout.unit), families)
+        models.append(model)
+        backtests.append(tests)
+    return Pools(layout, horizon, models), backtests
+
+
+def choose_unit(sequences: Sequence[SequenceData]) -> float | None:
+    """Return the time of one step of the grid; None if samples have no times."""
+    gaps = [sequence.gaps for sequence in sequences if sequence.gaps is not None]
+    return median_gap(gaps) if gaps else None
+
+
+def read_periods(period: Any) -> tuple[int, ...] | None:
+    """Return steps per season as a tuple, without 1; None if seasons are to be detected."""
+    if period is None:
+        return None
+    given = (period,) if isinstance(period, Integral) else tuple(period)
+    if not all(isinstance(own, Integral) and int(own) >= 1 for own in given) or len(given) > 2:
+        raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
+    return tuple(sorted({int(own) for own in given if int(own) > 1}))
+
+
+def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
+    """Check that some history has a value as many steps ahead as the horizon."""
+    reach = 0
+    for own in histories:
+        known = np.flatnonzero(~np.isnan(own.values))
+        reach = max(reach, int(known[-1] - known[0]))
+    if reach < 1:
+        raise ValueError(
+            f"no training sequence has two known values of {name}: pass longer sequences with values of it, or remove "
+            "it from targets"
+        )
+    if reach < horizon:
+        raise ValueError(
+            f"no training sequence has a value of {name} {reach + 1} steps ahead: choose a horizon of at most {reach}, "
+            "or pass longer sequences"
+        )
+
+
+def _hints(unit: float | None) -> tuple[int, ...]:
+    """Return the seasons that dates at such distances suggest."""
+    if unit is None:
+        return ()
+    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= unit <= high), ())
