@@ -200,6 +200,16 @@ def test_a_stream_gives_what_predict_gives(scaling, timed):
     np.testing.assert_array_equal(labels, fitted.predict(values, spans))
 
 
+def test_no_time_before_the_first_sample_counts_as_a_usual_step():
+    spans = np.full(X.shape, 2.0)
+    fitted = CoRNNClassifier(**SMALL, causal=True).fit(X, Y, timespans=spans)
+    expected = fitted.predict_proba(X[:3, :1], np.full((3, 1), np.nan))
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(fitted.predict_proba(X[:3, :1], np.zeros((3, 1))), expected)
+    stream = fitted.stream("predict_proba")
+    np.testing.assert_allclose(stream(X[0, 0], 0.0), expected[0], atol=ROUNDING)
+
+
 def test_what_needs_the_whole_sequence_is_not_streamed():
     fitted = CoRNNClassifier(**SMALL, scaling="sequence").fit(X, Y)
     with pytest.raises(ValueError, match="causal=True"):

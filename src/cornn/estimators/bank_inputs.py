@@ -36,7 +36,8 @@ class BankInputs:
         mean: Mean of each feature, shape `(features)`.
         scale: Standard deviation of each feature.
         step: Root mean square of the differences of each feature.
-        unit: Median time between samples, which counts as one step; None if there are no times.
+        unit: Median time between samples, which counts as one step; None if there are no times. A time that is unknown,
+            or 0 before the first sample, counts as one step too.
         views: The views, in the order of the channels.
     """
 
@@ -78,7 +79,8 @@ class BankInputs:
         if self.unit is None:
             return None
         spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
-        return np.where(np.isnan(spans), 1.0, spans)
+        begins = np.isin(np.arange(len(spans)), _starts(sequences))
+        return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, spans)
 
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
