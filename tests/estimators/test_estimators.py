@@ -490,7 +490,7 @@ WRONG = {
     "ragged spans": ({"timespans": np.ones((3, 20))}, X, Y, "24 sequences and timespans 3"),
     "short spans": ({"timespans": np.ones(19)}, X, Y, "timespans of sequence 0 have shape"),
     "negative spans": ({"timespans": -np.ones(20)}, X, Y, "timespans of sequence 0 must not be negative"),
-    "negative first span": ({"timespans": np.r_[-1, np.ones(19)]}, X, Y, "timespans of sequence 0 must not be negative"),
+    "negative first span": ({"timespans": np.r_[-1, np.ones(19)]}, X, Y, "must not be negative"),
     "epochs": ({"epochs": 0}, X, Y, "epochs must be a positive integer"),
     "share": ({"validation_share": 1.0}, X, Y, "validation_share must be"),
     "device": ({"device": "cuda"}, X, Y, "no CUDA device"),
