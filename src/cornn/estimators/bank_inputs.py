@@ -20,6 +20,7 @@ CAUSAL = ("set", "running")
 PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the samples so far
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
+FARTHEST = 1e100  # of a standardised value, so that squares are finite
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -63,7 +64,7 @@ class BankInputs:
         raw = np.concatenate([sequence.values for sequence in sequences])
         begins = np.repeat(starts[:-1], np.diff(starts))
         spans = self._spans(sequences)
-        values = (_fill(raw, begins, self.mean) - self.mean) / self.scale
+        values = np.clip((_fill(raw, begins, self.mean) - self.mean) / self.scale, -FARTHEST, FARTHEST)
         steps = _differences(values, begins, spans) * (self.scale / self.step)
         parts = []
         for scaling, differences in self.views:
@@ -153,7 +154,7 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
         unit = float(np.median(later)) if len(later) else 1.0
         spans = np.where(np.isnan(gaps), 1.0, gaps / unit)
     steps = _differences(_fill(raw, begins, mean), begins, spans)
-    step = np.sqrt((steps**2).mean(0))
+    step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]
     if differences:
         views += [(scaling, True) for scaling in scalings]
@@ -179,6 +180,7 @@ class RunningInputs:
         missing = np.isnan(sample)
         self.seen = np.where(missing, self.seen, sample)
         value = (np.where(np.isnan(self.seen), inputs.mean, self.seen) - inputs.mean) / inputs.scale
+        value = np.clip(value, -FARTHEST, FARTHEST)
         change = (value - self.last) * (inputs.scale / inputs.step) if self.steps[0] else np.zeros_like(value)
         if spans is not None:
             change = np.divide(change, spans[:, None], out=np.zeros_like(change), where=spans[:, None] > 0)
