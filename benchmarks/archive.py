@@ -79,6 +79,8 @@ scikit-learn's calibration of the first for its log loss."""
 SEEDS = {"bank": (0, 1, 2)}
 ROCKETS = ("MiniRocket", "MultiRocket")
 WITH_CHANCES = ("bank", "calibrated")
+CODE = source()
+"""Of the code as it is imported; files may change while this runs."""
 
 
 @functools.cache
@@ -133,7 +135,7 @@ def measure(name: str, split: int, classifier: str, seed: int) -> dict[str, Any]
         "accuracy": float((found == y[test]).mean()),
         **{key: round(value, 3) for key, value in spent.items()},
         **more,
-        **source(),
+        **CODE,
     }
 
 

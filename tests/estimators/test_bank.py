@@ -200,6 +200,34 @@ def test_a_stream_gives_what_predict_gives(scaling, timed):
     np.testing.assert_array_equal(labels, fitted.predict(values, spans))
 
 
+def test_the_transformer_reads_aeons_order_of_axes():
+    values = np.random.default_rng(0).normal(size=(6, 12, 2))
+    expected = OscillatorBank(neurons=32, random_state=0).fit_transform(values)
+    found = OscillatorBank(neurons=32, layout="nct", random_state=0).fit_transform(values.swapaxes(1, 2))
+    np.testing.assert_array_equal(found, expected)
+    with pytest.warns(UserWarning, match="layout='nct'"):
+        OscillatorBank(neurons=32).fit(values.swapaxes(1, 2))
+
+
+@pytest.mark.filterwarnings("error")
+def test_values_near_the_largest_number_do_not_overflow():
+    fitted = CoRNNClassifier(**SMALL).fit(X * 1e300, Y)
+    np.testing.assert_array_equal(fitted.predict(X * 1e300), CoRNNClassifier(**SMALL).fit(X, Y).predict(X))
+    causal = CoRNNClassifier(**SMALL, causal=True).fit(X, Y)
+    far = X * 1e200
+    assert causal.predict(far[:1])[0] == [stream(value) for stream in [causal.stream()] for value in far[0]][-1]
+
+
+def test_no_time_before_the_first_sample_counts_as_a_usual_step():
+    spans = np.full(X.shape, 2.0)
+    fitted = CoRNNClassifier(**SMALL, causal=True).fit(X, Y, timespans=spans)
+    expected = fitted.predict_proba(X[:3, :1], np.full((3, 1), np.nan))
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(fitted.predict_proba(X[:3, :1], np.zeros((3, 1))), expected)
+    stream = fitted.stream("predict_proba")
+    np.testing.assert_allclose(stream(X[0, 0], 0.0), expected[0], atol=ROUNDING)
+
+
 def test_what_needs_the_whole_sequence_is_not_streamed():
     fitted = CoRNNClassifier(**SMALL, scaling="sequence").fit(X, Y)
     with pytest.raises(ValueError, match="causal=True"):
@@ -219,6 +247,7 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
         ({"method": "tree"}, "unknown method 'tree': choose one of bank, network, auto"),
         ({"neurons": 0}, "neurons must be a positive integer"),
         ({"thresholds": 5}, "thresholds must be an integer from 1 to 4"),
+        ({"thresholds": 0}, "thresholds must be an integer from 1 to 4"),
         ({"scaling": "all"}, "unknown scaling 'all'"),
     ],
 )

@@ -226,6 +226,24 @@ def test_damping_is_implicit_only_where_times_are_uneven():
     assert network.dt / network.epsilon == pytest.approx(usual.dt / usual.epsilon)
 
 
+SAMPLING = 1e-3  # relative: what is learned from some sequences of an epoch does not hold for the rest of them
+
+
+@pytest.mark.parametrize("steps", [3, 40])
+@pytest.mark.parametrize("counts", [(16, 16, 16), (30, 6), (1, 1, 1, 1)], ids=str)
+@pytest.mark.parametrize("learnable", [True, False])
+def test_the_first_epoch_of_the_network_is_at_chance_level(steps, counts, learnable):
+    label = np.repeat(np.arange(len(counts)), counts)
+    random = np.random.default_rng(0)
+    values = np.sin(np.arange(steps) * (0.2 + 0.3 * label[:, None])) + 0.1 * random.normal(size=(len(label), steps))
+    fitted = CoRNNClassifier(method="network", random_state=0, device="cpu")
+    fitted.watch = lambda row: True
+    fitted.fit(values if learnable else random.normal(size=values.shape), label)
+    share = np.array(counts) / len(label)
+    assert len(fitted.history_) == 1
+    assert fitted.history_[0]["training"] <= (1 + SAMPLING) * -(share * np.log(share)).sum()
+
+
 def test_timespans_are_an_argument_too_and_long_gaps_are_borne():
     X, y = waves(30)
     times = np.cumsum(np.full(X.shape, 0.5), 1)
@@ -493,6 +511,7 @@ WRONG = {
     "ragged spans": ({"timespans": np.ones((3, 20))}, X, Y, "24 sequences and timespans 3"),
     "short spans": ({"timespans": np.ones(19)}, X, Y, "timespans of sequence 0 have shape"),
     "negative spans": ({"timespans": -np.ones(20)}, X, Y, "timespans of sequence 0 must not be negative"),
+    "negative first span": ({"timespans": np.r_[-1, np.ones(19)]}, X, Y, "must not be negative"),
     "epochs": ({"epochs": 0}, X, Y, "epochs must be a positive integer"),
     "share": ({"validation_share": 1.0}, X, Y, "validation_share must be"),
     "device": ({"device": "cuda"}, X, Y, "no CUDA device"),

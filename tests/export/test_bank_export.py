@@ -8,7 +8,8 @@ import pytest
 
 from cornn.estimators import CoRNNClassifier, CoRNNRegressor
 from cornn.export.c import COptions, host, to_c
-from cornn.export.c.bank import measure_memory
+from cornn.export.c.bank import LIMIT, measure_memory
+from cornn.export.c.source import render
 
 SMALL = {"neurons": 64, "random_state": 0, "device": "cpu"}
 
@@ -47,6 +48,64 @@ def test_the_code_answers_as_python_does(tmp_path, scaling, gaps):
     assert "sequence 0: " in done.stdout
 
 
+def uneven_waves(even):
+    """Two features in float32 with missing values, and the time since the previous sample, which is 7 on average."""
+    random = np.random.default_rng(1)
+    spans = 7 * (np.ones(X.shape) if even else random.choice([0.2, 0.5, 1, 1, 3, 40], X.shape)).astype(np.float32)
+    spans[:, 0] = np.resize([np.nan, 0.0, 7.0], len(X))
+    clock = np.cumsum(np.nan_to_num(spans), 1) / 7 * (0.2 + 0.3 * Y[:, None])
+    values = np.stack((np.sin(clock), 3 * np.cos(clock) + 100), -1) + 0.1 * random.normal(size=(*X.shape, 2))
+    values[random.random(values.shape) < 0.1] = np.nan
+    return values.astype(np.float32), spans
+
+
+def assert_close(found, expected):
+    """Rounding moves a sample of few sequences across a threshold; the outputs of the others are the same."""
+    difference = np.abs(found - expected)
+    assert difference.max() < LIMIT
+    assert np.quantile(difference, 0.9) < 1e-4
+
+
+@needs_compiler
+@pytest.mark.parametrize(("kind", "even"), [(CoRNNClassifier, True), (CoRNNRegressor, False)])
+def test_times_in_c(tmp_path, kind, even):
+    values, spans = uneven_waves(even)
+    fitted = kind(**SMALL, causal=True).fit(values, Y, timespans=spans)
+    written = to_c(fitted, tmp_path / "c")  # on random sequences at uneven times
+    assert written.deviation < 1e-3
+    assert "const float input[MODEL_INPUTS], float timespan);" in (tmp_path / "c" / "model.h").read_text()
+    program = render(
+        "check.c.in",
+        {"sample": "float sample[MODEL_INPUTS + 1]", "span": ", sample[MODEL_INPUTS]", "address": "", "every": 0},
+    )
+    (tmp_path / "c" / "check.c").write_text(program)
+    host.compile_program(tmp_path / "c", tmp_path / "c" / "check", sanitized=False)
+    tables = [np.column_stack(own).astype(np.float32) for own in zip(values, spans, strict=True)]
+    found = host.run_program(tmp_path / "c" / "check", tables, 3 if kind is CoRNNClassifier else 1)
+    if kind is CoRNNClassifier:
+        np.testing.assert_array_equal(found.argmax(1), fitted.predict(values, spans))
+    else:
+        assert_close(found[:, 0], fitted.predict(values, spans))
+
+
+@pytest.mark.parametrize(("kind", "even"), [(CoRNNClassifier, True), (CoRNNRegressor, False)])
+def test_times_in_onnx(tmp_path, kind, even):
+    pytest.importorskip("onnxruntime")
+    from cornn.export.check import open_session
+    from cornn.export.onnx import OnnxOptions, to_onnx
+
+    values, spans = uneven_waves(even)
+    fitted = kind(**SMALL).fit(values, Y, timespans=spans)
+    written = to_onnx(fitted, tmp_path / "model.onnx", OnnxOptions(timespans=True))
+    assert list(written.inputs) == ["input", "timespans"]
+    session = open_session((tmp_path / "model.onnx").read_bytes())
+    found = session.run(None, {"input": values, "timespans": spans})[0]
+    answer = fitted.predict_proba if kind is CoRNNClassifier else fitted.predict
+    assert_close(found, answer(values, spans))
+    with pytest.raises(ValueError, match="without times: omit timespans"):
+        to_onnx(kind(**SMALL).fit(values, Y), tmp_path / "other.onnx", OnnxOptions(timespans=True))
+
+
 @needs_compiler
 def test_numbers_with_statistics(tmp_path):
     fitted = CoRNNRegressor(**SMALL, causal=True).fit(X, X.std(1) * 100)
@@ -77,8 +136,6 @@ def test_neurons_are_dropped_until_the_rest_fits(tmp_path):
 def test_what_cannot_be_exported(tmp_path):
     with pytest.raises(ValueError, match="causal=True"):
         to_c(CoRNNClassifier(**SMALL, scaling="sequence").fit(X, Y), tmp_path)
-    with pytest.raises(ValueError, match="has no times"):
-        to_c(CoRNNClassifier(**SMALL, causal=True).fit(X, Y, timespans=np.ones(X.shape)), tmp_path)
     with pytest.raises(ValueError, match="float32 weights"):
         to_c(CoRNNClassifier(**SMALL, causal=True).fit(X, Y), tmp_path, COptions(weights="int8"))
     network = CoRNNClassifier(method="network", hidden_size=4, epochs=1, random_state=0).fit(X, Y)

@@ -181,6 +181,8 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
         value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
+        layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
+            features, time), as aeon has it.
         device: "cpu", or a CUDA device.
         random_state: Seed or random state. The same integer gives the same features.
 
@@ -203,6 +205,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         id_column: str | None = None,
         time_column: str | None = None,
         value_columns: Sequence[str] | None = None,
+        layout: str = "ntc",
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
@@ -214,6 +217,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         self.id_column = id_column
         self.time_column = time_column
         self.value_columns = value_columns
+        self.layout = layout
         self.device = device
         self.random_state = random_state
 
@@ -235,7 +239,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         Returns:
             The fitted transformer.
         """
-        sequences = read_sequences(X, self._columns(), timespans)
+        sequences = read_sequences(X, self._columns(), timespans, warn=True)
         check_bank_settings(self.neurons, self.thresholds)
         self.bank_ = draw_bank(
             sequences,
@@ -285,7 +289,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         return np.array([f"{name}_{number}" for name in names for number in range(bank.neurons)], dtype=object)
 
     def _columns(self) -> Columns:
-        return Columns(self.id_column, self.time_column, self.value_columns)
+        return Columns(self.id_column, self.time_column, self.value_columns, self.layout)
 
 
 def check_bank_settings(neurons: Any, thresholds: Any) -> None:

@@ -20,6 +20,7 @@ CAUSAL = ("set", "running")
 PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the samples so far
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
+FARTHEST = 1e100  # of a standardised value, so that squares are finite
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -36,7 +37,8 @@ class BankInputs:
         mean: Mean of each feature, shape `(features)`.
         scale: Standard deviation of each feature.
         step: Root mean square of the differences of each feature.
-        unit: Median time between samples, which counts as one step; None if there are no times.
+        unit: Median time between samples, which counts as one step; None if there are no times. A time that is unknown,
+            or 0 before the first sample, counts as one step too.
         views: The views, in the order of the channels.
     """
 
@@ -62,7 +64,7 @@ class BankInputs:
         raw = np.concatenate([sequence.values for sequence in sequences])
         begins = np.repeat(starts[:-1], np.diff(starts))
         spans = self._spans(sequences)
-        values = (_fill(raw, begins, self.mean) - self.mean) / self.scale
+        values = np.clip((_fill(raw, begins, self.mean) - self.mean) / self.scale, -FARTHEST, FARTHEST)
         steps = _differences(values, begins, spans) * (self.scale / self.step)
         parts = []
         for scaling, differences in self.views:
@@ -78,7 +80,8 @@ class BankInputs:
         if self.unit is None:
             return None
         spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
-        return np.where(np.isnan(spans), 1.0, spans)
+        begins = np.isin(np.arange(len(spans)), _starts(sequences))
+        return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, spans)
 
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
@@ -151,7 +154,7 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
         unit = float(np.median(later)) if len(later) else 1.0
         spans = np.where(np.isnan(gaps), 1.0, gaps / unit)
     steps = _differences(_fill(raw, begins, mean), begins, spans)
-    step = np.sqrt((steps**2).mean(0))
+    step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]
     if differences:
         views += [(scaling, True) for scaling in scalings]
@@ -177,6 +180,7 @@ class RunningInputs:
         missing = np.isnan(sample)
         self.seen = np.where(missing, self.seen, sample)
         value = (np.where(np.isnan(self.seen), inputs.mean, self.seen) - inputs.mean) / inputs.scale
+        value = np.clip(value, -FARTHEST, FARTHEST)
         change = (value - self.last) * (inputs.scale / inputs.step) if self.steps[0] else np.zeros_like(value)
         if spans is not None:
             change = np.divide(change, spans[:, None], out=np.zeros_like(change), where=spans[:, None] > 0)

@@ -20,7 +20,7 @@ LARGE = 4000
 """Number of sequences from which on features are capped and never kept for all sequences at once."""
 LARGE_WIDTH = 3072  # most features then
 CHOICE = 1500  # most sequences that a choice between candidates looks at
-CHUNK_BYTES = 1 << 27  # of features at a time
+CHUNK_BYTES = 1 << 25  # of features at a time; a dozen copies of them exist at once
 SIGNIFICANT = 2.0  # standard errors by which a candidate must be better than all views together
 
 

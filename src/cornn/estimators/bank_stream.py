@@ -66,6 +66,8 @@ class BankStream:
             spans = np.broadcast_to(np.asarray(timespan, np.float64) / inputs.unit, (count,))
             if not (np.isfinite(spans).all() and (spans >= 0).all()):
                 raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
+            if not self.steps:
+                spans = np.where(spans == 0, 1.0, spans)
         channels = self._inputs(values.reshape(count, -1), spans)
         data = Sequences(channels, np.arange(count + 1), spans)
         scores = self._model.readout(pool(self._model.bank.bank, data, self._memory).reshape(count, -1))

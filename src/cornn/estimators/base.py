@@ -355,6 +355,7 @@ class Estimator(BaseEstimator):
         outputs: int,
         loss: Callable[[PaddedBatch, Preparation], Loss],
         sampler: ValidationSampler,
+        answer: NDArray[np.float64] | None = None,
     ):
         check_settings(self)
         length = max(len(sequence.values) for sequence in sequences)
@@ -375,7 +376,7 @@ class Estimator(BaseEstimator):
         network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
         seed = self._seed()
         model, device = network.build(self.backend), resolve_device(self.device)
-        network.initialize(model, seed)
+        network.initialize(model, seed, answer)
         training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
         schedule = Schedule(
             self._setting("epochs"),

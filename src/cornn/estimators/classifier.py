@@ -24,6 +24,8 @@ from cornn.estimators.sequences import SequenceData, format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
+LEAST_SHARE = 1e-3  # of a class, in the answer that training starts from
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
@@ -97,7 +99,10 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
                 return mean_loss
 
-            self._train([sequences[row] for row in rows], len(self.classes_), loss, self._sampler(groups, rows, own))
+            shares = np.bincount(own, scale, len(self.classes_)) / scale.sum()
+            answer = np.log(np.maximum(shares, LEAST_SHARE))
+            chosen = [sequences[row] for row in rows]
+            self._train(chosen, len(self.classes_), loss, self._sampler(groups, rows, own), answer)
 
         self._fit_methods(
             sequences, signs, weights, groups, train, lambda count, random: draw_stratified(target, count, random)

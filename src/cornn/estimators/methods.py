@@ -99,7 +99,9 @@ class SequenceEstimator(Estimator):
     def check(self) -> None:
         """Validate the settings before any work is done."""
         check_method(self, self.method, METHODS)
-        check_bank_settings(1 if self.neurons is None else self.neurons, self.thresholds or 1)
+        check_bank_settings(
+            1 if self.neurons is None else self.neurons, 1 if self.thresholds is None else self.thresholds
+        )
         if self.scaling is not None:
             read_scalings(self.scaling, bool(self.causal))
         check_settings(self)

@@ -33,6 +33,7 @@ __all__ = [
 # The suggested initialisation is for values between 0 and 1, with this standard deviation; ours are standardised.
 UNIFORM_DEVIATION = 12**-0.5
 CLIP = 1.0  # maximum norm of the gradient
+WARM_UP = 0.025  # share of the epochs over which the learning rate rises from 0; whole epochs, none of fewer than 40
 STABLE = 0.9  # share of the stability limit that a timespan may reach
 SEQUENCES_AT_ONCE = 256  # per batch without gradients
 STEPS_AT_ONCE = 2**18  # total steps of such a batch
@@ -72,8 +73,8 @@ class NetworkSpec:
             )
             return SequenceModel(layer, self.outputs)
 
-    def initialize(self, model: SequenceModel, seed: int) -> None:
-        """Draw the initial weights."""
+    def initialize(self, model: SequenceModel, seed: int, answer: NDArray[np.float64] | None = None) -> None:
+        """Draw the initial weights; `answer` is the output that ignores the input, 0 if None."""
         model.reset_parameters(generator(seed, "weights"))
         layer: Any = model.layer
         with torch.no_grad():
@@ -84,6 +85,8 @@ class NetworkSpec:
             # Training starts at the loss of an answer that ignores the input, not above it.
             model.head.weight.zero_()
             model.head.bias.zero_()
+            if answer is not None:
+                model.head.bias += torch.from_numpy(answer).to(model.head.bias)
 
     def max_timespan(self) -> float:
         """Return the largest factor on dt for which every uncoupled neuron is stable, less a margin."""
@@ -227,6 +230,7 @@ def train(
         model.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, foreach=False
     )
     steps = -(-len(training) // schedule.batch_size)  # per epoch
+    rising = int(WARM_UP * schedule.epochs) * steps
     best, best_epoch, kept, total = math.inf, 0, None, 0.0
 
     def clip(*_: object) -> None:
@@ -241,7 +245,9 @@ def train(
 
     def rates(step: int) -> list[float]:
         done = (step - 1) // steps
-        return [schedule.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done / schedule.epochs))]
+        # Adam's first steps have full size whatever the gradient is: without a warm-up they overshoot.
+        warm = 1.0 if step > rising else ((step - 1) / rising) ** 2
+        return [schedule.learning_rate * warm * (0.5 + 0.5 * math.cos(math.pi * done / schedule.epochs))]
 
     def end_epoch(step: int, value: Tensor) -> bool:
         """Sum the loss; after the last step of an epoch evaluate, keep the best weights, and stop early."""

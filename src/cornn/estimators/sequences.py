@@ -302,8 +302,8 @@ def _read_gaps(timespans: Any, number: int, sequence: SequenceData) -> NDArray[n
     own = to_float_array(timespans[number], f"timespans of sequence {number}")
     if own.shape != (len(sequence.values),):
         raise ValueError(f"timespans of sequence {number} have shape {own.shape}, expected ({len(sequence.values)},)")
-    if not (own[1:] >= 0).all():
-        raise ValueError(f"timespans of sequence {number} must not be negative")
+    if not (own[1:] >= 0).all() or own[0] < 0:
+        raise ValueError(f"timespans of sequence {number} must not be negative, nor NaN after the first")
     return own
 
 

@@ -20,6 +20,8 @@ from cornn.models import Head
 
 __all__ = ["OnnxExport", "OnnxOptions", "build_graph", "to_onnx"]
 
+UNTIMED = "this estimator was fitted without times: omit timespans"
+
 
 @dataclass(frozen=True)
 class OnnxOptions:
@@ -67,8 +69,10 @@ def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
     if (bank := find_bank(trained)) is not None:
         from cornn.export.onnx_bank import build_bank_graph, check_bank
 
-        if options != OnnxOptions():
-            raise ValueError("an oscillator bank reads whole sequences in ONNX: omit state, lengths and timespans")
+        if options.state or options.lengths:
+            raise ValueError("an oscillator bank reads whole sequences in ONNX: omit state and lengths")
+        if options.timespans and bank.bank_.bank.inputs.unit is None:
+            raise ValueError(UNTIMED)
         content, inputs, outputs = build_bank_graph(bank)
         return _finish(Path(path), content, inputs, outputs, check_bank(content, bank))
     options = validate_options(trained, options)
@@ -104,7 +108,7 @@ def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions
     if trained.estimator is not None:
         timed = trained.estimator.preparation_.unit is not None
         if options.timespans and not timed:
-            raise ValueError("this estimator was fitted without times: omit timespans")
+            raise ValueError(UNTIMED)
         if options.state and layer.bidirectional:
             raise ValueError("a bidirectional network needs the whole sequence: omit state")
         return replace(options, timespans=timed)

@@ -7,6 +7,7 @@ import numpy as np
 
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS, BankInputs, View
 from cornn.estimators.bank_model import BankModel
+from cornn.export.bank import StepParts, decompose_steps, draw_sequences
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Port, Shape
 
 __all__ = ["LIMIT", "build_bank_graph", "check_bank"]
@@ -20,15 +21,14 @@ LEVEL_STATS = 3  # share, time, run
 def build_bank_graph(estimator: Any) -> tuple[bytes, dict[str, Port], dict[str, Port]]:
     """Return the file content, its inputs and its outputs, which are batch-first."""
     model: BankModel = estimator.bank_
-    if model.bank.inputs.unit is not None:
-        raise ValueError(
-            "the ONNX export of an oscillator bank has no times: if samples are evenly spaced, fit without times "
-            "(omit --time)"
-        )
-    graph, features = Graph(), model.bank.inputs.features
+    graph, features, unit = Graph(), model.bank.inputs.features, model.bank.inputs.unit
     inputs: dict[str, Port] = {"input": (FLOAT, ["batch", "time", features])}
-    channels = _add_inputs(graph, model.bank.inputs)
-    scores = _add_bank(graph, model, channels)
+    spans = None
+    if unit is not None:
+        inputs["timespans"] = (FLOAT, ["batch", "time"])
+        spans = _add_spans(graph, unit)
+    channels = _add_inputs(graph, model.bank.inputs, spans)
+    scores = _add_bank(graph, model, channels, spans)
     scale, offset = estimator.output_scaling()
     scores = graph(
         "Add", graph("Mul", scores, graph.weight(scale.astype(np.float32))), graph.weight(offset.astype(np.float32))
@@ -48,7 +48,18 @@ def build_bank_graph(estimator: Any) -> tuple[bytes, dict[str, Port], dict[str, 
     return graph.to_bytes(inputs, outputs, notes), inputs, outputs
 
 
-def _add_inputs(graph: Graph, inputs: BankInputs) -> str:
+def _add_spans(graph: Graph, unit: float) -> str:
+    """Add the durations of the steps in units of the usual one, (time, batch, 1) in float64; an unknown one is 1."""
+    given = graph("Cast", graph("Transpose", "timespans", perm=[1, 0]), to=DOUBLE)
+    steps = graph("Div", given, graph.weight(np.float64(unit)))
+    zero, one = graph.weight(np.int64(0)), graph.weight(np.int64(1))
+    clock = graph("Range", zero, graph("Squeeze", graph("Shape", given, start=0, end=1)), one)
+    first = graph("And", graph.unsqueeze(graph("Equal", clock, zero), 1), graph("Equal", given, graph.weight(0.0)))
+    unknown = graph("Or", graph("IsNaN", given), first)
+    return graph.unsqueeze(graph("Where", unknown, graph.weight(np.float64(1)), steps), 2)
+
+
+def _add_inputs(graph: Graph, inputs: BankInputs, spans: str | None) -> str:
     """Add the preprocessing; return the channels, (time, batch, channels) in float32."""
     given = graph("Cast", graph("Transpose", "input", perm=[1, 0, 2]), to=DOUBLE)
     missing = graph("IsNaN", given)
@@ -65,6 +76,10 @@ def _add_inputs(graph: Graph, inputs: BankInputs) -> str:
     first = graph("Slice", value, bounds[0], bounds[1], bounds[0])
     earlier = graph("Concat", first, graph("Slice", value, bounds[0], bounds[2], bounds[0]), axis=0)
     change = graph("Mul", graph("Sub", value, earlier), graph.weight(inputs.scale / inputs.step))
+    if spans is not None:
+        zero, one = (graph.weight(np.float64(number)) for number in (0, 1))
+        passes = graph("Greater", spans, zero)
+        change = graph("Where", passes, graph("Div", change, graph("Where", passes, spans, one)), zero)
     steps = graph("Squeeze", graph("Shape", value, start=0, end=1))
     parts = [_add_view(graph, view, value, change, missing, steps) for view in inputs.views]
     joined = graph("Concat", *parts, axis=2) if len(parts) > 1 else parts[0]
@@ -96,7 +111,27 @@ def _add_view(graph: Graph, view: View, value: str, change: str, missing: str, s
     return graph("Div", own, graph("Sqrt", graph("Max", variance, floor)))
 
 
-def _add_bank(graph: Graph, model: BankModel, channels: str) -> str:
+def _transition(body: Graph, parts: StepParts, span: str) -> list[str]:
+    """Add the coefficients of `functional.transition` for the spans (batch, 1), each (batch, neurons) in float32."""
+
+    def wave(operator: str) -> str:
+        return body(operator, body("Mul", span, body.weight(parts.angle)))
+
+    def power(base: np.ndarray) -> str:
+        return body("Exp", body("Mul", span, body.weight(np.log(base))))
+
+    grown = power(parts.slow)
+    value = body("Mul", grown, wave("Cos"))
+    gap = body("Mul", body.weight(0.5 * ~parts.rings), body("Sub", grown, power(parts.fast)))
+    first = body("Div", body("Add", body("Mul", grown, wave("Sin")), gap), body.weight(parts.root))
+    by_y, by_z, to_y, to_z = (body("Mul", first, body.weight(own)) for own in parts.less)
+    yy, gamma = body("Add", value, by_y), body.weight(parts.gamma)
+    yf = body("Div", body("Sub", body.weight(np.float64(1)), yy), gamma)
+    zf = body("Div", body("Neg", to_y), gamma)
+    return [body("Cast", part, to=FLOAT) for part in (yy, by_z, yf, to_y, body("Add", value, to_z), zf)]
+
+
+def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) -> str:
     """Add the oscillators, the pooling and the readout; return the scores, (batch, outputs)."""
     bank, inputs, neurons = model.bank.bank, model.bank.inputs, model.bank.bank.neurons
     levels, outputs = bank.levels.shape[1], len(model.readout.bias)
@@ -106,45 +141,59 @@ def _add_bank(graph: Graph, model: BankModel, channels: str) -> str:
     drive = graph.weight(np.repeat(projection, neurons // len(bank.first), 1) * bank.gain)
     bias, (keep, push, pull, dt) = graph.weight(bank.bias), (graph.weight(part) for part in bank.steps())
     height = graph.weight(bank.levels.transpose(1, 0, 2).reshape(levels, -1))  # (levels, y and z of all neurons)
-    one = graph.weight(np.float32(1))
+    powers = decompose_steps(bank)
+    half, one = graph.weight(np.float32(0.5)), graph.weight(np.float32(1))
 
     def step(body: Graph, states: list[str], elements: list[str]) -> tuple[list[str], list[str]]:
-        y, z, share, when, run, longest, *sums = states
+        y, z, time, share, when, run, longest, *sums = states
         force = body("Tanh", body("Add", body("MatMul", elements[0], drive), bias))
-        z = body("Sub", body("Add", body("Mul", keep, z), body("Mul", push, force)), body("Mul", pull, y))
-        y = body("Add", y, body("Mul", dt, z))
+        if spans is None:
+            duration = one
+            z = body("Sub", body("Add", body("Mul", keep, z), body("Mul", push, force)), body("Mul", pull, y))
+            y = body("Add", y, body("Mul", dt, z))
+        else:
+            duration = body("Cast", elements[1], to=FLOAT)
+            by = _transition(body, powers, elements[1])
+            y, z = (
+                body("Sum", *(body("Mul", own, part) for own, part in zip(row, (y, z, force), strict=True)))
+                for row in (by[:3], by[3:])
+            )
+        moment = body("Mul", duration, body("Add", time, body("Mul", half, duration)))
+        time = body("Add", time, duration)
         x = body("Concat", y, z, axis=1)
         over = body("Cast", body("Greater", body.unsqueeze(x, 1), height), to=FLOAT)
-        run = body("Mul", over, body("Add", run, one))
+        weight, when_over = (body.unsqueeze(own, 1) if own is not one else own for own in (duration, moment))
+        run = body("Mul", over, body("Add", run, weight))
         found = [
-            body("Add", share, over),
-            body("Add", when, body("Mul", over, elements[1])),
+            body("Add", share, body("Mul", over, weight)),
+            body("Add", when, body("Mul", over, when_over)),
             run,
             body("Max", longest, run),
         ]
         if sums:
             highest, total, squares = sums
-            found += [body("Max", highest, x), body("Add", total, x), body("Add", squares, body("Mul", x, x))]
-        return [y, z, *found], []
+            weighted = body("Mul", x, duration)
+            found += [
+                body("Max", highest, x),
+                body("Add", total, weighted),
+                body("Add", squares, body("Mul", x, weighted)),
+            ]
+        return [y, z, time, *found], []
 
     def fill(shape: list[int], value: np.float32) -> str:
         sizes = graph("Concat", graph("Shape", "input", start=0, end=1), graph.weight(np.array(shape)), axis=0)
         return graph("Expand", graph.weight(value), sizes)
 
     zero = np.float32(0)
-    start = [fill([neurons], zero), fill([neurons], zero), *(fill([levels, 2 * neurons], zero) for _ in range(4))]
+    start = [fill([neurons], zero), fill([neurons], zero), fill([1], zero)]
+    start += [fill([levels, 2 * neurons], zero) for _ in range(4)]
     if bank.plain:
         start += [fill([2 * neurons], LOWEST), fill([2 * neurons], zero), fill([2 * neurons], zero)]
-    steps = graph("Squeeze", graph("Shape", channels, start=0, end=1))
-    clock = graph("Range", graph.weight(np.int64(0)), steps, graph.weight(np.int64(1)))
-    middle = graph("Add", graph("Cast", clock, to=FLOAT), graph.weight(np.float32(0.5)))
-    (y, z, share, when, _, longest, *sums), _ = graph.scan(step, start, [channels, middle])
-    count = graph("Cast", steps, to=FLOAT)
-    parts = [
-        graph("Div", share, count),
-        graph("Div", graph("Div", when, graph("Max", share, one)), count),
-        graph("Div", longest, count),
-    ]
+    elements = [channels] if spans is None else [channels, spans]
+    (y, z, time, share, when, _, longest, *sums), _ = graph.scan(step, start, elements)
+    some = graph("Where", graph("Greater", share, graph.weight(zero)), share, one)
+    each = graph.unsqueeze(time, 1)
+    parts = [graph("Div", own, each) for own in (share, graph("Div", when, some), longest)]
     # Rows of the readout: variable, then threshold and statistic (or plain statistic), then neuron.
     weight = model.readout.weight.reshape(2, -1, neurons, outputs)
     scores = graph.weight(model.readout.bias.astype(np.float32))
@@ -157,8 +206,8 @@ def _add_bank(graph: Graph, model: BankModel, channels: str) -> str:
         highest, total, squares = sums
         plain = [
             highest,
-            graph("Div", total, count),
-            graph("Sqrt", graph("Div", squares, count)),
+            graph("Div", total, time),
+            graph("Sqrt", graph("Div", squares, time)),
             graph("Concat", y, z, axis=1),
         ]
         for stat, part in enumerate(plain):
@@ -171,14 +220,16 @@ def check_bank(content: bytes, estimator: Any) -> float:
     """Return the largest deviation from Python on sequences of two lengths; raise if it is above `LIMIT`."""
     from cornn.export.check import open_session
 
-    running, inputs = open_session(content), estimator.bank_.bank.inputs
-    random, worst = np.random.default_rng(0), 0.0
-    classes = estimator.output_spec().classes
+    running, inputs, worst = open_session(content), estimator.bank_.bank.inputs, 0.0
     for count, steps in ((5, 50), (1, 17)):
-        noise = random.normal(size=(count, steps, inputs.features))
-        given = (noise * inputs.scale + inputs.mean).astype(np.float32)
-        found = running.run(None, {"input": given})[0]
-        expected = estimator.predict_proba(given) if classes else estimator.predict(given)
+        drawn = draw_sequences(inputs, count, steps)
+        given = {"input": np.stack([own.values for own in drawn]).astype(np.float32)}
+        spans = None if inputs.unit is None else np.stack([np.asarray(own.gaps) for own in drawn])
+        if spans is not None:
+            given["timespans"] = spans.astype(np.float32)
+        found = running.run(None, given)[0]
+        answer = estimator.predict_proba if estimator.output_spec().classes else estimator.predict
+        expected = answer([own.values for own in drawn], spans)
         worst = max(worst, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-30)))
     if not worst <= LIMIT:
         raise ValueError(

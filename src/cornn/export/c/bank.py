@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 import cornn
 from cornn._atomic import write_atomically, write_errors
-from cornn.engine.bank import GROUP
+from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
 from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
+from cornn.estimators.sequences import SequenceData
+from cornn.export.bank import decompose_steps, draw_sequences
 from cornn.export.c import host
 from cornn.export.c.float32 import emit_arithmetic
 from cornn.export.c.source import Constants, number, render, rows
@@ -26,6 +28,24 @@ LIMIT = 0.02
 """Largest deviation from Python, relative to the largest output: rounding may move a sample across a threshold."""
 VECTORS, VECTOR_STEPS = 3, 60  # sequences of the example, and their most steps
 COMPARED = 200  # most sequences to compare on
+STEP = ("keep", "push", "pull", "dt")
+"""Constants of a usual step, one per neuron."""
+TRANSITION = ("rate", "other", "yy", "yz", "zy", "zz", "ease", "turn")
+"""Constants of a step over any time, one per neuron."""
+TIMED = {
+    "span": ", float span",
+    "timespan": ", float timespan",
+    "about_times": " `timespan` is the time since the previous one;\n"
+    "   a negative number or NaN if unknown, as for the first: then it counts as a usual step.",
+    "moved": "s->steps && span > 0.0f",
+    "per_span": " / span",
+    "given": ", span",
+    "elapsed": "s->elapsed",
+    "duration": "    const duration by = read_timespan(timespan, !s->steps);\n    const float span = by.steps;",
+    "advance": "            advance(n, &by, force, y, z);",
+    "pass": "\n    s->elapsed += span;",
+}
+"""What the code of a model with times has at the marks of the templates."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +85,11 @@ def measure_memory(model: BankModel) -> tuple[int, int]:
     """Return the bytes of flash for constants and the bytes of RAM for the state."""
     bank, inputs, outputs = model.bank.bank, model.bank.inputs.features, len(model.readout.bias)
     levels, groups = bank.levels.shape[1], len(bank.first)
-    flash = groups * (4 + 4 * inputs) + 4 * bank.neurons * (6 + 2 * levels + bank.stats * outputs)
+    timed = model.bank.inputs.unit is not None
+    steps = len(TRANSITION) if timed else len(STEP)
+    flash = groups * (4 + 4 * inputs) + 4 * bank.neurons * (2 + steps + 2 * levels + bank.stats * outputs)
     flash += 4 * (4 * inputs + outputs)
-    state = 4 + 4 * inputs * 6 + 4 * bank.neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
+    state = 4 + 4 * timed + 4 * inputs * 6 + 4 * bank.neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
     return flash, state
 
 
@@ -102,16 +124,11 @@ def bank_to_c(
             "this model scales each sequence by itself, which needs all of it: fit it with causal=True "
             "(cornn fit --causal)"
         )
-    if model.bank.inputs.unit is not None:
-        raise ValueError(
-            "the C code of an oscillator bank has no times: if samples are evenly spaced, fit without times "
-            "(omit --time)"
-        )
     folder = Path(folder)
     model, kept = _fit_into(estimator, model, max_flash, max_ram, data, target)
     scale, offset = estimator.output_scaling()
     sequences = _sequences(estimator, data)
-    expected = model(estimator._validate_input(sequences, None)) * scale + offset
+    expected = model(sequences) * scale + offset
     texts = _texts(estimator, model, scale, offset, sequences, expected)
     flash, state = measure_memory(model)
     deviation = agreement = None
@@ -158,13 +175,17 @@ def _cut_readout(model: BankModel, groups: int) -> Readout:
     return Readout(model.readout.weight[:width], model.readout.bias)
 
 
-def _sequences(estimator: SequenceEstimator, data: Any) -> list[NDArray[np.float32]]:
+def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
+    """Return sequences to compare on, rounded to float32 as the C code reads them."""
     if data is not None:
         read = estimator._validate_input(data, None)[:COMPARED]
-        return [own.values.astype(np.float32) for own in read]
-    inputs = estimator.bank_.bank.inputs
-    noise = np.random.default_rng(0).normal(size=(20, VECTOR_STEPS, inputs.features))
-    return [(own * inputs.scale + inputs.mean).astype(np.float32) for own in noise]
+    else:
+        read = draw_sequences(estimator.bank_.bank.inputs, 20, VECTOR_STEPS)
+
+    def rounded(values: NDArray) -> NDArray[np.float64]:
+        return values.astype(np.float32).astype(np.float64)
+
+    return [SequenceData(rounded(own.values), None if own.gaps is None else rounded(own.gaps)) for own in read]
 
 
 def _texts(estimator, model: BankModel, scale, offset, sequences, expected) -> dict[str, str]:
@@ -179,8 +200,16 @@ def _texts(estimator, model: BankModel, scale, offset, sequences, expected) -> d
     constants.add("pace", inputs.scale / inputs.step, "float32")
     constants.add("first", bank.first, "int32")
     constants.add("direction", bank.direction, "float32")
-    for name, values in zip(("keep", "push", "pull", "dt"), bank.steps(), strict=True):
-        constants.add(name, values, "float32")
+    timed = dict.fromkeys(("span", "timespan", "per_span", "given", "pass", "times", "about_times"), "")
+    timed |= {"moved": "s->steps", "elapsed": "(float)s->steps", "duration": "    const float span = 1.0f;"}
+    timed["advance"] = "            *z = keep[n] * *z + push[n] * force - pull[n] * *y;\n            *y += dt[n] * *z;"
+    if inputs.unit is None:
+        for name, values in zip(STEP, bank.steps(), strict=True):
+            constants.add(name, values, "float32")
+    else:
+        for name, (values, dtype) in _transition(bank).items():
+            constants.add(name, values, dtype)
+        timed |= TIMED | {"times": render("bank_times.c.in", {"unit": repr(inputs.unit)})}
     for name in ("gain", "bias"):
         constants.add(name, getattr(bank, name), "float32")
     constants.add("level", bank.levels, "float32")
@@ -193,21 +222,21 @@ def _texts(estimator, model: BankModel, scale, offset, sequences, expected) -> d
         plain["plain"] = "    float highest[2][MODEL_NEURONS], sum[2][MODEL_NEURONS], squares[2][MODEL_NEURONS];"
         plain["plain_step"] = (
             "            if (!s->steps || x > s->highest[v][n])\n                s->highest[v][n] = x;\n"
-            "            s->sum[v][n] += x;\n            s->squares[v][n] += x * x;"
+            "            s->sum[v][n] += x * span;\n            s->squares[v][n] += x * x * span;"
         )
         plain["plain_read"] = "\n".join(
             f"        for (int n = 0; n < MODEL_NEURONS; n++)\n            w = add(w, {feature}, output);"
             for feature in (
                 "s->highest[v][n]",
-                "s->sum[v][n] * per_step",
-                "root_of(s->squares[v][n] * per_step)",
+                "s->sum[v][n] * per_time",
+                "root_of(s->squares[v][n] * per_time)",
                 "s->state[v][n]",
             )
         )
     source = render(
         "bank.c.in",
-        {**about, **plain, "views": len(inputs.views), "prior": number(np.float32(PRIOR_STEPS)), "constants": text,
-         "arithmetic": _tanh(), "channels": "\n".join(words)},
+        {**about, **plain, **timed, "views": len(inputs.views), "prior": number(np.float32(PRIOR_STEPS)),
+         "constants": text, "arithmetic": _tanh(), "channels": "\n".join(words)},
     )  # fmt: skip
     for name, end in (("at_least", "static float root_of"), ("root_of", "void model_reset")):
         if source.count(f"{name}(") == 1:  # its definition: unused functions are warnings
@@ -221,10 +250,21 @@ def _texts(estimator, model: BankModel, scale, offset, sequences, expected) -> d
         answers = "; one logit per class: the largest is the most likely class"
     header = render(
         "bank.h.in",
-        {**about, **plain, "inputs": inputs.features, "neurons": bank.neurons, "levels": bank.levels.shape[1],
-         "outputs": len(model.readout.bias), "classes": names, "answers": answers},
+        {**about, **plain, **timed, "inputs": inputs.features, "neurons": bank.neurons, "levels": bank.levels.shape[1],
+         "outputs": len(model.readout.bias), "classes": names, "answers": answers,
+         "elapsed": "" if inputs.unit is None else "\n    float elapsed;"},
     )  # fmt: skip
     return {"model.h": header, "model.c": source, "main.c": _example(spec, sequences, expected)}
+
+
+def _transition(bank: Bank) -> dict[str, tuple[NDArray, str]]:
+    """Return the constants of `TRANSITION` and their types."""
+    parts = decompose_steps(bank)
+    values = {"rate": np.log2(parts.slow), "other": np.where(parts.rings, 0, np.log2(parts.fast / parts.slow))}
+    values |= {name: own / parts.root for name, own in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
+    values["ease"] = 1 / parts.gamma
+    turn = np.round(parts.angle / (2 * np.pi) * 2.0**32)
+    return {name: (own, "float32") for name, own in values.items()} | {"turn": (turn, "uint32")}
 
 
 def _channel(view: tuple[str, bool]) -> str:
@@ -257,15 +297,21 @@ def _quote(label: Any) -> str:
     return f'"{escaped}"'
 
 
-def _example(spec: Any, sequences: list[NDArray], expected: NDArray) -> str:
-    few = [own[:VECTOR_STEPS] for own in sequences[:VECTORS] if len(own) <= VECTOR_STEPS] or None
-    chosen = list(range(len(few))) if few else [0]
-    given = [sequences[row] for row in chosen]
-    table = np.concatenate(given)
+def _example(spec: Any, sequences: list[SequenceData], expected: NDArray) -> str:
+    short = [row for row, own in enumerate(sequences) if len(own.values) <= VECTOR_STEPS]
+    chosen = short[:VECTORS] or [0]
+    given = [sequences[row].values.astype(np.float32) for row in chosen]
+    table, spans = np.concatenate(given), ""
+    if sequences[0].gaps is not None:
+        known = np.nan_to_num(np.concatenate([np.asarray(sequences[row].gaps) for row in chosen]), nan=-1.0)
+        spans = f"static const float spans[{len(known)}] = {{ /* since the previous sample; -1: unknown */\n"
+        spans += f"{rows(known.astype(np.float32))}\n}};"
     name = "model_classes[best]" if spec.classes else '"number"'
     values = {
         "count": len(given),
         "total": len(table),
+        "spans": spans,
+        "span": ", spans[next]" if spans else "",
         "samples": "\n".join(f"    {{{', '.join(_sample(value) for value in row)}}}," for row in table),
         "lengths": ", ".join(str(len(own)) for own in given),
         "expected": "\n".join(f"    {{{rows(row.astype(np.float32)).strip()}}}," for row in expected[chosen]),
@@ -280,17 +326,21 @@ def _sample(value: np.float32) -> str:
 
 
 def _check(
-    texts: dict[str, str], estimator: Any, sequences: list[NDArray], expected: NDArray
+    texts: dict[str, str], estimator: Any, sequences: list[SequenceData], expected: NDArray
 ) -> tuple[float, float | None]:
     """Compile the code, run it on the sequences and the example, and return deviation and agreement."""
-    outputs = expected.shape[1]
+    outputs, timed = expected.shape[1], sequences[0].gaps is not None
+    tables = [np.column_stack([own.values, *([own.gaps] if timed else [])]).astype(np.float32) for own in sequences]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="ascii")
-        program = render("check.c.in", {"sample": "float sample[MODEL_INPUTS]", "address": "", "every": 0})
+        port = {"sample": "float sample[MODEL_INPUTS]", "span": ""}
+        if timed:
+            port = {"sample": "float sample[MODEL_INPUTS + 1]", "span": ", sample[MODEL_INPUTS]"}
+        program = render("check.c.in", {**port, "address": "", "every": 0})
         found = []
-        for name, part in (("sanitized", sequences[:5]), ("fast", sequences)):
+        for name, part in (("sanitized", tables[:5]), ("fast", tables)):
             (folder / f"{name}.c").write_text(program.replace("model_state state;", "static model_state state;"))
             host.compile_program(folder, folder / name, sanitized=name == "sanitized")
             found.append(host.run_program(folder / name, part, outputs))

@@ -67,7 +67,11 @@ def check(
     vectors = make_vectors(trained, count or max(1, int(FAST_PRODUCTS / cost)), data, target)
     few = vectors.sequences[: max(1, int(SANITIZED_PRODUCTS / cost))]
     words = model.embedding is not None
-    values = {"sample": "uint32_t sample" if words else "float sample[MODEL_INPUTS]", "address": "&" * words}
+    values = {
+        "sample": "uint32_t sample" if words else "float sample[MODEL_INPUTS]",
+        "address": "&" * words,
+        "span": "",
+    }
     program = render("check.c.in", values | {"every": int(vectors.every)})
     found = []
     for name, part in (("sanitized", few), ("fast", vectors.sequences)):

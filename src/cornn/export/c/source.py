@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["Constants", "number", "render", "rows"]
 
 WIDTH = 116
-TYPES = {"float32": "float", "int8": "int8_t", "int32": "int32_t", "uint16": "uint16_t"}
+TYPES = {"float32": "float", "int8": "int8_t", "int32": "int32_t", "uint32": "uint32_t", "uint16": "uint16_t"}
 
 
 class Constants:
@@ -39,7 +39,7 @@ class Constants:
 def number(value: float | np.generic) -> str:
     """Format a number such that C reads exactly the same value."""
     if isinstance(value, np.integer | int):
-        return str(value)
+        return str(value) + ("u" if isinstance(value, np.uint32) else "")
     text = f"{value:.9g}"
     return text + ("f" if any(mark in text for mark in ".en") else ".0f")
 

@@ -121,6 +121,11 @@ class Dataset:
 
     def _present(self) -> list[tuple]:
         if self.target is None:
+            if self.source.endswith(".npy"):
+                raise ValueError(
+                    f"{self.source} contains sequences without a target: save X and y in an .npz file, or use "
+                    "--task forecast"
+                )
             raise ValueError(f"{self.source} has no target: choose its column with --target")
         for row, place in zip(self.target, self.places, strict=True):
             if any(value is None for value in row):
