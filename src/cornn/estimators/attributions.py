@@ -2,9 +2,10 @@
 
 The input is what the oscillators receive: scaled values, where 0 is the mean, their differences, and the marks of
 missing values. What a step adds to several inputs is summed. A gradient at the sequence alone would be small where the
-model is sure of itself. For a trained network it is the mean of the gradients between the constant sequence, all of whose inputs
-are 0, and the sequence (integrated gradients, Sundararajan et al. 2017). For a bank, whose pooled features jump when a
-state crosses a threshold, it is the slope between the two (the rescale rule of DeepLIFT, Shrikumar et al. 2017).
+model is sure of itself. For a trained network it is the mean of the gradients between the constant sequence, all of
+whose inputs are 0, and the sequence (integrated gradients, Sundararajan et al. 2017). For a bank, whose pooled features
+jump when a state crosses a threshold, it is the slope between the two (the rescale rule of DeepLIFT, Shrikumar et al.
+2017).
 """
 
 from collections.abc import Sequence

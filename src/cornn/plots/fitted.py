@@ -92,7 +92,7 @@ def sequence(series: Series, features: Sequence[str], attributions: NDArray[np.f
     """Plot one sequence, coloured by its attributions (steps, features): the features with the largest, up to three."""
     values = np.asarray(series.values).reshape(len(series.values), -1)
     attributions = attributions[: len(values)]
-    shown = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MOST_FEATURES].tolist())
+    shown: list[int] = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MOST_FEATURES].tolist())
     figure, axes = canvas(len(shown), 1, size=(3.6, 0.9 + len(shown)), sharex=True)
     clock = np.arange(len(values)) if series.times is None else np.asarray(series.times) - series.times[0]
     limit = float(np.abs(attributions).max()) or 1.0
