@@ -7,17 +7,22 @@
 
 A mutation changes an operator, a comparison, a number, a boolean or a condition. Every worker has a copy of the
 repository. First the tests run on the unchanged source: those that fail here are reported and left out, and for the
-others it is recorded which functions they call and how long they take (`--baseline` keeps this for the next time). Then
+others it is recorded which functions they call and how long they take. `--baseline` keeps this for the next time, also
+of only some of the test files if the time ends. Then
 the tests that call the changed function run until the first failure, those that mirror the module first
 (tests/PACKAGE/test_MODULE*.py, or the table TESTS below), then the shortest; for code outside functions those that
 mirror the module. A mutation that no test notices is written with its line, to be closed by a test or listed as
 equivalent in EQUIVALENT. The record is written after every mutation and continued when the program is started again.
+
+Without an installation, `PYTHONPATH=src python benchmarks/mutations.py` works too, also without git; the commit is then
+read from the stamp that `python tools/stamp.py` has written.
 """
 
 import argparse
 import ast
 import contextlib
 import copy
+import functools
 import json
 import os
 import random
@@ -38,7 +43,7 @@ from cornn._source import source
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "cornn"
-LEFT_OUT = {".git", ".venv", "build", "dist", "runs", "results", ".data", "__pycache__"}
+LEFT_OUT = {".git", ".venv", ".vendor", "build", "dist", "runs", "results", "shared", ".data", "__pycache__"}
 
 TESTS = {
     "_scaling.py": ["tests/test_default.py"],
@@ -114,7 +119,8 @@ class Baseline(NamedTuple):
 
     seconds: dict[str, float]  # of every test that passes, on the processor
     callers: dict[str, list[str]]  # "FILE:POSITION" of a function -> the tests that call it
-    failed: list[str]
+    failed: list[str]  # files of which some tests fail
+    files: list[str]  # that have run
 
 
 def _swap(node: ast.AST) -> tuple[ast.AST, str] | None:
@@ -221,22 +227,29 @@ def tests_of(file: str) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in own if p.exists()]
 
 
+def _search_path(room: Path) -> str:
+    """Return PYTHONPATH for a copy of the repository: its own source, then absolute paths, for tests that chdir."""
+    given = [Path(own).resolve() for own in os.environ.get("PYTHONPATH", "").split(os.pathsep) if own]
+    others = [own for own in given if own not in (ROOT / "src", ROOT / "benchmarks")]
+    return os.pathsep.join(map(str, [room / "src", room / "benchmarks", *others]))
+
+
 def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
     """Run pytest in a copy of the repository, without a GPU; return its exit code, or None after `seconds`."""
     listed = room / "tests-to-run"
     listed.write_text("\n".join(tests), encoding="utf8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{listed}"]
-    paths = [str(room / "src"), str(room / "benchmarks"), os.environ.get("PYTHONPATH", "")]
     fixed = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    own = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(room.parent)}
-    process = subprocess.Popen(
-        command,
-        cwd=room,
-        env=os.environ | fixed | own | variables,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    own = {"PYTHONPATH": _search_path(room), "TMPDIR": str(room.parent)}
+    with (room / "output").open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=room,
+            env=os.environ | fixed | own | variables,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         return process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -245,6 +258,13 @@ def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **varia
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)  # with what a test has started
         process.wait()
+
+
+def _failure(room: Path) -> str:
+    """Return the test that failed in the last run, or the last line of its output."""
+    lines = (room / "output").read_text(encoding="utf8", errors="replace").splitlines()
+    named = (line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR ")) and len(line.split()) > 1)
+    return next(named, "".join(lines[-1:]))
 
 
 def make_room(folder: Path) -> Path:
@@ -258,24 +278,28 @@ def make_room(folder: Path) -> Path:
     return room
 
 
-def run_baseline(rooms: list[Path], work: Callable[[Callable, list], None], limit: float, only: str) -> Baseline:
-    """Run all tests on the unchanged source, file by file, the largest first."""
+def run_baseline(
+    rooms: list[Path], work: Callable[[Callable, list], None], left: Callable[[], float], only: str, known: Baseline
+) -> Baseline:
+    """Run the tests that `known` does not have on the unchanged source, file by file, the largest first."""
     files = sorted(rooms[0].glob("tests/**/test_*.py"), key=lambda path: -path.stat().st_size)
     names = [own for path in files if (own := path.relative_to(rooms[0]).as_posix()).split("/")[1] not in UNTESTED]
-    names = [name for name in names if name.startswith(only)]
-    lines, failed = [], []
+    names = [name for name in names if name.startswith(only) and name not in known.files]
+    lines, failed, ended = [], [], []
 
     def run(room: Path, name: str) -> None:
         out = room.parent / "calls"
         out.unlink(missing_ok=True)
         variables = {"CALLS_OF_TESTS": str(out), "CALLS_OF_TESTS_ROOT": str(room / "src" / "cornn")}
-        code = _pytest(room, [name], limit, "-p", "calls_of_tests", **variables)
+        code = _pytest(room, [name], left(), "-p", "calls_of_tests", **variables)
+        if code is None and left() <= 0:
+            return  # stopped by the end of the time
         if code not in (0, 5):
             failed.append(name)
-            print(
-                f"on the unchanged source some tests of {name} fail" if code else f"{name} takes too long", flush=True
-            )
+            why = f"some tests of {name} fail, first {_failure(room)}" if code else f"{name} takes too long"
+            print(f"on the unchanged source {why}", flush=True)
         lines.extend(out.read_text(encoding="utf8").splitlines() if out.exists() else [])
+        ended.append(name)
 
     work(run, names)
     positions = {}
@@ -283,12 +307,12 @@ def run_baseline(rooms: list[Path], work: Callable[[Callable, list], None], limi
         file = path.relative_to(rooms[0] / "src" / "cornn").as_posix()
         for position, line in enumerate(function_lines(ast.parse(path.read_text(encoding="utf8")))):
             positions[f"{file}:{line}"] = f"{file}:{position}"
-    seconds, callers = {}, {}
+    seconds, callers = dict(known.seconds), {name: [*tests] for name, tests in known.callers.items()}
     for test, _, processor, called in map(json.loads, lines):
         seconds[test] = processor
         for name in {positions[own] for own in called if own in positions}:  # without lambdas and comprehensions
             callers.setdefault(name, []).append(test)
-    return Baseline(seconds, callers, sorted(failed))
+    return Baseline(seconds, callers, sorted({*known.failed, *failed}), sorted({*known.files, *ended}))
 
 
 def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[str]:
@@ -314,6 +338,11 @@ def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
     return min(same, key=lambda own: abs(own.line - int(line)), default=None)
 
 
+@functools.cache
+def _source() -> dict:
+    return source()
+
+
 def summarise(rows: list[dict]) -> dict:
     """Return the content of the record."""
     for row in rows:
@@ -322,7 +351,7 @@ def summarise(rows: list[dict]) -> dict:
     counted = [row for row in rows if row["outcome"] != "equivalent"]
     return {
         "what": "single changes to the source, and whether the tests notice",
-        **source(),
+        **_source(),
         "tried": len(rows),
         "equivalent": len(rows) - len(counted),
         "counted": len(counted),
@@ -368,7 +397,13 @@ def main() -> None:
         before |= {"seed": options.seed, "sample": len(drawn), "of": len(known)}
     lock = threading.Lock()
 
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+    def left() -> float:
+        return min(options.limit, end - time.monotonic())
+
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        ThreadPoolExecutor(options.workers) as pool,
+    ):
 
         def prepare(number: int) -> Path:
             place = Path(folder) / str(number)
@@ -381,7 +416,7 @@ def main() -> None:
             waiting = iter(items)
 
             def serve(room: Path) -> None:
-                while time.monotonic() < end:
+                while left() > 0:
                     with lock:
                         item = next(waiting, None)
                     if item is None:
@@ -390,14 +425,14 @@ def main() -> None:
 
             list(pool.map(serve, rooms))
 
+        baseline = Baseline({}, {}, [], [])
         if options.baseline and options.baseline.exists():
             baseline = Baseline(**json.loads(options.baseline.read_text(encoding="utf8")))
-        else:
-            baseline = run_baseline(rooms, work, options.limit, options.tests)
-            if time.monotonic() >= end:
-                sys.exit("the time ended before all tests had run on the unchanged source")
-            if options.baseline:
-                options.baseline.write_text(json.dumps(baseline._asdict()) + "\n", encoding="utf8")
+        baseline = run_baseline(rooms, work, left, options.tests, baseline)
+        if options.baseline:
+            options.baseline.write_text(json.dumps(baseline._asdict()) + "\n", encoding="utf8")
+        if left() <= 0:
+            sys.exit(f"the time ended after {len(baseline.files)} files of tests on the unchanged source")
         print(f"{len(baseline.seconds)} tests pass on the unchanged source", flush=True)
 
         def attempt(room: Path, item: tuple[Mutation, dict | None]) -> None:
@@ -406,10 +441,10 @@ def main() -> None:
             path = room / "src" / "cornn" / mutation.file
             unchanged = path.read_text(encoding="utf8")
             path.write_text(apply(mutation, (PACKAGE / mutation.file).read_text(encoding="utf8")), encoding="utf8")
-            begin, left = time.monotonic(), end - time.monotonic()
-            code = _pytest(room, tests, min(options.limit, left), "-x") if tests else 5
+            begin = time.monotonic()
+            code = _pytest(room, tests, left(), "-x") if tests else 5
             path.write_text(unchanged, encoding="utf8")
-            if code is None and left < options.limit:
+            if code is None and left() <= 0:
                 return  # stopped by the end of the time, undecided
             outcome = {0: "survived", 5: "no tests", None: "too slow"}.get(code, "noticed")
             found = {
@@ -417,6 +452,7 @@ def main() -> None:
                 "code": mutation.code,
                 "outcome": outcome,
                 "tests": len(tests),
+                "by": _failure(room) if outcome == "noticed" else "",
                 "seconds": round(time.monotonic() - begin, 1),
             }
             with lock:

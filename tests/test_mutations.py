@@ -2,6 +2,10 @@
 
 import ast
 import importlib
+import json
+import os
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +69,51 @@ def test_equivalent_mutations_do_not_count(program):
     outcomes = ["noticed", "survived", "equivalent", "too slow"]
     found = program.summarise([{"mutation": name, "outcome": name} for name in outcomes])
     assert (found["tried"], found["counted"], found["noticed"], found["survivors"]) == (4, 3, 2, ["survived"])
+
+
+@pytest.mark.slow
+def test_a_run_passes_over_failing_tests_ends_in_time_and_is_continued(program, tmp_path, monkeypatch, capsys):
+    package, tests = tmp_path / "src" / "cornn", tmp_path / "tests"
+    for folder in (package, tests, tmp_path / "benchmarks"):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "benchmarks" / "calls_of_tests.py", tmp_path / "benchmarks")
+    (package / "__init__.py").touch()
+    (package / "module.py").write_text("def f(x):\n    return 2 * x\n\ndef g(x):\n    return x + 1\n")
+    (tests / "test_module.py").write_text(
+        "from vendored import two\nfrom cornn.module import f, g\n\ndef test_f():\n    assert f(two) == 4\n\n"
+        "def test_g():\n    assert g(1) and False\n"
+    )
+    (tests / "test_uncollectable.py").write_text("import there_is_no_such_module\n")
+    (tmp_path / ".vendor").mkdir()
+    (tmp_path / ".vendor" / "vendored.py").write_text("two = 2\n")
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setattr(program, "PACKAGE", package)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"src{os.pathsep}.vendor")
+    monkeypatch.setenv("PATH", str(tmp_path))  # without git
+
+    def run(*options):
+        given = ["--baseline", "baseline.json", "--out", "record.json", "--workers", "2", *options]
+        monkeypatch.setattr(sys, "argv", ["mutations.py", *given])
+        program.main()
+        return json.loads((tmp_path / "record.json").read_text())
+
+    with pytest.raises(SystemExit, match="the time ended after 0 files of tests"):
+        run("--seconds", "0")
+    # One of four mutations is decided, as if the time had ended then.
+    found = run("--sample", "1")
+    assert "test_module.py fail" in capsys.readouterr().out
+    known = json.loads((tmp_path / "baseline.json").read_text())
+    assert known["failed"] == known["files"] == ["tests/test_module.py", "tests/test_uncollectable.py"]
+    assert [*known["seconds"]] == ["tests/test_module.py::test_f"]
+    assert found["tried"] == 1
+    first = found["rows"][0]
+    found = run("--sample", "4")
+    assert found["rows"][0] == first
+    assert {row["mutation"].split(":")[1]: row["outcome"] for row in found["rows"]} == {
+        "2 Mult -> Div": "noticed",
+        "2 2 -> 3": "noticed",
+        "5 Add -> Sub": "survived",
+        "5 1 -> 2": "survived",
+    }
+    assert {row["by"] for row in found["rows"]} == {"tests/test_module.py::test_f", ""}

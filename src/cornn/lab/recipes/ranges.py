@@ -125,6 +125,7 @@ ENTRANTS = {
     "dtriv": Entrant("dtriv", **_ORTHOGONAL),
     "skip-lstm": Entrant("skip-lstm"),
     "skip-gru": Entrant("skip-gru"),
+    "relu-gru": Entrant("relu-gru"),
     "incremental": Entrant("incremental"),
     "unitary": Entrant("unitary"),
 }
