@@ -29,7 +29,7 @@ def sources(name: str, kind: str) -> list[str]:
 
 def test_every_notebook_is_listed():
     assert sorted(NEEDS) == NAMES
-    for page in ("README.md", "docs/index.md"):
+    for page in ("README.md", "docs/notebooks.md"):
         text = (ROOT / page).read_text(encoding="utf8")
         assert set(re.findall(r"notebooks/(\w+)\.ipynb", text)) == set(NAMES), page
 
@@ -38,7 +38,9 @@ def test_every_notebook_is_listed():
 def test_a_notebook_is_stored_without_outputs(name):
     """In the format that Jupyter writes, so that an edit changes what was edited."""
     book = read(name)
-    assert (FOLDER / f"{name}.ipynb").read_text(encoding="utf8") == json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+    assert (FOLDER / f"{name}.ipynb").read_text(encoding="utf8") == json.dumps(
+        book, indent=1, ensure_ascii=False
+    ) + "\n"
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
     assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
     for cell in book["cells"]:

@@ -40,7 +40,7 @@ def test_the_largest_fits_on_the_smallest_of_gpus():
         assert 0 < sum(counts) <= lem.STATIC
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("kernel", TENSORS)
 @pytest.mark.parametrize("size", lem.SIZES)
 def test_the_kernels_keep_to_their_registers(kernel, size, arch, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_gpu_that_is_too_old_or_too_small_is_said(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         there = SimpleNamespace(shared_memory_per_block_optin=room)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: there)
-        return lem._unusable_there.__wrapped__(0, 128)
+        return lem.unusable_there.__wrapped__(0, 128)
 
     monkeypatch.setattr(nvrtc, "missing", lambda: None)
     assert reason((8, 6), 101_376) is None
