@@ -48,7 +48,7 @@ SKIPPED = {
     "cornn report": "it draws for a while; tests/report/test_page.py runs it",
     "pip install": "its extras are looked up",
     "make": "its targets are looked up",
-    "python": "its files and options are looked up; test_docs_examples.py runs the examples",
+    "python": "its files and options are looked up",
 }
 """How a command begins -> why it is not run."""
 

@@ -56,10 +56,14 @@ CASES = [
 ]
 
 
-def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters, with_state=True):
+OLDER = {"__CUDA_ARCH__": 750}
+"""For a device whose copies do not arrive later."""
+
+
+def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters, with_state=True, device=None):
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden)
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
-    macros = _macros(layout, _update_macros(rule, False)) | {"FOR_PARAMETERS": int(for_parameters)}
+    macros = _macros(layout, _update_macros(rule, False)) | {"FOR_PARAMETERS": int(for_parameters), **(device or {})}
     sequence = (steps, groups, batch, hidden)
     driven = (*sequence[:-1], rule.drives * hidden)
 
@@ -95,6 +99,20 @@ def test_without_a_state_they_start_from_zeros(tmp_path, update, rows, for_param
     check(tmp_path, update, 6, 2, 3, 20, rows, True, for_parameters, with_state=False)
 
 
+@pytest.mark.parametrize(
+    ("update", "steps", "groups", "batch", "hidden", "rows", "ragged", "for_parameters"),
+    [
+        (UPDATE, 6, 1, 3, 33, 1, True, True),
+        (UPDATE, 7, 2, 9, 20, 4, True, False),
+        ("gated", 6, 2, 3, 33, 2, True, True),
+    ],
+)
+def test_they_do_so_without_copies_that_arrive_later(
+    tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters
+):
+    check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters, device=OLDER)
+
+
 # update, steps, groups, batch, hidden, features, sequences a block, and what else there is
 MADE = [
     ("cornn/explicit/tanh", 6, 1, 3, 33, 1, 1, "bias trail"),
@@ -107,6 +125,7 @@ MADE = [
     ("cornn/explicit/tanh", 6, 2, 9, 20, 16, 4, "bias lengths trail"),
     ("cornn/explicit/tanh", 5, 1, 3, 50, 9, 1, "bias trail"),
     ("undamped", 5, 2, 3, 20, 2, 2, "bias lengths trail"),
+    ("cornn/explicit/tanh", 6, 2, 9, 20, 3, 4, "bias lengths trail older"),
 ]
 
 
@@ -115,6 +134,7 @@ def test_a_kernel_makes_the_drive_of_the_input(tmp_path, update, steps, groups, 
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden + features)
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
     macros = _macros(layout, _update_macros(rule, "timespans" in there)) | {"FEATURES": features}
+    macros |= OLDER if "older" in there else {}
     drives, keep = rule.drives * hidden, "trail" in there
 
     def draw(*shape):

@@ -41,7 +41,14 @@ def test_the_largest_fits_on_the_smallest_of_gpus():
 
 
 @pytest.mark.parametrize(
-    "arch", ["sm_90", *(pytest.param(arch, marks=pytest.mark.slow) for arch in ("sm_80", "sm_86", "sm_100", "sm_120"))]
+    "arch",
+    [
+        "sm_90",
+        *(
+            pytest.param(arch, marks=pytest.mark.slow)
+            for arch in ("sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120")
+        ),
+    ],
 )
 @pytest.mark.parametrize("kernel", TENSORS)
 @pytest.mark.parametrize("size", lem.SIZES)
@@ -178,7 +185,7 @@ def test_a_gpu_that_is_too_old_or_too_small_is_said(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         there = SimpleNamespace(shared_memory_per_block_optin=room)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: there)
-        return lem._unusable_there.__wrapped__(0, 128)
+        return lem.unusable_there.__wrapped__(0, 128)
 
     monkeypatch.setattr(nvrtc, "missing", lambda: None)
     assert reason((8, 6), 101_376) is None

@@ -131,6 +131,13 @@ def test_autocast_means_large_batches(served, monkeypatch, batch, autocast, aske
     assert served == [("forward", found), ("backward", found)]
 
 
+def test_autocast_leaves_what_has_no_kernel_in_bf16_exact(served, monkeypatch):
+    monkeypatch.setattr(engine, "autocast_to_bfloat16", lambda: True)
+    monkeypatch.setattr(engine.BACKENDS["cuda"], "usable", lambda problem: (problem.precision == "exact", "a T4"))
+    run(**arguments(512), update=UPDATE)[0].sum().backward()
+    assert served == [("forward", "exact"), ("backward", "exact")]
+
+
 def test_what_differentiates_otherwise_says_so(served):
     given = arguments()
 

@@ -1,8 +1,6 @@
-"""Exported C where it is used: the program's commands, the example, and emulated microcontrollers."""
+"""Exported C where it is used: the program's commands, and emulated microcontrollers."""
 
 import re
-import runpy
-import sys
 
 import numpy as np
 import pytest
@@ -56,19 +54,6 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
     assert code == 0, error
     assert "on 40 sequences of the data" in out
     assert cornn(*export_it, "--out", "other")[0] == 2
-
-
-@needs_gcc
-def test_the_example(tmp_path, monkeypatch, capfd):
-    example = str(ROOT / "examples" / "microcontroller" / "run.py")
-    monkeypatch.setattr(sys, "argv", [example, str(tmp_path)])
-    runpy.run_path(example, run_name="__main__")
-    out = capfd.readouterr().out
-    accuracy = float(re.search(r"accuracy on new windows: ([\d.]+)", out)[1])
-    assert accuracy > 95
-    assert out.count("compiled without warnings") == 2
-    assert "after 64 samples: push" in out
-    assert out.count("20 of 20 answers as PyTorch's") == (0 if cortex.missing_tools() else 2)
 
 
 @needs_gcc

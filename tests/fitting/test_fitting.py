@@ -101,7 +101,7 @@ def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 60
     page = (folder / "report.html").read_text()
     words_of_the_page = ("Data", "Confusion matrix", "Training loss", "proven bound", "Test accuracy", "precision")
-    for words in (*words_of_the_page, "Use this model"):
+    for words in (*words_of_the_page, "speaks for the predicted class", "Use this model"):
         assert words in page
     assert not re.search(r'(src|href)="(?!data:)', page)
 
@@ -141,9 +141,30 @@ def test_numbers_are_regressed(cornn, tables):
     result = json.loads((tables / "here/result.json").read_text())
     assert "size: R²" in result["more"]
     assert "residuals" in (tables / "here/report.html").read_text()
-    rows = predictions(cornn("predict", "here", "long.csv")[1])
+    code, out, err = cornn("predict", "here", "long.csv", "--attributions", "why.csv")
+    rows = predictions(out)
     assert len(rows) == 40
     assert all(np.isfinite(float(row["prediction"])) for row in rows)
+    assert f"wrote {40 * STEPS} rows to why.csv" in err
+    why = predictions((tables / "why.csv").read_text())
+    assert list(why[0]) == ["who", "step", "signal"]
+    assert [row["step"] for row in why[:STEPS]] == [str(step) for step in range(STEPS)]
+    found = load(tables / "here/model.safetensors").attributions(
+        read(tables / "long.csv", Layout(id="who", time="at", ignore=("size", "kind"))).sequences
+    )
+    np.testing.assert_allclose([float(row["signal"]) for row in why], found.ravel())
+
+
+def test_several_targets_are_explained_by_the_first(cornn, tables):
+    X, y = waves()
+    np.savez(tables / "two.npz", X=X, y=np.stack([y + 0.5, 2.0 * y], 1))
+    code, _, err = cornn("fit", "two.npz", "--target", "y", "--task", "regress", "--out", "two", "--quiet")
+    assert code == 0, err
+    assert "that of the first" in (tables / "two/report.html").read_text()
+    assert cornn("predict", "two", "two.npz", "--attributions", "why.csv")[0] == 0
+    found = load(tables / "two/model.safetensors").attributions(X, target=0)
+    why = predictions((tables / "why.csv").read_text())
+    np.testing.assert_allclose([float(list(row.values())[2]) for row in why], found.ravel())
 
 
 def test_a_series_is_forecast(cornn, tables):
@@ -558,3 +579,11 @@ def test_errors_of_predict_advise_no_options_of_fit(cornn, tables):
         assert "--" not in err
     (tables / "c.csv").write_text(text.replace("p3,2,", "p3,2,x", 1))
     assert "is not a number: correct it" in cornn("predict", "here", "c.csv")[2]
+
+
+def test_forecasts_have_no_attributions(cornn, tables):
+    assert cornn("fit", "series.csv", "--target", "sales", "--time", "day", "--horizon", "3", "--out", "here")[0] == 0
+    code, _, err = cornn("predict", "here", "series.csv", "--attributions", "why.csv")
+    assert code == 2
+    assert "forecasts have no attributions: they are for classifiers and regressors" in err
+    assert not (tables / "why.csv").exists()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -12,8 +13,16 @@ from cornn._machine import machine
 from cornn._torch_private import TESTED, is_tested
 from cornn.cli.console import line, screen
 from cornn.engine.backends import c
+from cornn.engine.backends.cuda.served import list_served
 
 __all__ = ["DoctorCommand"]
+
+KERNELS = {
+    "block": "a block holds the weights in registers",
+    "cluster": "a cluster of blocks holds the weights",
+    "grid": "a grid of blocks holds the weights in shared memory",
+    "thread": "a thread per neuron and sequence",
+}
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,27 @@ class DoctorCommand:
         console.print(
             "For 784 steps of 120 sequences with 128 neurons in float32; other sizes may differ.", style="dim"
         )
+        for device in devices[1:]:
+            _print_served(console, torch.device(device))
         for remark in _remarks():
             line(console, remark, style="yellow")
+
+
+def _print_served(console: Console, device: torch.device) -> None:
+    """Print which sizes the kernels of a GPU serve."""
+    properties = torch.cuda.get_device_properties(device)
+    line(
+        console,
+        f"\n{device}: {properties.name}, compute capability {properties.major}.{properties.minor}, "
+        f"{properties.multi_processor_count} multiprocessors, "
+        f"{properties.shared_memory_per_block_optin // 1024} KB of shared memory per block",
+    )
+    table = Table("model", "precision", "neurons", "kernel", box=None, header_style="bold")
+    for own in list_served(device):
+        neurons = "any" if own.largest is None else f"{own.smallest:,} to {own.largest:,}"
+        table.add_row(own.model, own.precision, neurons, KERNELS[own.kernel])
+    console.print(table)
+    console.print("Where no kernel serves, coRNN runs by the backend graph, other models by PyTorch.", style="dim")
 
 
 def _remarks() -> Iterator[str]:

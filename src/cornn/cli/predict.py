@@ -23,6 +23,8 @@ class PredictCommand:
     """The data file, in the layout of the training data; it needs no target."""
     level: float | None = None
     """Level of the intervals of forecasts, the columns low and high. Default: 0.9."""
+    attributions: Path | None = None
+    """A second CSV file to write, with one row per step: how much each value contributed to the prediction."""
     out: Path | None = None
     """The CSV file to write. Default: stdout."""
 
@@ -31,6 +33,10 @@ class PredictCommand:
 
         table = fitting.predict_file(self.model, self.data, self.level)
         text = fitting.format_csv(table)
+        if self.attributions is not None:
+            steps = fitting.attribute_file(self.model, self.data)
+            fitting.write_text(self.attributions, fitting.format_csv(steps))
+            line(screen(stderr=True), f"wrote {len(steps.rows):,} rows to {self.attributions}")
         if self.out is None:
             # A terminal obeys control characters in labels; a file or a pipe gets the labels as they are.
             print(escape_controls(text) if sys.stdout.isatty() else text, end="")

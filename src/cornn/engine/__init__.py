@@ -183,7 +183,8 @@ def run(
     if name == "reference":
         return _run_reference(given, scales, update)
     if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and autocast_to_bfloat16():
-        precision = "bf16"
+        # Not every device and not every update has such a kernel.
+        precision = "bf16" if BACKENDS["cuda"].usable(problem._replace(precision="bf16"))[0] else "exact"
     # A traced program may be differentiated later, and the tracer checks itself without gradients.
     request = Request(update, every, wants_gradient(given) or is_tracing(), precision)
     # Otherwise the recurrence runs in the type of its weights: autocast should not round the state a thousand times.

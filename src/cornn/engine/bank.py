@@ -21,7 +21,18 @@ from cornn.engine import bank_cuda
 from cornn.engine.backends import c
 from cornn.functional import Transition, coefficients, transition
 
-__all__ = ["GROUP", "LEVEL_STATS", "PLAIN_STATS", "Bank", "Memory", "Sequences", "backend", "compute_states", "pool"]
+__all__ = [
+    "GROUP",
+    "LEVEL_STATS",
+    "PLAIN_STATS",
+    "Bank",
+    "Memory",
+    "Sequences",
+    "backend",
+    "compute_states",
+    "compute_transitions",
+    "pool",
+]
 
 GROUP = 16
 VARIABLES = ("y", "z")
@@ -268,6 +279,11 @@ def compute_states(bank: Bank, data: Sequences, rows: NDArray[np.int64] | None =
             _call("cornn_bank_states", part, data, table, row=rows, states=into)
             states[:, :, groups.start * GROUP : groups.stop * GROUP] = into
     return states
+
+
+def compute_transitions(bank: Bank, spans: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the coefficients of `functional.transition` for some durations, shape `(spans, 6, neurons)`."""
+    return _transitions(bank.constants, spans, torch.device("cpu")).numpy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,12 @@ from cornn._torch_private import is_eager
 from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
 from cornn.engine.second_order import by_autograd
 
-__all__ = ["SIZES", "Given", "run", "unusable"]
+__all__ = ["SIZES", "Given", "run", "unusable", "unusable_there"]
 
 SIZES = {32: 32, 64: 64, 128: 80}
 """Neurons, padded -> weights of a thread that are in registers, of which it may have 128 for everything."""
+LEAST = (7, 5)
+"""Smallest compute capability."""
 GATES = 4
 STATIC = 5
 """Largest number of values per neuron that a kernel keeps in shared memory, not counting the weights."""
@@ -52,12 +54,13 @@ def unusable(given: Given) -> str | None:
         return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
     if not is_eager(given):
         return "its kernel needs eager mode and a tested PyTorch, without function transforms or forward-mode AD"
-    return _unusable_there(input.device.index, padded(hidden))
+    return unusable_there(input.device.index, padded(hidden))
 
 
 @functools.cache
-def _unusable_there(device: int, size: int) -> str | None:
-    if reason := unable(device):
+def unusable_there(device: int | None, size: int) -> str | None:
+    """Why a device cannot run the kernels of a padded size, or None if it can."""
+    if reason := unable(device, LEAST):
         return reason
     room = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     needed = shared_bytes(size) + STATIC * size * 4

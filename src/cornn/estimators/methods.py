@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cornn._machine import resolve_device
 from cornn._random import generator
+from cornn.estimators.attributions import attribute_bank, attribute_network
 from cornn.estimators.bank import check_bank_settings, read_scalings, read_seed
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
 from cornn.estimators.bank_stream import BankStream
@@ -201,6 +202,12 @@ class SequenceEstimator(Estimator):
         if self.method_ == "network":
             return super()._outputs(sequences, every)
         return self.bank_(sequences, str(resolve_device(self.device)))
+
+    def _attribute(self, sequences: list[SequenceData], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Attribute a weighted sum of the outputs to the values; weights: (sequences, outputs)."""
+        if self.method_ == "bank":
+            return attribute_bank(self.bank_, sequences, weights)
+        return attribute_network(self.model_, self.preparation_, sequences, weights, resolve_device(self.device))
 
     def _open_stream(
         self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None

@@ -13,7 +13,7 @@ from cornn.fitting.baselines import STATISTICS, predict_with_ridge
 from cornn.fitting.readers import Dataset
 from cornn.forecasting.scores import BASELINES, TRIVIAL
 
-__all__ = ["ClassScore", "Evaluation", "Predictions", "evaluate", "predict"]
+__all__ = ["AnyEstimator", "ClassScore", "Evaluation", "Predictions", "attribute", "evaluate", "predict"]
 
 INTERVAL = 0.9  # level of the intervals of forecasts
 
@@ -133,6 +133,28 @@ def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False, level: 
         header += _numbered("prediction", found.shape[1])
         columns += found.T.tolist()
     return Predictions(tuple(header), list(zip(*columns, strict=True)))
+
+
+def attribute(estimator: AnyEstimator, data: Dataset) -> Predictions:
+    """Attribute the predictions for a data set to its values; for several targets, that of the first.
+
+    Args:
+        estimator: A fitted classifier or regressor.
+        data: The sequences.
+
+    Returns:
+        One row per step of a sequence.
+    """
+    if isinstance(estimator, CoRNNForecaster):
+        raise ValueError("forecasts have no attributions: they are for classifiers and regressors")
+    several = isinstance(estimator, CoRNNRegressor) and not estimator.single_
+    found = estimator.attributions(data.sequences, **({"target": 0} if several else {}))
+    rows = [
+        (name, step, *own[step].tolist())
+        for name, series, own in zip(data.ids, data.sequences, found, strict=True)
+        for step in range(len(series.values))
+    ]
+    return Predictions((data.id_name, "step", *data.features), rows)
 
 
 def _predict_next(estimator: CoRNNForecaster, data: Dataset, level: float | None) -> Predictions:

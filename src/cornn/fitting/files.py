@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cornn.fitting.evaluate import Predictions, predict
+from cornn.fitting.evaluate import AnyEstimator, Predictions, attribute, predict
 from cornn.fitting.fit import FitResult, Splits, check_settings, choose_task, fit, split
 from cornn.fitting.folder import (
     build_result,
@@ -18,7 +18,7 @@ from cornn.fitting.folder import (
 from cornn.fitting.readers import Dataset, Layout, names_its_target, read
 from cornn.fitting.summary import summarize
 
-__all__ = ["FitPlan", "fit_file", "plan_fit", "predict_file"]
+__all__ = ["FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
 
 OF_FORECASTS = ("period", "known_future", "candidates")
 """Settings that only a forecaster has."""
@@ -226,6 +226,28 @@ def predict_file(model: Path | str, path: Path | str, level: float | None = None
     Examples:
         >>> predict_file("waves", "new.csv").rows
     """
+    estimator, data = _read_new(model, path)
+    return predict(estimator, data, level=level)
+
+
+def attribute_file(model: Path | str, path: Path | str) -> Predictions:
+    """Compute how much each value of a file contributed to the predictions of a saved classifier or regressor.
+
+    Args:
+        model: A folder of `fit_file`, or a file that an estimator's `save` wrote.
+        path: The data file, as for `predict_file`.
+
+    Returns:
+        A table with one row per step of a sequence, and the attributions in the columns of the features.
+
+    Examples:
+        >>> attribute_file("waves", "new.csv").rows
+    """
+    return attribute(*_read_new(model, path))
+
+
+def _read_new(model: Path | str, path: Path | str) -> tuple[AnyEstimator, Dataset]:
+    """Read a model, and data in the layout of its training data."""
     estimator, layout, features = load_fitted(Path(model))
     data = read(Path(path), layout, require_target=False)
     if features is not None and len(data.features) != len(features):
@@ -233,4 +255,4 @@ def predict_file(model: Path | str, path: Path | str, level: float | None = None
             f"{path} has {len(data.features)} features, but the model was fitted with {len(features)}: "
             f"{', '.join(features)}"
         )
-    return predict(estimator, data, level=level)
+    return estimator, data

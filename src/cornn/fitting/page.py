@@ -170,13 +170,17 @@ def _examples(finished: FitResult) -> list[Example]:
         rows = list(dict.fromkeys([*order[: EXAMPLES // 2], *order[-(EXAMPLES // 2) :]]))
         shown = [[", ".join(f"{value:.4g}" for value in own[row][:3]) for own in (truth, found)] for row in rows]
         titles, marks = [f"true {own}, predicted {other}" for own, other in shown], [None] * len(rows)
+    several = finished.task == "regress" and truth.shape[1] > 1
+    attributions = estimator.attributions(  # pyright: ignore[reportAttributeAccessIssue]
+        [test.sequences[row] for row in rows], **({"target": 0} if several else {})
+    )
     return [
         Example(
             f"{test.id_name} {test.ids[row]}: {title}",
             mark,
-            data_uri(fitted.sequence(test.sequences[row], test.features)),
+            data_uri(fitted.sequence(test.sequences[row], test.features, own)),
         )
-        for row, title, mark in zip(rows, titles, marks, strict=True)
+        for row, title, mark, own in zip(rows, titles, marks, attributions, strict=True)
     ]
 
 

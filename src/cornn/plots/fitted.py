@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cornn.estimators.sequences import Series
 from cornn.fitting.evaluate import Evaluation
+from cornn.plots.attributions import plot_attributions
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
 __all__ = ["confusion", "losses", "predictions", "residuals", "sequence"]
 
 MOST_CLASSES = 20  # above this, cells show no numbers
+MOST_FEATURES = 3  # of a sequence
 
 
 def _plain(name: str) -> str:
@@ -85,19 +88,18 @@ def residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
 
 
 @styled
-def sequence(series: Series, features: Sequence[str]) -> Any:
-    """Plot one sequence, at most three of its features."""
-    figure, axes = canvas(size=(3.6, 1.9))
-    panel = axes[0, 0]
+def sequence(series: Series, features: Sequence[str], attributions: NDArray[np.float64]) -> Any:
+    """Plot one sequence, coloured by its attributions (steps, features): the features with the largest, up to three."""
     values = np.asarray(series.values).reshape(len(series.values), -1)
-    clock = range(len(values)) if series.times is None else np.asarray(series.times) - series.times[0]
-    marker = "." if len(values) < 40 else None
-    for number, name in list(enumerate(features))[:3]:
-        label = _plain(name if len(name) <= 16 else name[:15] + "…")
-        panel.plot(
-            clock, values[:, number], color=COLOURS[number], linestyle=STYLES[number], marker=marker, label=label
-        )
-    panel.set_xlabel("step" if series.times is None else "time")
-    if len(features) > 1:
-        panel.legend(loc="best")
+    attributions = attributions[: len(values)]
+    shown: list[int] = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MOST_FEATURES].tolist())
+    figure, axes = canvas(len(shown), 1, size=(3.6, 0.9 + len(shown)), sharex=True)
+    clock = np.arange(len(values)) if series.times is None else np.asarray(series.times) - series.times[0]
+    limit = float(np.abs(attributions).max()) or 1.0
+    for panel, number in zip(axes[:, 0], shown, strict=True):
+        plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
+        name = features[number]
+        if len(features) > 1:
+            panel.set_title(_plain(name if len(name) <= 16 else name[:15] + "…"))
+    axes[-1, 0].set_xlabel("step" if series.times is None else "time")
     return figure

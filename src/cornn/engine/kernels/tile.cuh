@@ -61,11 +61,22 @@ __device__ __forceinline__ long long settled(long long value) {
 typedef float Weights[TILE][COLUMNS];
 typedef float Sums[TILE][ROWS];
 
+// A device before compute capability 8.0 has no copies that arrive later: a thread waits for each.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define COPIES_LATER 0
+#else
+#define COPIES_LATER 1
+#endif
+
 // A number on its way from device memory to shared memory. What is not wanted becomes 0, and its address is not touched.
 __device__ __forceinline__ void fetch(float* into, const float* from, bool wanted) {
+#if COPIES_LATER
     const unsigned to = (unsigned)__cvta_generic_to_shared(into);
     const int bytes = wanted ? 4 : 0;
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+#else
+    *into = wanted ? *from : 0.f;
+#endif
 }
 
 // What a step needs of device memory is asked for AHEAD steps before and waits in shared memory, each thread's own.
@@ -83,11 +94,17 @@ struct Ahead {
         fetch(&values[slot][field][i][threadIdx.x], from, wanted);
     }
     // To be called once after the asking of each step.
-    __device__ static __forceinline__ void asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    __device__ static __forceinline__ void asked() {
+#if COPIES_LATER
+        asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+    }
     // What was asked for AHEAD steps ago is there; with LATER, what was asked for so many steps after that.
     template <int LATER = 0>
     __device__ static __forceinline__ void wait() {
+#if COPIES_LATER
         asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1 - LATER) : "memory");
+#endif
     }
 };
 

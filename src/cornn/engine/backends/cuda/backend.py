@@ -43,8 +43,10 @@ from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Proble
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Update
 
-__all__ = ["backward", "backward_steps", "forward", "makes_drive", "run_kernel", "usable"]
+__all__ = ["backward", "backward_steps", "forward", "kernel_kind", "makes_drive", "run_kernel", "usable"]
 
+LEAST, LEAST_OF_OTHERS = (7, 5), (8, 0)
+"""Smallest compute capability of the block kernels in exact fp32, and of all others."""
 ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
 """Activations that kernels/activation.cuh defines, in capitals."""
 
@@ -73,7 +75,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
 
 @about_this_machine
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
-    if reason := unable(index):
+    least = LEAST if hidden <= BLOCK_SIZES[-1] and precision == "exact" else LEAST_OF_OTHERS
+    if reason := unable(index, least):
         return False, reason
     kernels = "one fused kernel forward and one backward"
     if precision != "exact" and (hidden <= TENSOR_SIZES[-1] or _grid(index, hidden, 1, precision)):
@@ -83,6 +86,15 @@ def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool,
         return False, f"the weights of {hidden} neurons do not fit on this device"
     largest = "" if precision == "exact" else f": so many neurons do not fit on this device in {precision}"
     return True, f"{kernels}, in exact fp32{largest}"
+
+
+def kernel_kind(index: int | None, hidden: int, precision: str) -> str | None:
+    """Return what holds the weights, "block", "cluster" or "grid"; None if so many neurons do not fit."""
+    if hidden <= BLOCK_SIZES[-1]:
+        return "block"
+    if precision == "exact" and not _needs_grid(index, hidden):
+        return "cluster"
+    return None if _grid(index, hidden, 1, precision) is None else "grid"
 
 
 @functools.cache
