@@ -30,7 +30,7 @@ __device__ __forceinline__ float accurate_tanh(float x) {
     return size < 0.65f ? small : large;
 }
 
-// What is kept of an activation, its value and its slope: as in updates.py.
+// What is kept of an activation, its value and its slope: as in engine/updates/oscillator.py.
 __device__ __forceinline__ float keep(float pre) {
     if (ACTIVATION == TANH) return accurate_tanh(pre);
     if (ACTIVATION == RELU) return pre < 0.f ? 0.f : pre;
