@@ -114,6 +114,5 @@ class PlatformWheel(bdist_wheel):
 
 setup(
     ext_modules=[Extension("cornn.engine.libcornn", sources=[], optional=True)],
-    exclude_package_data={"cornn.engine.csrc": ["*"]},
     cmdclass={"build_ext": BuildLibrary, "bdist_wheel": PlatformWheel},
 )

@@ -110,8 +110,10 @@ def run_command(command: str, cornn) -> None:
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """Made-up data in the layout of their publishers, the records, and sizes that no option makes smaller."""
+    from cornn.engine import updates
     from cornn.lab import bench
 
+    monkeypatch.setattr(updates, "UPDATES", dict(updates.UPDATES))  # what a page registers is forgotten
     (tmp_path / "results").symlink_to(ROOT / "results")
     monkeypatch.setenv("CORNN_DATA", str(tmp_path / "made-up"))
     tiny.write_mnist(tmp_path / "made-up", monkeypatch, packed=False, sizes=(3_020, 10))

@@ -14,9 +14,7 @@ from cornn.functional import (
     advance,
     coefficients,
     step,
-    step_one,
     unroll,
-    unroll_one,
 )
 
 DOUBLE = torch.float64
@@ -208,25 +206,3 @@ def test_backward_cost_grows_with_length_not_its_square():
         return sum(sizes)
 
     assert saved(80) < 2.2 * saved(40)
-
-
-@pytest.mark.parametrize("copies", [1, 2])
-def test_unroll_one_is_a_loop_over_its_step(copies):
-    """Without `active` every step changes the state; with it, sequences that have ended keep theirs."""
-    random = torch.Generator().manual_seed(0)
-    h, R = (torch.randn(*shape, generator=random, dtype=DOUBLE) for shape in ((2, 3), (3 * copies, 3)))
-    drive = torch.randn(5, 2, 3 * copies, generator=random, dtype=DOUBLE)
-    pointwise, parameters = (
-        ("leaky", (torch.tensor(0.3), torch.tensor(0.6))) if copies == 1 else ("gated", (torch.tensor(0.4),))
-    )
-    states = []
-    for drive_n in drive:
-        states.append(step_one(drive_n, states[-1] if states else h, R, parameters, pointwise=pointwise))
-    hs, last = unroll_one(drive, h, R, parameters, pointwise=pointwise)
-    torch.testing.assert_close(hs, torch.stack(states))
-    torch.testing.assert_close(last, states[-1])
-    active = torch.tensor([[True, True], [True, True], [True, False], [True, False], [True, False]])
-    hs, last = unroll_one(drive, h, R, parameters, pointwise=pointwise, active=active)
-    torch.testing.assert_close(hs[:, 0], torch.stack(states)[:, 0])
-    torch.testing.assert_close(last[1], states[1][1])
-    assert torch.equal(hs[1:, 1], hs[1, 1].expand(4, 3))

@@ -3,8 +3,9 @@
     python tools/import_records.py RECORD_OR_RUN_FOLDER...
 
 A record may come from another machine, and may have the layout of version 0.1; a run folder becomes a record. The file
-name is new, and an earlier record of the same run is replaced. Other measurements keep their names. Exit code 1: the
-commit that a record names does not contain the code that produced it; the record is marked in every table.
+name is new, and an earlier record of the same run is replaced. The models of a comparison are added to its record. The
+choice of a protocol goes beside its file. Other measurements keep their names. Exit code 1: the commit that a record
+names does not contain the code that produced it; the record is marked in every table.
 """
 
 import sys

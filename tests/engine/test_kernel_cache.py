@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from cornn._atomic import TEMPORARY
+from cornn.engine import _kernel_cache
 from cornn.engine.backends.cuda import launch, nvrtc
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -87,7 +88,7 @@ def test_a_read_only_cache_is_no_error(cache, monkeypatch):
     def refuse(*_):
         raise PermissionError(30, "Read-only file system")
 
-    monkeypatch.setattr(nvrtc, "write_atomically", refuse)
+    monkeypatch.setattr(_kernel_cache, "write_atomically", refuse)
     assert nvrtc.compiled(FILE, {}, "sm_90") == nvrtc.compiled(FILE, {}, "sm_90")
     assert Compiler.calls == 2
     assert list(cache.iterdir()) == []
@@ -145,7 +146,7 @@ def test_leftovers_of_killed_processes_go(cache):
     old, new = cache / f"{TEMPORARY}old", cache / f"{TEMPORARY}new"
     for path in (old, new):
         path.write_bytes(b"half")
-    then = time.time() - 2 * nvrtc.LEFTOVER_AGE
+    then = time.time() - 2 * _kernel_cache.LEFTOVER_AGE
     os.utime(old, (then, then))
     nvrtc.compiled(FILE, {}, "sm_90")
     assert not old.exists()
@@ -155,11 +156,12 @@ def test_leftovers_of_killed_processes_go(cache):
 WRITER = """
 import sys, time
 from pathlib import Path
+from cornn.engine._kernel_cache import write_kernel
 from cornn.engine.backends.cuda import nvrtc
 path = Path(sys.argv[1])
 cubin = b"%d" * 500_000
 while True:
-    nvrtc._write(path, cubin)
+    write_kernel(path, nvrtc._seal(path, cubin) + cubin)
     found = nvrtc._read(path)
     if found is None or len(found) != len(cubin) or len(set(found)) > 1:
         sys.exit(3)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 
 # Sums of 128 products in another order in fp32, and now and then a state that rounds the other way.
 EMULATED = 2e-5
-HEADERS = ("activation.cuh", "one_state.cuh", "update.cuh")
+HEADERS = ("activation.cuh", "pointwise.cuh", "update.cuh")
 GUARD = 64  # values before and after a tensor that nobody may touch
 
 ENTRY = """

@@ -12,14 +12,14 @@ from torch import nn
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from cornn import CoRNN
+from cornn import CoRNN, CustomRNN, engine
 from cornn._random import generator
 from cornn.baselines import LEM
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.export import equations
 from cornn.export.check import TOLERANCE, open_session
 from cornn.export.onnx import OnnxOptions, to_onnx
-from cornn.export.recurrent import LAYERS
+from cornn.export.recurrent import LAYERS, state_names
 from cornn.models import SequenceModel
 
 QUICK = {"hidden_size": 6, "epochs": 2, "random_state": 0, "device": "cpu"}
@@ -102,7 +102,7 @@ def test_one_sample_at_a_time(tmp_path, kind, read):
     model = model_of(kind, read, num_layers=2)
     to_onnx(model, tmp_path / "model.onnx", OnnxOptions(state=True))
     running, input = open_session((tmp_path / "model.onnx").read_bytes()), values(2, 12, 3)
-    names = LAYERS[kind].states
+    names = state_names(model.layer)
     state = [np.zeros((2, 2, 8), np.float32) for _ in names]
     outputs = []
     for sample in input.split(1, 1):
@@ -250,3 +250,16 @@ def test_a_forecaster_goes_on_from_the_last_known_values(tmp_path):
     assert_near(ran(tmp_path / "model.onnx", input=X)["prediction"], forecaster.predict(X))
     with pytest.raises(ValueError, match="fitted without times: omit timespans"):
         to_onnx(forecaster, tmp_path / "model.onnx", OnnxOptions(timespans=True))
+
+
+def test_a_registered_update_needs_an_onnx_form(tmp_path, monkeypatch):
+    def leaky(op, pre, h, gain):
+        return [op("Add", h, op("Mul", gain, op("Tanh", pre)))]
+
+    rule = engine.Update("own", {"gain": 0.5}, lambda pre, h, gain: h + gain * torch.tanh(pre), onnx=leaky)
+    monkeypatch.setitem(engine.UPDATES, "own", rule)
+    model = SequenceModel(CustomRNN(3, 4, update="own"), 2)
+    to_onnx(model, tmp_path / "model.onnx")
+    monkeypatch.setitem(engine.UPDATES, "own", engine.Update("own", rule.parameters, rule.reference))
+    with pytest.raises(ValueError, match=r"the update 'own' has no ONNX form: give it one, Update\(onnx=...\)"):
+        to_onnx(model, tmp_path / "model.onnx")

@@ -5,6 +5,7 @@ import rounded
 import torch
 
 from cornn import CoRNN, engine
+from cornn.engine.backends import portable
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.contract import After, Given, Needs, Request
 from cornn.engine.updates import UPDATES
@@ -133,6 +134,54 @@ def test_it_stays_near_float64(precision, hidden):
         found.append((output, y, z, *gradients))
     for number, (got, want) in enumerate(zip(*found, strict=True)):
         assert_near(got, want, EXACT[precision], f"result {number}")
+
+
+LARGE = [
+    (12, 1100, 256, {}),
+    (12, 300, 500, {}),
+    (16, 120, 1024, {}),
+    (16, 7, 600, {}),
+    (12, 133, 520, {"ragged": True}),
+    (12, 9, 700, {"spans": True}),
+    (10, 5, 530, {"groups": 2, "ragged": True, "spans": True}),
+    (1, 3, 1536, {}),
+    (1500, 4, 600, {}),
+    (1500, 4, 600, {"spans": True}),
+]
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize(("steps", "batch", "hidden", "options"), LARGE)
+def test_a_grid_stays_near_float64(precision, steps, batch, hidden, options):
+    given, grads = arguments(steps, batch, hidden, **options)
+    # Weak coupling: otherwise errors grow from step to step, whatever the kernel does.
+    given = given._replace(weight=given.weight * 0.3)
+    output, last, _, found = both_passes(given, grads, UPDATE, precision)
+    doubles = Given(*(None if x is None else x.double() if x.is_floating_point() else x.cuda() for x in given))
+    request = Request(UPDATES[UPDATE], keep=True)
+    wanted = portable.forward(doubles, request)
+    spans = given.timespans is not None
+    needs = Needs(True, True, False, False, False, parameters=True, timespans=spans)
+    after = After(*(x.double() for x in grads), wanted.output, wanted.trail)
+    gradients = portable.backward(doubles, after, request, needs)
+    assert_near(output, wanted.output, EXACT[precision], "output")
+    assert_near(last, wanted.last, EXACT[precision], "last")
+    assert_near(found.drive, gradients.input, EXACT[precision], "gradient of drive")
+    for name in ("state", "parameters", "timespans"):
+        if getattr(found, name) is not None:
+            assert_near(getattr(found, name), getattr(gradients, name), EXACT[precision], f"gradient of {name}")
+
+
+def test_the_weight_gradients_of_a_large_layer_are_rounded_once():
+    torch.manual_seed(0)
+    layer, exact = CoRNN(3, 600, precision="bf16", dt=0.05).cuda(), CoRNN(3, 600, dt=0.05).cuda().double()
+    exact.load_state_dict(layer.state_dict())
+    input = torch.randn(30, 40, 3, device="cuda")
+    got = torch.autograd.grad(layer(input)[0].square().sum(), list(layer.parameters()))
+    want = torch.autograd.grad(exact(input.double())[0].square().sum(), list(exact.parameters()))
+    for number, (one, other) in enumerate(zip(got, want, strict=True)):
+        assert one.dtype == torch.float32
+        assert_near(one, other, EXACT["bf16"], f"gradient {number}")
 
 
 def test_repeated_runs_are_equal_to_the_bit():

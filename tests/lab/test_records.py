@@ -129,6 +129,36 @@ def test_the_source_of_a_record_is_checked_when_it_is_imported(tmp_path, monkeyp
         assert bool(records.mark([json.loads(path.read_text())["result"]])) == (answer != "verified")
 
 
+def test_the_models_of_a_comparison_are_added_when_it_is_imported(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "check_source", lambda row: "verified" if row["commit"] == "a" else "names no commit")
+
+    def comparison(model, commit, trial=6):
+        rows = {"trials": [{"trial": 0, "commit": "a"}], "finals": [{"seed": 1, "commit": commit}]}
+        content = {"contest": "tiny", "trial": trial, "machines": [{"device": model}], "models": {model: rows}}
+        (tmp_path / "elsewhere.json").write_text(json.dumps(content))
+        return records.import_record(tmp_path / "elsewhere.json", tmp_path / "results")
+
+    assert comparison("lstm", "b")[1] == "names no commit"
+    path, found = comparison("gru", "a")
+    assert (path, found) == (tmp_path / "results" / "compare" / "tiny.json", "verified")
+    content = json.loads(path.read_text())
+    assert {name: one["finals"][0]["source"] for name, one in content["models"].items()} == {
+        "lstm": "names no commit",
+        "gru": "verified",
+    }
+    assert [one["device"] for one in content["machines"]] == ["lstm", "gru"]
+    with pytest.raises(ValueError, match=r"tiny.json is of another comparison: trial differ"):
+        comparison("gru", "a", trial=7)
+
+
+def test_the_choice_of_a_protocol_is_imported_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "check_source", lambda result: "verified")
+    choice = {"protocol": {"file": "a.json", "commit": "a"}, "config": {}, "commit": "a"}
+    (tmp_path / "a-chosen.json").write_text(json.dumps(choice))
+    path, found = records.import_record(tmp_path / "a-chosen.json", tmp_path / "results")
+    assert (path, found) == (tmp_path / "results" / "protocols" / "a-chosen.json", "verified")
+
+
 def test_another_measurement_keeps_its_name_when_it_is_imported(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "check_source", lambda result: "verified")
     (tmp_path / "speed.json").write_text('{"rows": [1], "commit": "a"}')

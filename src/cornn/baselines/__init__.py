@@ -1,11 +1,16 @@
-"""The rivals of coRNN as layers with the interface of `nn.LSTM`, and the table of model names."""
+"""The rivals of coRNN, and `CustomRNN` for updates of your own, as layers with the interface of `nn.LSTM`.
+
+`MODELS` is the table of model names.
+"""
 
 from dataclasses import dataclass
 
 from torch import nn
 
+from cornn.baselines.custom import CustomRNN
 from cornn.baselines.differential import AntisymmetricRNN, GatedAntisymmetricRNN, LipschitzRNN
 from cornn.baselines.fastrnn import FastGRNN, FastRNN, TanhRNN
+from cornn.baselines.horn import HORN
 from cornn.baselines.incremental import IncrementalRNN
 from cornn.baselines.layer import Layer
 from cornn.baselines.lem import LEM
@@ -19,10 +24,12 @@ from cornn.layers import CoRNN
 
 __all__ = [
     "DTRIV",
+    "HORN",
     "LAYERS",
     "LEM",
     "MODELS",
     "AntisymmetricRNN",
+    "CustomRNN",
     "DLinOSS",
     "ExpRNN",
     "FastGRNN",
@@ -71,6 +78,8 @@ MODELS = {
     "unicornn": Model("UnICORNN", UnICORNN),
     "linoss": Model("LinOSS", LinOSS),
     "d-linoss": Model("D-LinOSS", DLinOSS),
+    "horn": Model("HORN", HORN),
+    "custom": Model("custom update", CustomRNN),
 }
 """Name -> model. `rnn` is PyTorch's tanh RNN, `tanh-rnn` the same network on our engine."""
 

@@ -1,4 +1,4 @@
-"""Base classes of the rivals with one state: a cell that the engine runs, and a layer like `nn.LSTM`."""
+"""Base classes of the rivals with one product per step: a cell that the engine runs, and a layer like `nn.LSTM`."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cornn import engine, functional
+from cornn import engine
 from cornn._stacking import Stack, check_input, check_sizes, check_state
 
 __all__ = ["Arguments", "Cell", "Layer", "skew"]
@@ -29,15 +29,15 @@ def skew(values: Tensor, size: int) -> Tensor:
 
 
 class Cell(nn.Module):
-    """One step of a network with one state h: `h = cell(input, h)`.
+    """One step of a network with one product per step: `state = cell(input, state)`.
 
     A kind of cell names its `update` (of `engine.UPDATES`), makes its parameters (`weight_ih` among them) and, from
     them, what the engine takes: `arguments`.
     """
 
-    states = ("h",)
+    states: tuple[str, ...] = ("h",)
     recurrent_weights: tuple[str, ...] = ("weight_hh",)  # the parameters that `recurrent_rate` is for
-    update: ClassVar[str]
+    update: str
     weight_ih: Tensor
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -53,19 +53,21 @@ class Cell(nn.Module):
         """(parameters, hidden) of numbers that are not trained."""
         return torch.stack([self.weight_ih.new_full((self.hidden_size,), value) for value in values])
 
-    def forward(self, input: Tensor, state: Tensor | None = None) -> Tensor:
-        """Compute the next h.
+    def forward(self, input: Tensor, state: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | tuple[Tensor, ...]:
+        """Compute the next state.
 
         Args:
             input: Shape `(batch, input_size)` or `(input_size)`.
-            state: h, shape `(batch, hidden_size)` or `(hidden_size)`; zeros if None.
+            state: The state, a tensor, or a tuple where there are several, each of shape `(batch, hidden_size)` or
+                `(hidden_size)`; zeros if None.
         """
         input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
-        (h,) = check_state(state, self.states, (*input.shape[:-1], self.hidden_size), input)
+        parts = check_state(state, self.states, (*input.shape[:-1], self.hidden_size), input)
         with engine.no_autocast(input.device.type):
             input_weight, bias, weight, parameters = self.arguments()
             drive = nn.functional.linear(input, input_weight, bias)
-            return functional.step_one(drive, h, weight, parameters.unbind(0), pointwise=self.update)
+            after = engine.find_update(self.update).step(drive, parts, weight, parameters.unbind(0))
+        return after[0] if len(after) == 1 else after
 
     def sequence(
         self,
@@ -78,14 +80,14 @@ class Cell(nn.Module):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """All steps at once: the h of every step (empty, perhaps, if not `every`) and the last one."""
+        """All steps at once: the output of every step (empty, perhaps, if not `every`) and the last state."""
         with engine.no_autocast(input.device.type):
             arguments = self.arguments()
         return engine.run(
             input,
             state,
             *arguments,
-            update=engine.UPDATES[self.update],
+            update=engine.find_update(self.update),
             timespans=timespans,
             lengths=lengths,
             every=every,

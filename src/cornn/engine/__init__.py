@@ -11,25 +11,39 @@ from torch import Tensor
 from cornn._autocast import autocast_to_bfloat16, no_autocast
 from cornn._torch_private import is_eager, is_tracing, is_transformed
 from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
-from cornn.engine.contract import PRECISIONS, Given, Problem, Request, check, wants_gradient
-from cornn.engine.eager import Scales, scaled
+from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, check, wants_gradient
+from cornn.engine.eager import scaled
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
-from cornn.engine.updates import OSCILLATORS, UPDATES, Update
+from cornn.engine.updates import (
+    OSCILLATORS,
+    UPDATES,
+    Code,
+    InPlace,
+    UnknownUpdateError,
+    Update,
+    find_update,
+    register,
+)
 
 __all__ = [
     "BACKENDS",
     "OSCILLATORS",
     "PRECISIONS",
     "UPDATES",
+    "Code",
+    "InPlace",
     "Problem",
     "Scales",
+    "UnknownUpdateError",
     "Update",
     "by_autograd",
     "check_backend",
     "check_precision",
     "choose",
+    "find_update",
     "no_autocast",
+    "register",
     "run",
 ]
 
@@ -135,9 +149,9 @@ def run(
         every: Whether to return the output of every step; otherwise `output` may be empty.
         backend: "auto", "reference", or one of `BACKENDS`.
         precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores,
-            which round weights and states. Sums, states and gradients stay float32. It needs the "cuda" backend; above
-            128 neurons there is no such kernel, and float32 is used throughout. Under autocast to bfloat16 on a GPU
-            batches of 512 or more use "bf16" instead of "exact".
+            which round weights and states. Sums and states stay float32; with "bf16" above 128 neurons the inputs of
+            the products for weight gradients are rounded too. It needs the "cuda" backend. Under autocast to bfloat16
+            on a GPU batches of 512 or more use "bf16" instead of "exact".
 
     Returns:
         The output of every step, shape `(time, batch, hidden)`, and the parts of the state after each sequence's last

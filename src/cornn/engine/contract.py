@@ -24,6 +24,7 @@ __all__ = [
     "Passed",
     "Problem",
     "Request",
+    "Scales",
     "about_this_machine",
     "active",
     "check",
@@ -94,6 +95,14 @@ class Given(NamedTuple):
     lengths: Tensor | None  # (batch) integers, steps of each sequence; past its end a state stays as it is
 
 
+class Scales(NamedTuple):
+    """Factors on weights, each of the shape of its weight. They have no gradients."""
+
+    input_weight: Tensor
+    bias: Tensor
+    weight: Tensor
+
+
 class Passed(NamedTuple):
     """The result of a forward pass."""
 
@@ -149,8 +158,13 @@ class Backend(Protocol):
         """Run all steps."""
         ...
 
-    def backward(self, given: Given, after: After, request: Request, needs: Needs) -> Gradients:
-        """Compute the gradients that are needed, from what `forward` kept."""
+    def backward(
+        self, given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None
+    ) -> Gradients:
+        """Compute the gradients that are needed, from what `forward` kept.
+
+        With scales, `given` has weights that were multiplied by them, and the gradients are those before the scales.
+        """
         ...
 
 

@@ -3,28 +3,18 @@
 For short sequences the registered operator (`op.py`) and its checks would take longer than the recurrence. Whether
 tensors are plain is for `_torch_private.is_eager` to say.
 
-Weights may come with factors, `Scales`: they are multiplied here, all by one call, and so are their gradients.
+Weights may come with factors, `Scales`: they are multiplied here, all by one call; backends multiply their gradients.
 """
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from cornn._autocast import no_autocast
-from cornn._torch_private import find_apply, is_eager, multiply_all, multiply_all_, without_history
-from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request
+from cornn._torch_private import find_apply, is_eager, multiply_all, without_history
+from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request, Scales
 from cornn.engine.op import BACKENDS, options, recurrence_backward
 
-__all__ = ["Scales", "recur", "scaled"]
-
-
-class Scales(NamedTuple):
-    """Factors on weights, each of the shape of its weight or broadcasting to it. They have no gradients."""
-
-    input_weight: Tensor
-    bias: Tensor
-    weight: Tensor
+__all__ = ["recur", "scaled"]
 
 
 def scaled(given: Given, scales: Scales | None) -> Given:
@@ -80,8 +70,7 @@ class _Recurrence(torch.autograd.Function):
                 given = Given(input, state, *saved[count + 2 :], *rest)
             module: Backend = BACKENDS[ctx.backend]
             with no_autocast(given.input.device.type):
-                gradients = module.backward(given, after, ctx.request, needs)
-                gradients = gradients if scales is None else _scale_(gradients, scales)
+                gradients = module.backward(given, after, ctx.request, needs, scales)
         return *none, *gradients, None
 
 
@@ -91,15 +80,6 @@ def _join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
     if some is None:
         return None
     return torch.cat([torch.zeros_like(some) if part is None else part for part in parts])
-
-
-def _scale_(gradients: Gradients, scales: Scales) -> Gradients:
-    """The gradients of the weights become those of the weights before their scales."""
-    pairs = zip(gradients[2:5], scales, strict=True)
-    wanted = [(gradient, scale) for gradient, scale in pairs if gradient is not None]
-    if wanted:
-        multiply_all_(*zip(*wanted, strict=True))
-    return gradients
 
 
 def _differentiable(ctx, given: Given, after: After, needs: Needs) -> tuple[Tensor | None, ...]:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cornn.engine.contract import After, Given, Gradients, Needs, Request
+from cornn._torch_private import multiply_all_
+from cornn.engine.contract import After, Given, Gradients, Needs, Request, Scales
 
-__all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "start_trail"]
+__all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "scale_", "start_trail"]
 
 
 class StepGradients(NamedTuple):
@@ -95,7 +96,7 @@ def _by_sequence(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, sequences).sum(1)
 
 
-def _for_weight(drive: Tensor, given: Given, after: After) -> Tensor:
+def _for_weight(drive: Tensor, given: Given, after: After, rounded: bool) -> Tensor:
     """The gradient of R: of each step's drive, times the state before it."""
     state, rows = given.state, given.weight.shape[-2]
     if drive.shape[-1] != rows:
@@ -113,10 +114,16 @@ def _for_weight(drive: Tensor, given: Given, after: After) -> Tensor:
     drive, output, trail = drive.contiguous(), after.output.contiguous(), after.trail.contiguous()
     (steps, batch, hidden), width = output.shape, gradient.shape[-1]
     later = _rows_from(drive, batch, (steps - 1) * batch).t()
+    if rounded:
+        later = later.bfloat16()
     for i in range(width // hidden):
         sequence, first = (trail, (i - 1) * steps * batch) if i else (output, 0)
         columns = gradient.as_strided((rows, hidden), (width, 1), i * hidden)
-        torch.mm(later, _rows_from(sequence, first, (steps - 1) * batch), out=columns)
+        earlier = _rows_from(sequence, first, (steps - 1) * batch)
+        if rounded:
+            columns.copy_(torch.mm(later, earlier.bfloat16(), out_dtype=torch.float32))
+        else:
+            torch.mm(later, earlier, out=columns)
         if state is not None:
             columns.addmm_(drive[0].t(), state[i])
     return gradient
@@ -155,19 +162,40 @@ def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
     return (input.mT @ drive).mT.contiguous()
 
 
-def gradients(given: Given, after: After, steps: StepGradients, needs: Needs) -> Gradients:
-    """All gradients, from what the steps give."""
+def scale_(gradients: Gradients, scales: Scales | None) -> Gradients:
+    """The gradients of the weights become those of the weights before their scales."""
+    if scales is not None:
+        pairs = zip(gradients[2:5], scales, strict=True)
+        wanted = [(gradient, scale) for gradient, scale in pairs if gradient is not None]
+        if wanted:
+            multiply_all_(*zip(*wanted, strict=True))
+    return gradients
+
+
+def gradients(
+    given: Given,
+    after: After,
+    steps: StepGradients,
+    needs: Needs,
+    scales: Scales | None = None,
+    rounded: bool = False,
+) -> Gradients:
+    """All gradients, from what the steps give.
+
+    rounded: whether the inputs of the products for the gradient of R are rounded to bf16, on a GPU.
+    """
     drive = steps.drive
     for_input_weight, for_bias = for_input_map(drive, given, needs.input_weight, needs.bias)
     for_input = None
     if needs.input:
         for_input = drive if given.input_weight is None else drive @ given.input_weight
-    return Gradients(
+    found = Gradients(
         for_input,
         steps.state if needs.state else None,
         for_input_weight,
         for_bias,
-        _for_weight(drive, given, after) if needs.weight else None,
+        _for_weight(drive, given, after, rounded) if needs.weight else None,
         steps.parameters if needs.parameters else None,
         steps.timespans if needs.timespans else None,
     )
+    return scale_(found, scales)

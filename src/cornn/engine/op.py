@@ -14,7 +14,7 @@ from cornn._autocast import no_autocast
 from cornn.engine.backends import c, graph, portable
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request, check
-from cornn.engine.updates import UPDATES
+from cornn.engine.updates import find_update
 
 __all__ = ["BACKENDS", "LIBRARY", "options", "recurrence", "recurrence_backward"]
 
@@ -30,7 +30,7 @@ def options(backend: str, request: Request) -> tuple[str, str, bool, bool, str]:
 
 
 def _request(update: str, every: bool, keep: bool, precision: str) -> Request:
-    return Request(UPDATES[update], every, keep, precision)
+    return Request(find_update(update), every, keep, precision)
 
 
 def _forward(*inputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -44,7 +44,7 @@ def _forward(*inputs) -> tuple[Tensor, Tensor, Tensor]:
 
 def _forward_fake(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     *tensors, _, update, every, keep, _ = inputs
-    given, rule = Given(*tensors), UPDATES[update]
+    given, rule = Given(*tensors), find_update(update)
     *shape, _ = given.input.shape
     hidden = given.weight.shape[-2] // rule.products
     output = given.input.new_empty((*shape, hidden) if keep or every else 0)

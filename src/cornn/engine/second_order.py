@@ -8,8 +8,8 @@ from torch import Tensor
 from cornn._autocast import no_autocast
 from cornn.engine.contract import After, Given, active, initial_state, live_spans
 from cornn.engine.op import LIBRARY
-from cornn.engine.updates import UPDATES, OneState, Update
-from cornn.functional import unroll, unroll_one
+from cornn.engine.updates import Oscillator, Update, find_update
+from cornn.functional import unroll
 
 __all__ = ["by_autograd", "reference"]
 
@@ -21,11 +21,9 @@ def reference(given: Given, update: Update, *, exact_spans: bool = False) -> tup
     drive = input if input_weight is None else input @ input_weight.mT
     if bias is not None:
         drive = drive + bias.unsqueeze(-2)
-    if isinstance(update, OneState):
+    if not isinstance(update, Oscillator):
         lives = None if lengths is None else active(lengths, drive).bool()
-        parts = parameters.unsqueeze(-2).unbind(0)
-        output, h = unroll_one(drive, state[0], weight, parts, pointwise=update.pointwise, active=lives)
-        return output, h.unsqueeze(0)
+        return _unroll(update, drive, state, weight, parameters, lives)
     hidden, (y, z), (dt, gamma, epsilon) = weight.shape[-2], state, parameters.unsqueeze(-2)
     output, last = unroll(
         drive,
@@ -42,6 +40,21 @@ def reference(given: Given, update: Update, *, exact_spans: bool = False) -> tup
         activation=update.activation,
     )
     return output, torch.stack(last)
+
+
+def _unroll(
+    update: Update, drive: Tensor, state: Tensor, weight: Tensor, parameters: Tensor, lives: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Run an update over a sequence; where `lives`, (time, batch), is False, a sequence keeps its state."""
+    outputs, now, k = [], state.unbind(0), parameters.unsqueeze(-2).unbind(0)
+    masks = [None] * len(drive) if lives is None else lives.unsqueeze(-1).unbind(0)
+    for drive_n, mask in zip(drive.unbind(0), masks, strict=True):
+        after = update.step(drive_n, now, weight, k)
+        if mask is not None:
+            after = tuple(torch.where(mask, part, before) for part, before in zip(after, now, strict=True))
+        now = after
+        outputs.append(now[0])
+    return torch.stack(outputs), torch.stack(now)
 
 
 def by_autograd(
@@ -98,7 +111,7 @@ def _gradients(ctx, *grads):
     with torch.enable_grad(), no_autocast(arguments[0].device.type):
         variables = [_variable(x) for x in (grad_output, grad_last, *arguments)]
         grads_given, arguments = variables[:2], variables[2:]
-        results = reference(Given._make([*arguments, lengths]), UPDATES[ctx.update])
+        results = reference(Given._make([*arguments, lengths]), find_update(ctx.update))
         pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
         asked = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
         outputs, weights = zip(*pairs, strict=True)

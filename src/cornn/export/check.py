@@ -18,7 +18,7 @@ from cornn._random import generator
 from cornn._stacking import Stack
 from cornn._tf32 import no_tf32
 from cornn.export.load import TrainedModel
-from cornn.export.recurrent import LAYERS
+from cornn.export.recurrent import state_names
 from cornn.models import SequenceModel
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -106,7 +106,7 @@ def _feeds(model: SequenceModel, input: Tensor, options: Any) -> Arrays:
         feeds["timespans"] = torch.rand(batch, steps, generator=random).to(numbers) + 0.5
     if options.state:
         shape = (layer.num_layers * (2 if layer.bidirectional else 1), batch, layer.hidden_size)
-        feeds |= {name: torch.randn(shape, generator=random).to(numbers) for name in LAYERS[type(layer)].states}
+        feeds |= {name: torch.randn(shape, generator=random).to(numbers) for name in state_names(layer)}
     return {name: tensor.numpy() for name, tensor in feeds.items()}
 
 
@@ -115,7 +115,7 @@ def run_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
     """Compute the expected outputs for `feeds` with PyTorch."""
     layer: Any = model.layer
     given = {name: torch.from_numpy(value) for name, value in feeds.items()}
-    names = LAYERS[type(layer)].states
+    names = state_names(layer)
     parts = tuple(given[name] for name in names) if names[0] in given else None
     state = parts[0] if parts is not None and len(names) == 1 else parts
     lengths, spans = given.get("lengths"), given.get("timespans")

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from cornn import engine
+from cornn.baselines.horn import HORNCell
 from cornn.baselines.layer import Cell
 from cornn.export.graph import Graph
 from cornn.functional import ACTIVATIONS, coefficients
@@ -29,7 +31,9 @@ def array(tensor: Tensor) -> np.ndarray:
 
 def equation(graph: Graph, cell: CoRNNCell | Cell) -> Equation:
     """Return the equation of one layer and direction, and add its weights to `graph`."""
-    return _oscillators(graph, cell) if isinstance(cell, CoRNNCell) else _one_state(graph, cell)
+    if isinstance(cell, CoRNNCell):
+        return _oscillators(graph, cell)
+    return _horn(graph, cell) if isinstance(cell, HORNCell) else _pointwise(graph, cell)
 
 
 def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
@@ -72,51 +76,37 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
     return Equation(array(V), None if b is None else array(b), step)
 
 
-def _one_state(graph: Graph, cell: Cell) -> Equation:
-    arguments = cell.arguments()
+def _horn(graph: Graph, cell: HORNCell) -> Equation:
+    omega, gamma, alpha = cell.constants()
+    values = cell.weight_hh * cell.hidden_size**-0.5, cell.h * alpha, cell.h * omega * omega, 1 - 2 * cell.h * gamma
+    weight, push, pull, keep = (graph.weight(array(value)) for value in values)
+    h = graph.weight(np.full((), cell.h, array(omega).dtype))
+
+    def step(body: Graph, states: list[str], drive: str, span: str | None) -> list[str]:
+        x, y = states
+        force = body("Tanh", body("Gemm", y, weight, drive, transB=1))
+        y = body("Sub", body("Add", body("Mul", keep, y), body("Mul", push, force)), body("Mul", pull, x))
+        return [body("Add", x, body("Mul", h, y)), y]
+
+    return Equation(array(cell.weight_ih), None if cell.bias is None else array(cell.bias), step)
+
+
+def _pointwise(graph: Graph, cell: Cell) -> Equation:
+    arguments, update = cell.arguments(), engine.find_update(cell.update)
+    operators = update.onnx
+    if operators is None:
+        raise ValueError(f"the update {update.name!r} has no ONNX form: give it one, Update(onnx=...)")
     weight = graph.weight(array(arguments.weight))
     parameters = [graph.weight(array(parameter)) for parameter in arguments.parameters]
     copies = len(arguments.input_weight) // len(arguments.weight)
 
     def step(body: Graph, states: list[str], drive: str, span: str | None) -> list[str]:
-        product = body("Gemm", states[0], weight, transB=1)
+        before = body("Concat", *states, axis=-1) if len(states) > 1 else states[0]
+        product = body("Gemm", before, weight, transB=1)
         product = body("Concat", *[product] * copies, axis=-1) if copies > 1 else product
-        return [POINTWISE[cell.update](body, body("Add", drive, product), states[0], *parameters)]
+        whole = body("Add", drive, product)
+        pre = body.several("Split", update.drives, whole, axis=-1) if update.drives > 1 else [whole]
+        return list(operators(body, *pre, *states, *parameters))
 
     bias = None if arguments.bias is None else array(arguments.bias)
     return Equation(array(arguments.input_weight), bias, step)
-
-
-def _leaky(body: Graph, pre: str, h: str, leak: str, gain: str) -> str:
-    return body("Add", body("Mul", leak, h), body("Mul", gain, body("Tanh", pre)))
-
-
-def _fast_grnn(body: Graph, pre: str, h: str, bias_z: str, bias_h: str, zeta: str, nu: str) -> str:
-    z = body("Sigmoid", body("Add", pre, bias_z))
-    share = body("Add", body("Sub", zeta, body("Mul", zeta, z)), nu)
-    return body("Add", body("Mul", z, h), body("Mul", share, body("Tanh", body("Add", pre, bias_h))))
-
-
-def _gated(body: Graph, pre: str, h: str, epsilon: str) -> str:
-    gate, candidate = body.several("Split", 2, pre, axis=-1)
-    change = body("Mul", body("Sigmoid", gate), body("Tanh", candidate))
-    return body("Add", h, body("Mul", epsilon, change))
-
-
-def _modrelu(body: Graph, pre: str, h: str, bias: str) -> str:
-    return body("Mul", body("Sign", pre), body("Relu", body("Add", body("Abs", pre), bias)))
-
-
-def _lipschitz(body: Graph, pre: str, h: str, epsilon: str) -> str:
-    linear, inner = body.several("Split", 2, pre, axis=-1)
-    return body("Add", h, body("Mul", epsilon, body("Add", linear, body("Tanh", inner))))
-
-
-POINTWISE: dict[str, Callable[..., str]] = {
-    "leaky": _leaky,
-    "fastgrnn": _fast_grnn,
-    "gated": _gated,
-    "modrelu": _modrelu,
-    "lipschitz": _lipschitz,
-}
-"""As `functional.POINTWISE`: (graph of the step, pre-activations, h, *parameters) -> the next h."""

@@ -14,7 +14,7 @@ from cornn._atomic import write_atomically, write_errors
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
 from cornn.export.load import TrainedModel, find_bank, wrap_model
-from cornn.export.recurrent import LAYERS, Timing, add_layer
+from cornn.export.recurrent import LAYERS, Timing, add_layer, state_names
 from cornn.layers import CoRNN
 from cornn.models import Head
 
@@ -125,7 +125,7 @@ def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dic
     timing, ports = _timing(graph, value, options, kind)
     inputs |= ports
 
-    names, parts = LAYERS[type(layer)].states, layer.num_layers * directions
+    names, parts = state_names(layer), layer.num_layers * directions
     shapes: dict[str, Shape] = {name: [parts, "batch", layer.hidden_size] for name in names}
     if estimator is not None:
         shapes["seen"] = ["batch", width]

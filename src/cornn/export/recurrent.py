@@ -9,12 +9,11 @@ from torch import nn
 
 from cornn import baselines
 from cornn._stacking import Stack
-from cornn.baselines.layer import Cell
 from cornn.export.equations import array, equation
 from cornn.export.graph import INT32, Graph
-from cornn.layers import CoRNN, CoRNNCell
+from cornn.layers import CoRNN
 
-__all__ = ["LAYERS", "Timing", "add_layer"]
+__all__ = ["LAYERS", "Timing", "add_layer", "state_names"]
 
 
 @dataclass(frozen=True)
@@ -109,24 +108,31 @@ def _pytorch_layer(operator: str, gates: tuple[int, ...], **attributes: int) -> 
 
 @dataclass(frozen=True)
 class LayerExport:
-    """Names of the state components, and the function that adds the layer to a graph."""
+    """The function that adds the layer to a graph, and the names of the state components of PyTorch's layers."""
 
-    states: tuple[str, ...]
     run: Callable[..., LayerResult]
+    states: tuple[str, ...] = ()
 
 
 LAYERS: dict[type[nn.Module], LayerExport] = {
-    CoRNN: LayerExport(CoRNNCell.states, _stack),
-    nn.LSTM: LayerExport(("h", "c"), _pytorch_layer("LSTM", (0, 3, 1, 2))),
-    nn.GRU: LayerExport(("h",), _pytorch_layer("GRU", (1, 0, 2), linear_before_reset=1)),
-    nn.RNN: LayerExport(("h",), _pytorch_layer("RNN", (0,))),
-    baselines.TanhRNN: LayerExport(Cell.states, _stack),
-    baselines.FastRNN: LayerExport(Cell.states, _stack),
-    baselines.FastGRNN: LayerExport(Cell.states, _stack),
-    baselines.AntisymmetricRNN: LayerExport(Cell.states, _stack),
-    baselines.GatedAntisymmetricRNN: LayerExport(Cell.states, _stack),
-    baselines.ExpRNN: LayerExport(Cell.states, _stack),
-    baselines.DTRIV: LayerExport(Cell.states, _stack),
-    baselines.LipschitzRNN: LayerExport(Cell.states, _stack),
+    CoRNN: LayerExport(_stack),
+    nn.LSTM: LayerExport(_pytorch_layer("LSTM", (0, 3, 1, 2)), ("h", "c")),
+    nn.GRU: LayerExport(_pytorch_layer("GRU", (1, 0, 2), linear_before_reset=1), ("h",)),
+    nn.RNN: LayerExport(_pytorch_layer("RNN", (0,)), ("h",)),
+    baselines.TanhRNN: LayerExport(_stack),
+    baselines.FastRNN: LayerExport(_stack),
+    baselines.FastGRNN: LayerExport(_stack),
+    baselines.AntisymmetricRNN: LayerExport(_stack),
+    baselines.GatedAntisymmetricRNN: LayerExport(_stack),
+    baselines.ExpRNN: LayerExport(_stack),
+    baselines.DTRIV: LayerExport(_stack),
+    baselines.LipschitzRNN: LayerExport(_stack),
+    baselines.HORN: LayerExport(_stack),
+    baselines.CustomRNN: LayerExport(_stack),
 }
 """Layers that can be exported."""
+
+
+def state_names(layer: nn.Module) -> tuple[str, ...]:
+    """Return the names of the state components of a layer."""
+    return layer.cell().states if isinstance(layer, Stack) else LAYERS[type(layer)].states

@@ -157,8 +157,8 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
     """Copy a record from elsewhere into `results` and check its source against the history.
 
     Args:
-        file: A record of a run, in this or the former layout, the folder of a finished run, or another measurement,
-            which keeps its name.
+        file: A record of a run, in this or the former layout; the folder of a finished run; a comparison, whose models
+            replace those of the same name; the choice of a protocol; or another measurement, which keeps its name.
         results: The folder of records.
 
     Returns:
@@ -168,11 +168,38 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
     if "config" in content and "result" in content:
         path = write(content, results)
         return path, read_json(path)["result"]["source"]
+    if "contest" in content:
+        return _import_comparison(content, results)
     content = correct_commit(content)
     source = check_source(content)
-    path = results / file.name
+    path = results / ("protocols" if "protocol" in content else "") / file.name
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {**content, "source": source}, indent=1)
     return path, source
+
+
+def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path, str]:
+    """Add the models of a comparison to its record, with the source of every trial and run checked."""
+    path = results / "compare" / f"{content['contest']}.json"
+    before = read_json(path) if path.exists() else {**content, "machines": [], "models": {}}
+    own = ("machines", "models")
+    changed = [key for key in before if key not in own and before[key] != content.get(key)]
+    if changed:
+        raise ValueError(f"{path} is of another comparison: {', '.join(changed)} differ")
+    checked = {
+        name: entry | {kind: [_checked(row) for row in entry[kind]] for kind in ("trials", "finals")}
+        for name, entry in content["models"].items()
+    }
+    machines = before["machines"] + [one for one in content["machines"] if one not in before["machines"]]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, before | {"machines": machines, "models": before["models"] | checked}, indent=None)
+    sources = [row["source"] for entry in checked.values() for row in (*entry["trials"], *entry["finals"])]
+    return path, next((source for source in sources if source not in TRUSTED), "verified")
+
+
+def _checked(row: Mapping[str, Any]) -> dict[str, Any]:
+    corrected = correct_commit(row)
+    return {**corrected, "source": check_source(corrected)}
 
 
 def source_of(result: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The models beside coRNN as their authors ran them."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ _BLOCKS = {
     "num_layers": f"{_LINOSS}, one of the 2, 4 and 6 they chose among",
 }
 
+_HORN = "Effenberger et al. 2025, from the authors' example"
+
 RIVALS = {
     "tanh-rnn": Rival(),
     "fastrnn": Rival({"alpha": -3.0, "beta": 3.0}, sources={"alpha": _FASTGRNN, "beta": _FASTGRNN}),
@@ -64,7 +67,16 @@ RIVALS = {
         {"learning_rate": 2.51e-3, "num_layers": 3},
         dict.fromkeys(("dt", "alpha", "learning_rate", "num_layers"), _UNICORNN),
     ),
-    "linoss": Rival(settings={"learning_rate": 1e-3, "num_layers": 4}, sources=_BLOCKS),
+    "linoss": Rival(
+        {"discretisation": "implicit"},
+        {"learning_rate": 1e-3, "num_layers": 4},
+        {"discretisation": "Rusch and Rus 2025, LinOSS-IM", **_BLOCKS},
+    ),
     "d-linoss": Rival(settings={"learning_rate": 1e-3, "num_layers": 4}, sources=_BLOCKS),
+    "horn": Rival(
+        {"omega": 2 * math.pi / 28, "gamma": 0.01, "alpha": 0.04, "spread": 2.0},
+        sources=dict.fromkeys(("omega", "gamma", "alpha", "spread"), _HORN),
+    ),
+    "custom": Rival({"update": "leaky"}, sources={"update": "ours, a tanh RNN with trained constants"}),
 }
 """Model -> its published values; for the layers of `baselines.LAYERS`. What is not here is as the layer has it."""

@@ -17,7 +17,7 @@ from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.storage import Storage
 from cornn.lab.report import comparison, page
-from cornn.lab.tasks import Adding, NoisyCIFAR10, PermutedMNIST
+from cornn.lab.tasks import IMDB, Adding, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
 
 STARTS = {"memory": "ours"}
 TINY = Contest("adding-20", Adding(20), "paper", STARTS, "steps", 6, 12, 8, ("cornn", "antisymmetric"), 2, 2)
@@ -117,14 +117,19 @@ def test_the_runs_are_trained_side_by_side(tmp_path):
 SMALL = {
     "noisy-cifar10": {"task": NoisyCIFAR10(validation=8)},
     "psmnist-short": {"task": PermutedMNIST(validation=8), "batch_size": 8},
+    "smnist": {"task": SequentialMNIST(validation=8), "batch_size": 8},
+    "noisy-cifar10-short": {"task": NoisyCIFAR10(validation=8), "batch_size": 8},
+    "imdb": {"task": IMDB(longest=6, validation=8), "batch_size": 8},
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_a_contest_on_images_is_run_by_all_who_take_part(tmp_path, monkeypatch, name):
+def test_a_contest_on_public_data_is_run_by_all_who_take_part(tmp_path, monkeypatch, name):
     tiny.write_mnist(tmp_path / "data", monkeypatch)
     tiny.write_cifar10(tmp_path / "data", monkeypatch)
+    tiny.write_imdb(tmp_path / "data")
+    tiny.write_glove(tmp_path / "data")
     contest = replace(CONTESTS[name], trials=1, seeds=1, trial=1, final=2, hidden_size=4, **SMALL[name])
     statuses = run(contest, tmp_path / "work", str(tmp_path / "data"))
     assert sum(status.left for status in statuses.values()) == 0
@@ -133,7 +138,7 @@ def test_a_contest_on_images_is_run_by_all_who_take_part(tmp_path, monkeypatch, 
     assert {row.name for row in found.rows} == set(contest.entrants)
     assert all(len(row.tests) == 1 for row in found.rows)
     assert found.record.get("batch_size") == contest.batch_size
-    assert (", batches of 8;" in found.budget) == (name == "psmnist-short")
+    assert (", batches of 8;" in found.budget) == (name != "noisy-cifar10")
 
 
 def test_what_was_published_stands_beside_it():

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from cornn.engine import gemms
 from cornn.engine._buffer_pool import reusable
+from cornn.engine.backends import compiled
 from cornn.engine.contract import (
     After,
     Given,
@@ -28,6 +29,7 @@ from cornn.engine.contract import (
     Passed,
     Problem,
     Request,
+    Scales,
     about_this_machine,
     initial_state,
 )
@@ -41,7 +43,7 @@ INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 LARGE_PAGES = 1 << 23
 """Bytes from which fresh memory is asked for in large pages: a smaller block lies on few of them, or none."""
 
-INTERFACE = 4
+INTERFACE = 5
 LIBRARY = Path(__file__).parents[1] / ("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
 NUMBERS = ("groups", "steps", "batch", "hidden", "features", "threads")
 POINTERS = (
@@ -99,6 +101,7 @@ def _library() -> ctypes.CDLL:
     if found != INTERFACE:
         raise Unusable(f"{LIBRARY.name} belongs to another version of cornn: install cornn again")
     library.cornn_kernel.restype = ctypes.POINTER(Kernel)
+    library.cornn_threads.restype = ctypes.c_void_p
     team = _team()
     if team is not None:
         library.cornn_use_team(*team)
@@ -137,11 +140,23 @@ def instruction_set() -> str:
 def _find(dtype: torch.dtype, update: Update) -> Passes:
     if dtype not in (torch.float32, torch.float64):
         raise Unusable(f"{dtype} is not supported: use float32 or float64")
-    isa = instruction_set().encode()
-    found = _library().cornn_kernel(isa, int(dtype == torch.float64), update.name.encode())
+    isa, double = instruction_set(), dtype == torch.float64
+    found = _library().cornn_kernel(isa.encode(), int(double), update.name.encode())
     if not found:
-        raise Unusable(f"there is no C kernel for the update {update.name!r}")
+        found = _compiled(update, isa, double)
     return Passes(*(getattr(found.contents, field) for field in Passes._fields))
+
+
+def _compiled(update: Update, isa: str, double: bool) -> Any:
+    if update.code is None:
+        raise Unusable(f"there is no C kernel for the update {update.name!r}")
+    try:
+        library = compiled.library(update, isa, double)
+    except compiled.CompileError as error:
+        raise Unusable(str(error)) from error
+    library.cornn_registered.restype = ctypes.POINTER(Kernel)
+    library.cornn_registered.argtypes = [ctypes.c_void_p]
+    return library.cornn_registered(_library().cornn_threads())
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -240,7 +255,7 @@ def forward(given: Given, request: Request) -> Passed:
     return Passed(output, last, trail)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     update, dtype = request.update, given.input.dtype
     if _is_given_drives(update, given):
         # The drives as they were are not needed, only their shape.
@@ -249,7 +264,8 @@ def backward(given: Given, after: After, request: Request, needs: Needs) -> Grad
         found = backward(driven, after, request, asked)
         assert found.input is not None
         steps = gemms.StepGradients(found.input, found.state, found.parameters, found.timespans)
-        return gemms.gradients(given, after, steps, needs._replace(weight=False))._replace(weight=found.weight)
+        rest = gemms.gradients(given, after, steps, needs._replace(weight=False))
+        return gemms.scale_(rest._replace(weight=found.weight), scales)
     passes, state = _find(dtype, update), initial_state(update, given)
     given = given._replace(state=state)
 
@@ -274,7 +290,7 @@ def backward(given: Given, after: After, request: Request, needs: Needs) -> Grad
     passes.backward(call)
     passes.weight_gradients(call)
     del alive
-    return Gradients(
+    gradients = Gradients(
         grad_drive if handed_out else grad_input,
         grad_state if needs.state else None,
         grad_input_weight,
@@ -283,3 +299,4 @@ def backward(given: Given, after: After, request: Request, needs: Needs) -> Grad
         sums[: passes.parameters].sum(-2) if sums is not None and needs.parameters else None,
         grad_timespans,
     )
+    return gemms.scale_(gradients, scales)

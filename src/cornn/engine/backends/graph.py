@@ -23,6 +23,7 @@ from cornn.engine.contract import (
     Passed,
     Problem,
     Request,
+    Scales,
     active,
     initial_state,
     live_spans,
@@ -41,6 +42,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
         return False, f"it needs an NVIDIA GPU, the input is on {problem.device.type}"
     if problem.steps < CHUNK:
         return False, f"a CUDA graph needs at least {CHUNK} steps, the input has {problem.steps}"
+    if problem.update.code is None and problem.update.in_place is None:
+        return False, f"the update {problem.update.name!r} has no code, and autograd cannot be captured"
     return True, "cuBLAS and pointwise operations, captured in a CUDA graph"
 
 
@@ -142,9 +145,9 @@ def _backward(
     return portable.backward_steps(given, after, update, need_parameters, need_timespans)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     found = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, found, needs)
+    return gemms.gradients(given, after, found, needs, scales)
 
 
 def _backward_steps(

@@ -1,7 +1,7 @@
 """The recurrence with PyTorch's own operations, on any device and in any floating type.
 
-Forward and backward are written by hand, so nothing is recorded in the loop; what is kept of a step is y, z and the
-activation. Networks of one state have a loop of their own (`one_state.py`). The interface is in `contract.py`.
+Forward and backward are loops without autograd around an update's own step and derivative (`Update.portable`). The
+interface is in `contract.py`.
 
 `forward_steps` and `backward_steps` are the loops alone, without the products over all steps: what `graph` captures.
 """
@@ -9,7 +9,7 @@ activation. Networks of one state have a loop of their own (`one_state.py`). The
 import torch
 from torch import Tensor
 
-from cornn.engine import gemms, one_state
+from cornn.engine import gemms
 from cornn.engine.contract import (
     After,
     Given,
@@ -18,13 +18,13 @@ from cornn.engine.contract import (
     Passed,
     Problem,
     Request,
+    Scales,
     active,
     initial_state,
     live_spans,
 )
 from cornn.engine.gemms import StepGradients
-from cornn.engine.updates import OneState, Update
-from cornn.functional import Coefficients
+from cornn.engine.updates import Update
 
 __all__ = ["backward", "backward_steps", "forward", "forward_steps", "usable"]
 
@@ -40,21 +40,31 @@ def forward(given: Given, request: Request) -> Passed:
     return Passed(output, last, trail if request.keep else None)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     whole = given._replace(state=initial_state(request.update, given))
     steps = backward_steps(whole, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, steps, needs)
+    return gemms.gradients(given, after, steps, needs, scales)
 
 
-def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """total += left @ right, for one model or a group of them."""
-    return total.addmm_(left, right) if total.dim() == 2 else total.baddbmm_(left, right)
+def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left @ right, for one model or a group; a product that is narrower goes to every drive."""
+    if total.shape[-1] != right.shape[-1]:
+        total.unflatten(-1, (-1, right.shape[-1])).add_((left @ right).unsqueeze(-2))
+    elif total.dim() == 2:
+        total.addmm_(left, right)
+    else:
+        total.baddbmm_(left, right)
 
 
-def _spans(given: Given) -> list[Tensor | None]:
-    """One span a step, or None."""
-    spans = live_spans(given)
-    return [None] * given.input.shape[0] if spans is None else list(spans.unsqueeze(-1).unbind(0))
+def _spans_and_masks(update: Update, given: Given) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """One span and one mask per step, (batch, 1) each, or None: past its end a sequence has span 0, or is masked."""
+    live = live_spans(given)
+    nothing: list[Tensor | None] = [None] * given.input.shape[0]
+    if live is None:
+        return nothing, nothing
+    if update.timed:
+        return list(live.unsqueeze(-1).unbind(0)), nothing
+    return nothing, list(live.bool().unsqueeze(-1).unbind(0))
 
 
 def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor, Tensor]:
@@ -64,96 +74,91 @@ def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor
     block. Of `given`, the state must be there, and the input and its weights are not looked at.
     """
     update, every, keep, _ = request
-    if isinstance(update, OneState):
-        return one_state.forward(update, given, trail, every=every, keep=keep)
-    sigma = update.saved
-    drive = trail[-1]
-    steps, hidden = drive.shape[0], drive.shape[-1]
-    W, W_z = given.weight[..., :hidden].mT, given.weight[..., hidden:].mT
+    assert given.state is not None
+    drive, state = trail[-1], given.state.unbind(0)
+    steps, hidden = drive.shape[0], state[0].shape[-1]
+    blocks = [block.mT for block in given.weight.split(hidden, -1)]
     parameters = given.parameters.unsqueeze(-2)
     fixed = update.coefficients(parameters, None)
-    assert given.state is not None
-    y, z = given.state.unbind(0)
+    step_ = update.portable.step_
+    spans, masks = _spans_and_masks(update, given)
 
     # Where a sequence need not be written down, two buffers take turns.
-    turns = steps // 2 + 1
-    output = torch.empty_like(drive) if keep or every else drive.new_empty(0)
-    ys = output.unbind(0) if keep or every else (torch.empty_like(y), torch.empty_like(y)) * turns
-    zs = trail[0].unbind(0) if keep else (torch.empty_like(z), torch.empty_like(z)) * turns
-
-    for pre, span, y_n, z_n in zip(drive.unbind(0), _spans(given), ys, zs, strict=False):
-        k = fixed if span is None else update.coefficients(parameters, span)
-        _add_product_(pre, y, W)
-        saved = sigma.save_(_add_product_(pre, z, W_z))
-        torch.mul(z, k.keep, out=z_n).addcmul_(sigma.value(saved), k.push).addcmul_(y, k.pull, value=-1)
-        torch.addcmul(y, z_n, k.dt, out=y_n)
-        y, z = y_n, z_n
-    return output, torch.stack((y, z))
+    output = drive.new_empty((*drive.shape[:-1], hidden) if keep or every else 0)
+    written = [output if keep or every else None, *(trail[:-1] if keep else [None] * (update.states - 1))]
+    afters = (
+        (torch.empty_like(part), torch.empty_like(part)) * (steps // 2 + 1) if whole is None else whole.unbind(0)
+        for part, whole in zip(state, written, strict=True)
+    )
+    for pre, span, mask, *after in zip(drive.unbind(0), spans, masks, *afters, strict=False):
+        for part, block in zip(state, blocks, strict=True):
+            _add_product_(pre, part, block)
+        step_(pre, state, fixed if span is None else update.coefficients(parameters, span), after)
+        if mask is not None:
+            for part, before in zip(after, state, strict=True):
+                part.copy_(torch.where(mask, part, before))
+        state = after
+    return output, torch.stack(tuple(state))
 
 
 def backward_steps(
     given: Given, after: After, update: Update, need_parameters: bool, need_timespans: bool
 ) -> StepGradients:
     """Return what the steps give: gradients of the drive, the initial state, the parameters and the timespans."""
-    if isinstance(update, OneState):
-        return one_state.backward(update, given, after, need_parameters=need_parameters)
     assert given.state is not None
     grad_output, grad_last, output, trail = after
     state, parameters = given.state, given.parameters.unsqueeze(-2)
-    sigma = update.saved
     steps, hidden = output.shape[0], output.shape[-1]
-    fixed = update.coefficients(parameters, None)
-    ys = (state[0], *output.unbind(0))
-    zs = (state[1], *trail[0].unbind(0))
-    spans = _spans(given)
-    grad_ys = [None] * steps if grad_output is None else grad_output.unbind(0)
+    fixed, adjoint_ = update.coefficients(parameters, None), update.portable.adjoint_
+    sequences = [whole.unbind(0) for whole in (output, *trail[:-1])]
+    states = list(zip(*((first, *rest) for first, rest in zip(state, sequences, strict=True)), strict=True))
+    spans, masks = _spans_and_masks(update, given)
+    grad_outputs = [None] * steps if grad_output is None else grad_output.unbind(0)
 
-    # The adjoints of y and z side by side, so that one product serves both.
-    adjoint = state.new_zeros(*state.shape[1:-1], 2 * hidden) if grad_last is None else torch.cat((*grad_last,), -1)
-    grad_y, grad_z = adjoint[..., :hidden], adjoint[..., hidden:]
-    grad_drive = torch.empty_like(output)
-    scaled = torch.empty_like(state[0])
+    # The gradients of all states side by side, so that one product serves them.
+    if grad_last is None:
+        whole = state.new_zeros(*state.shape[1:-1], update.states * hidden)
+    else:
+        whole = torch.cat((*grad_last,), -1)
+    gradient = whole.split(hidden, -1)
+    grad_drive = torch.empty_like(trail[-1])
+    kept, deltas = trail[-1].unbind(0), grad_drive.unbind(0)
     need = need_parameters or need_timespans
-    sums = Coefficients(*(torch.zeros_like(state[0]) for _ in range(4))) if need else None
+    sums = [torch.zeros_like(state[0]) for _ in fixed] if need else None
     totals = [torch.zeros_like(state[0]) for _ in update.parameters] if need else []
     grad_spans: list[Tensor] = []
 
     for n in reversed(range(steps)):
-        span = spans[n]
+        span, mask, delta = spans[n], masks[n], deltas[n]
+        if (own := grad_outputs[n]) is not None:
+            gradient[0].add_(own)
+        # Past its end a state stays as it is, and so does its gradient.
+        beyond = None if mask is None else whole.masked_fill(mask, 0)
+        if mask is not None:
+            whole.masked_fill_(~mask, 0)
         k = fixed if span is None else update.coefficients(parameters, span)
-        if (own := grad_ys[n]) is not None:
-            grad_y += own
-        if sums is not None:
-            value = sigma.value(trail[1, n])
-            for_dt = grad_y * zs[n + 1]
-            grad_z.addcmul_(grad_y, k.dt)
-            if span is None:
-                sums.dt.add_(for_dt)
-                sums.keep.addcmul_(grad_z, zs[n])
-                sums.push.addcmul_(grad_z, value)
-                sums.pull.addcmul_(grad_z, ys[n], value=-1)
-            else:
-                step = Coefficients(grad_z * zs[n], grad_z * value, -grad_z * ys[n], for_dt)
-                *for_parameters, for_span = update.parameter_gradients(parameters, span, step)
-                for total, term in zip(totals, for_parameters, strict=True):
-                    total += term
-                grad_spans.append(for_span.sum(-1))
-        else:
-            grad_z.addcmul_(grad_y, k.dt)
-        torch.mul(grad_z, k.push, out=scaled)
-        sigma.backward_(scaled, trail[1, n], grad_drive[n])
-        grad_y.addcmul_(grad_z, k.pull, value=-1)
-        grad_z *= k.keep
-        _add_product_(adjoint, grad_drive[n], given.weight)
+        adjoint_(gradient, kept[n], states[n], states[n + 1], k, delta, sums)
+        if sums is not None and span is not None:
+            terms, for_span = update.parameter_gradients(parameters, span, sums)
+            for total, term in zip(totals, terms, strict=True):
+                total += term
+            for one in sums:
+                one.zero_()
+            assert for_span is not None
+            grad_spans.append(for_span.sum(-1))
+        shared = delta if update.products == update.drives else delta.unflatten(-1, (-1, hidden)).sum(-2)
+        _add_product_(whole, shared, given.weight)
+        if beyond is not None:
+            whole += beyond
 
     if sums is not None and spans[0] is None:
-        totals = list(update.parameter_gradients(parameters, None, sums)[:-1])
+        totals = update.parameter_gradients(parameters, None, sums)[0]
     for_timespans = torch.stack(grad_spans[::-1]) if need_timespans else None
     if for_timespans is not None and given.lengths is not None:
         for_timespans *= active(given.lengths, output)
     return StepGradients(
         drive=grad_drive,
-        state=torch.stack((grad_y, grad_z)),
+        state=torch.stack(gradient),
         parameters=torch.stack([total.sum(-2) for total in totals]) if need_parameters else None,
         timespans=for_timespans,
     )

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* To be raised with every change of Call or of the exported functions: a library left over from before is refused. */
-#define CORNN_INTERFACE 4
+#define CORNN_INTERFACE 5
 
 /* Shapes are those of engine/problem.py, everything is contiguous, and what there is none of is NULL. Numbers are float
    or double, as the precision says. */
@@ -50,6 +50,7 @@ void cornn_set_team(Team *team, Number *number);
 
 /* Calls body(context, unit, worker) for every unit, on at most `threads` threads. Each has its share of neighbouring
    units, the same in every call, and then takes what others have left. */
-void cornn_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t units, int64_t threads);
+typedef void Parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t units, int64_t threads);
+Parallel cornn_parallel;
 
 #endif

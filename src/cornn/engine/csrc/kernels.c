@@ -3,7 +3,7 @@
 
 #include "rows.h"
 #include "tanh.h"
-#include "one_state.h"
+#include "pointwise.h"
 
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -23,35 +23,8 @@
 #include "sequence.h"
 #include "end.h"
 
-#define UPDATE leaky
-#define UPDATE_NAME "leaky"
-#include "leaky.h"
-#include "sequence.h"
-#include "end.h"
-
-#define UPDATE fastgrnn
-#define UPDATE_NAME "fastgrnn"
-#include "fastgrnn.h"
-#include "sequence.h"
-#include "end.h"
-
-#define UPDATE modrelu
-#define UPDATE_NAME "modrelu"
-#include "modrelu.h"
-#include "sequence.h"
-#include "end.h"
-
-#define UPDATE gated
-#define UPDATE_NAME "gated"
-#include "gated.h"
-#include "sequence.h"
-#include "end.h"
-
-#define UPDATE lipschitz
-#define UPDATE_NAME "lipschitz"
-#include "lipschitz.h"
-#include "sequence.h"
-#include "end.h"
+/* The updates of engine/updates, and their names in POINTWISE_KERNELS. */
+#include "updates.h"
 
 #ifdef DOUBLE
 #define TABLE JOIN(cornn_double, ISA)
@@ -60,7 +33,4 @@
 #endif
 
 extern const Kernel *const TABLE[];
-const Kernel *const TABLE[] = {
-    &kernel_explicit_tanh, &kernel_implicit_tanh, &kernel_leaky,     &kernel_fastgrnn,
-    &kernel_modrelu,       &kernel_gated,         &kernel_lipschitz, NULL,
-};
+const Kernel *const TABLE[] = {&kernel_explicit_tanh, &kernel_implicit_tanh, POINTWISE_KERNELS, NULL};

@@ -68,6 +68,9 @@ EXPORT const Kernel *cornn_kernel(const char *isa, int is_double, const char *up
     return NULL;
 }
 
+/* For kernels that are compiled later. */
+EXPORT Parallel *cornn_threads(void) { return cornn_parallel; }
+
 EXPORT void cornn_use_team(Team *team, Number *number) { cornn_set_team(team, number); }
 
 /* Asks for large pages under memory that was not touched yet. Only speed depends on the answer. */

@@ -224,20 +224,20 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 if (FOR_PARAMETERS && EARLY) late_y[i] = live ? grad_y[i] : 0.f, late_z[i] = live ? z[i] : 0.f;
                 if (live) {
                     if (FOR_PARAMETERS && !SPANS) {
-                        add<Update>(sum[i], step, kept_now[i], before[i], total_z);
+                        add<Update>(sum[i], step, kept_now[i], before[i], grad_y[i], total_z);
                         if (!EARLY) Update::add_late(sum[i], z[i], grad_y[i]);
                     }
                     if (FOR_PARAMETERS && SPANS) {
                         Update::Step one{};
                         float terms[Update::PARAMETERS];
-                        add<Update>(one, step, kept_now[i], before[i], total_z);
+                        add<Update>(one, step, kept_now[i], before[i], grad_y[i], total_z);
                         Update::add_late(one, z[i], grad_y[i]);
                         update.gradients(one, span_now[i], terms, for_span);
 #pragma unroll
                         for (int p = 0; p < Update::PARAMETERS; ++p) totals[i][p] += terms[p];
                     }
                     grad_z[i] = total_z;
-                    carry<Update>(step, kept_now[i], grad_y[i], grad_z[i]);
+                    carry<Update>(step, kept_now[i], before[i], grad_y[i], grad_z[i]);
                 }
                 if (FOR_PARAMETERS && SPANS && for_spans && stores[i]) to_span[i * hidden] = for_span;
                 z[i] = before[i].z;

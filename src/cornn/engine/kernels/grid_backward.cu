@@ -11,7 +11,6 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
          long long steps, long long groups, long long batch, long long hidden, float* values, unsigned* counters,
          long long group, long long begin) {
     Memory& shared = *reinterpret_cast<Memory*>(memory);
-    const Place place;
     Team team(values, counters, hidden, begin);
     const int size = (int)hidden;
     const long long rows = groups * batch, stride = rows * hidden;
@@ -19,32 +18,21 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     const float* dts = parameters + group * hidden;
 
     const float* matrix = weight + group * 2 * hidden * hidden;
-    for (int i = threadIdx.x; i < 2 * ROWS * QUADS; i += THREADS) {
-        const int row = i % ROWS, second = i / ROWS % 2, quad = i / (2 * ROWS);
+    Weights weights;
+    load<true>(shared, weights, [&](int second, int row, int column) {
         const int neuron = team.first_neuron + row;
-        float w[4];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            const int line = 4 * quad + e;
-            const bool inside = neuron < size && line < size;
-            w[e] = inside ? matrix[line * 2 * hidden + (second ? 0 : hidden) + neuron] : 0.f;
-        }
-        shared.weights[quad][second][row] = make_float4(w[0], w[1], w[2], w[3]);
-    }
+        if (neuron >= size || column >= size) return 0.f;
+        return matrix[column * 2 * hidden + (second ? 0 : hidden) + neuron];
+    });
 
     float grad_y[OWN], grad_z[OWN], z[OWN];
-    bool valid[OWN];
-    int length[OWN];
-    long long own[OWN];
+    Residue residue[OWN];
+    const Pairs pairs(team, lengths, steps, group, batch, hidden);
+    const auto& [valid, length, own] = pairs;
     Update::Step sum[OWN] = {};
     float totals[OWN][Update::PARAMETERS] = {};
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        const int pair = threadIdx.x + i * THREADS, neuron = team.first_neuron + pair % ROWS;
-        const long long sequence = team.first + pair / ROWS;
-        valid[i] = pair < PAIRS && neuron < size && sequence < batch;
-        own[i] = (group * batch + sequence) * hidden + neuron;
-        length[i] = valid[i] ? (int)(lengths ? min(lengths[group * batch + sequence], steps) : steps) : 0;
         grad_y[i] = valid[i] && grad_last ? grad_last[own[i]] : 0.f;
         grad_z[i] = valid[i] && grad_last ? grad_last[stride + own[i]] : 0.f;
         z[i] = 0.f;
@@ -78,7 +66,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         }
         if (s > 0) {
             team.await();
-            multiply(shared, team.slot(s - 1), place, for_z, for_y);
+            multiply(shared, weights, team.slot(s - 1), for_z, for_y);
         } else {
 #pragma unroll
             for (int i = 0; i < OWN; ++i) for_z[i] = for_y[i] = 0.f;
@@ -87,9 +75,9 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         float found[OWN], for_span[OWN];
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            const int pair = threadIdx.x + i * THREADS, neuron = team.first_neuron + pair % ROWS;
             found[i] = for_span[i] = 0.f;
             if (!valid[i]) continue;
+            const int neuron = pairs.neuron(team, i);
             const Update update(dts, groups * hidden, neuron, size);
             const Update::Step step = update.at(span[i]);
             const float total_y = grad_y[i] + given[i] + for_y[i];
@@ -114,7 +102,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 Update::carry(step, kept_now[i], grad_y[i], grad_z[i]);
             }
             z[i] = before[i].z;
-            next[team.position(neuron, pair / ROWS)] = found[i];
+            store(next, neuron, pairs.sequence(i), found[i], residue[i]);
         }
         team.publish();
 #pragma unroll
@@ -131,18 +119,17 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     for (int i = 0; i < OWN; ++i) for_z[i] = for_y[i] = 0.f;
     if (end > 0 && grad_state) {
         team.await();
-        multiply(shared, team.slot(end - 1), place, for_z, for_y);
+        multiply(shared, weights, team.slot(end - 1), for_z, for_y);
     }
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         if (!valid[i]) continue;
-        const int pair = threadIdx.x + i * THREADS, neuron = team.first_neuron + pair % ROWS;
         if (grad_state) {
             grad_state[own[i]] = grad_y[i] + for_y[i];
             grad_state[stride + own[i]] = grad_z[i] + for_z[i];
         }
         if (FOR_PARAMETERS) {
-            const Update update(dts, groups * hidden, neuron, size);
+            const Update update(dts, groups * hidden, pairs.neuron(team, i), size);
             float none;
             if (!SPANS) update.gradients(sum[i], 1.f, totals[i], none);
 #pragma unroll

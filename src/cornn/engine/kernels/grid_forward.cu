@@ -11,7 +11,6 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         long long steps, long long groups, long long batch, long long hidden, const float* for_y, float* values,
         unsigned* counters, long long group, long long begin) {
     Memory& shared = *reinterpret_cast<Memory*>(memory);
-    const Place place;
     Team team(values, counters, hidden, begin);
     const int size = (int)hidden;
     const long long rows = groups * batch, stride = rows * hidden;
@@ -19,37 +18,28 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const float* dts = parameters + group * hidden;
 
     const float* matrix = weight + group * 2 * hidden * hidden;
-    for (int i = threadIdx.x; i < 2 * ROWS * QUADS; i += THREADS) {
-        const int quad = i % QUADS, row = i / QUADS % ROWS, second = i / (QUADS * ROWS);
+    Weights weights;
+    load<false>(shared, weights, [&](int second, int row, int column) {
         const int neuron = team.first_neuron + row;
-        float w[4];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            const int column = 4 * quad + e;
-            w[e] = 0.f;
-            if (neuron >= size || column >= size) continue;
-            const float* line = matrix + neuron * 2 * hidden;
-            w[e] = second ? line[column] * dts[column] : line[hidden + column];
-        }
-        shared.weights[quad][second][row] = make_float4(w[0], w[1], w[2], w[3]);
-    }
+        if (neuron >= size || column >= size) return 0.f;
+        const float* line = matrix + neuron * 2 * hidden;
+        return second ? line[column] * dts[column] : line[hidden + column];
+    });
 
     float y[OWN], z[OWN], product[OWN], before[OWN];  // product is W y, `before` the span of the step before
-    bool valid[OWN];
-    int length[OWN];
-    long long own[OWN];
+    Residue residue[OWN];
+    const Pairs pairs(team, lengths, steps, group, batch, hidden);
+    const auto& [valid, length, own] = pairs;
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        const int pair = threadIdx.x + i * THREADS, neuron = team.first_neuron + pair % ROWS;
-        const long long sequence = team.first + pair / ROWS;
-        valid[i] = pair < PAIRS && neuron < size && sequence < batch;
-        own[i] = (group * batch + sequence) * hidden + neuron;
-        length[i] = valid[i] ? (int)(lengths ? min(lengths[group * batch + sequence], steps) : steps) : 0;
         y[i] = valid[i] && state ? state[own[i]] : 0.f;
         z[i] = valid[i] && state ? state[stride + own[i]] : 0.f;
         product[i] = valid[i] && for_y ? for_y[own[i]] : 0.f;
         before[i] = 0.f;
-        if (valid[i]) team.slot(0)[team.position(neuron, pair / ROWS)] = z[i];
+        if (valid[i]) {
+            store(team.slot(0), pairs.neuron(team, i), pairs.sequence(i), z[i], residue[i]);
+            residue[i] = {};  // it does not count in the sum
+        }
     }
     team.publish();
 
@@ -62,19 +52,20 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         }
         float from_z[OWN], from_y[OWN], kept[OWN];
         team.await();
-        multiply(shared, team.slot(n), place, from_z, from_y);
+        multiply(shared, weights, team.slot(n), from_z, from_y);
         float* next = team.slot(n + 1);
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            const int pair = threadIdx.x + i * THREADS, neuron = team.first_neuron + pair % ROWS;
             if (!valid[i]) continue;
+            const int neuron = pairs.neuron(team, i);
             const Update update(dts, groups * hidden, neuron, size);
             product[i] = fmaf(before[i], from_y[i], product[i]);
+            if (SPANS) residue[i].rescale(before[i], span[i]);
             before[i] = span[i];
             float next_y = y[i], next_z = z[i];
             kept[i] = Update::forward(update.at(span[i]), input[i] + from_z[i] + product[i], next_y, next_z);
             if (n < length[i]) y[i] = next_y, z[i] = next_z;
-            next[team.position(neuron, pair / ROWS)] = z[i];
+            store(next, neuron, pairs.sequence(i), z[i], residue[i]);
         }
         team.publish();
 #pragma unroll

@@ -1,14 +1,15 @@
 // The pointwise part of a recurrence: what a lane does with its neuron once the product of a step is summed.
 //
 // An update is a struct of the parameters of one neuron with `at` (what a step needs of them), `forward`, `adjoint` and
-// `carry`, and the gradients of the parameters. The kernels know no more of it. STATES is the number of blocks of the
+// `carry`, and the gradients of the parameters. The kernels know no more of it. coRNN's is below; the others are generated
+// from expressions by engine/updates/code.py and arrive as the macro UPDATE_CODE. STATES is the number of blocks of the
 // state: with two they are called y and z, y being the output; with one it is z, and y is not touched. LOOKS_BACK says
 // that the adjoint needs the state before the step.
 //
 // DRIVES is the number of pre-activations of a neuron and PRODUCTS that of the blocks of rows of R. Two drives with one
 // product share it; two products are of the same state, the first with the first drive.
 #pragma once
-#include "one_state.cuh"
+#include "pointwise.cuh"
 
 // coRNN:  z = keep z + push sigma(pre) - pull y;  y = y + dt z, with the coefficients of `functional.coefficients`.
 //
@@ -16,6 +17,7 @@
 // which only the first term waits for the step before. It needs one dt for all steps. Backward, U' delta is what the
 // next step waits for, and W' delta may come one step late.
 struct Oscillator {
+    static constexpr bool GENERATED = false;
     static constexpr int STATES = 2;
     static constexpr int DRIVES = 1;
     static constexpr int PRODUCTS = 1;
@@ -109,6 +111,10 @@ struct Oscillator {
     }
 };
 
+#ifdef UPDATE_CODE
+UPDATE_CODE
+#endif
+
 using Update = UPDATE;
 constexpr int STATES = Update::STATES;
 constexpr int DRIVES = Update::DRIVES;
@@ -121,43 +127,29 @@ static_assert(PRODUCTS == 1 || PRODUCTS == DRIVES, "a product goes to one drive 
 // R is two square blocks, of two states or of two products; otherwise it is one, the second, and there is no first.
 constexpr bool TWO_BLOCKS = STATES * PRODUCTS == 2;
 
-// The same for one drive and for two: an update of one takes and gives numbers, one of two arrays of them.
+// The same for coRNN, whose functions take numbers, and for the generated updates, which take arrays of one or two drives.
 template <typename U>
 __device__ __forceinline__ void advance(
-    const typename U::Step& step, const float (&pre)[1], float& y, float& z, float (&kept)[1]) {
-    kept[0] = U::forward(step, pre[0], y, z);
+    const typename U::Step& step, const float (&pre)[DRIVES], float& y, float& z, float (&kept)[DRIVES]) {
+    if constexpr (U::GENERATED) U::forward(step, pre, y, z, kept);
+    else kept[0] = U::forward(step, pre[0], y, z);
 }
 template <typename U>
-__device__ __forceinline__ void advance(
-    const typename U::Step& step, const float (&pre)[2], float&, float& z, float (&kept)[2]) {
-    U::forward(step, pre, z, kept);
-}
-template <typename U>
-__device__ __forceinline__ void reverse(const typename U::Step& step, const float (&kept)[1],
+__device__ __forceinline__ void reverse(const typename U::Step& step, const float (&kept)[DRIVES],
                                         const typename U::Before& before, float for_z, float grad_y, float& grad_z,
-                                        float (&delta)[1]) {
-    delta[0] = U::adjoint(step, kept[0], before, for_z, grad_y, grad_z);
+                                        float (&delta)[DRIVES]) {
+    if constexpr (U::GENERATED) U::adjoint(step, kept, before, for_z, grad_y, grad_z, delta);
+    else delta[0] = U::adjoint(step, kept[0], before, for_z, grad_y, grad_z);
 }
 template <typename U>
-__device__ __forceinline__ void reverse(const typename U::Step& step, const float (&kept)[2],
-                                        const typename U::Before&, float for_z, float, float& grad_z,
-                                        float (&delta)[2]) {
-    U::adjoint(step, kept, for_z, grad_z, delta);
+__device__ __forceinline__ void carry(const typename U::Step& step, const float (&kept)[DRIVES],
+                                      const typename U::Before& before, float& grad_y, float& grad_z) {
+    if constexpr (U::GENERATED) U::carry(step, kept, before, grad_y, grad_z);
+    else U::carry(step, kept[0], grad_y, grad_z);
 }
 template <typename U>
-__device__ __forceinline__ void carry(
-    const typename U::Step& step, const float (&kept)[1], float& grad_y, float& grad_z) {
-    U::carry(step, kept[0], grad_y, grad_z);
-}
-template <typename U>
-__device__ __forceinline__ void carry(const typename U::Step&, const float (&)[2], float&, float&) {}
-template <typename U>
-__device__ __forceinline__ void add(typename U::Step& sum, const typename U::Step& step, const float (&kept)[1],
-                                    const typename U::Before& before, float grad_z) {
-    U::add(sum, step, kept[0], before, grad_z);
-}
-template <typename U>
-__device__ __forceinline__ void add(typename U::Step& sum, const typename U::Step&, const float (&kept)[2],
-                                    const typename U::Before&, float grad_z) {
-    U::add(sum, kept, grad_z);
+__device__ __forceinline__ void add(typename U::Step& sum, const typename U::Step& step, const float (&kept)[DRIVES],
+                                    const typename U::Before& before, float grad_y, float grad_z) {
+    if constexpr (U::GENERATED) U::add(sum, step, kept, before, grad_y, grad_z);
+    else U::add(sum, step, kept[0], before, grad_z);
 }

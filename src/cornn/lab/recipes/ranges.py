@@ -49,7 +49,7 @@ class OneOf:
         return [(name, self.values)]
 
     def __str__(self) -> str:
-        return " or ".join(f"{value:g}" if isinstance(value, float) else value for value in self.values)
+        return " or ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,18 @@ ENTRANTS = {
     "dtriv": Entrant("dtriv", **_ORTHOGONAL),
     "skip-lstm": Entrant("skip-lstm"),
     "skip-gru": Entrant("skip-gru"),
+    "relu-gru": Entrant("relu-gru"),
     "incremental": Entrant("incremental"),
     "unitary": Entrant("unitary"),
+    # dt**2 * (alpha + 1) stays below 3.6, where it diverges.
+    "unicornn": Entrant("unicornn", layer={"dt": Between(1e-2, 0.3), "alpha": Between(0.5, 35.0)}),
+    "linoss": Entrant("linoss", layer={"discretisation": OneOf(("implicit", "imex"))}),
+    "d-linoss": Entrant("d-linoss"),
+    # With spread 2, 2 * omega stays below 2, where it diverges.
+    "horn": Entrant(
+        "horn",
+        layer={"omega": Between(1e-2, 0.8), "gamma": Between(1e-4, 0.1), "alpha": Between(1e-2, 1.0)},
+    ),
 }
 """Name -> entrant, in the order of the tables' rows."""
 

@@ -173,12 +173,7 @@ def _figure(published: Published) -> str:
 def _rival(
     task: str, content: str, published: Published, found: list[RunGroup], contests: dict[str, ContestResult]
 ) -> Item:
-    """Return the row of a rival: from runs of another length or size, or from a contest, or not run."""
-    names = [name for name, model in MODELS.items() if model.title == published.model]
-    own = [one for one in found if one.model in names and one.records]
-    if own:
-        note = f"{own[0].summary}, {own[0].units} units ({own[0].case})"
-        return Item(published.table, content, "other budget", note, (f"results/{task}",))
+    """Return the row of a rival: from a contest, or from runs of another length or size, or not run."""
     for contest in contests.values():
         if contest.record["task"]["name"] != task:
             continue
@@ -187,6 +182,11 @@ def _rival(
                 record = contest.record
                 note = f"{row.test_summary}, {record['hidden_size']} units, {record['final']} {record['unit']}"
                 return Item(published.table, content, "other budget", note, (f"results/compare/{contest.name}.json",))
+    names = [name for name, model in MODELS.items() if model.title == published.model]
+    own = [one for one in found if one.model in names and one.records]
+    if own:
+        note = f"{own[0].summary}, {own[0].units} units ({own[0].case})"
+        return Item(published.table, content, "other budget", note, (f"results/{task}",))
     return Item(published.table, content, "not run", "no run on this task", ("results/missing-runs.md",))
 
 

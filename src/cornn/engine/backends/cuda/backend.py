@@ -5,9 +5,10 @@ on devices that have clusters. Beyond that a grid of blocks that fills the devic
 features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the input. The
 kernels say how; here they are chosen, compiled and launched. The interface is in `contract.py`.
 
-With a precision other than "exact" the products of the steps run on tensor cores, for large batches: weights, states
-and deltas are rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons there is
-no such kernel, and the exact one serves.
+With a precision other than "exact" the products of the steps run on tensor cores: weights, states and deltas are
+rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons a grid of blocks does so,
+and with bf16 the products of the weight gradients follow. Between 128 and 512 neurons the exact kernel of a cluster
+serves small batches, for which it is faster.
 
 The same input gives the same result to the bit, on the same kind of device and with the same versions: nothing is
 summed in an order that may change.
@@ -34,9 +35,11 @@ from cornn.engine.backends.cuda.layout import (
     TensorPlan,
     grid_plan,
     plan,
+    prefers_cluster,
     tensor_plan,
 )
-from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, about_this_machine
+from cornn.engine.backends.cuda.weights import is_small, weight_gradients
+from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Update
 
@@ -54,15 +57,15 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = problem.update
-    if isinstance(rule, Oscillator) and rule.activation not in ACTIVATIONS:
-        return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
-    if rule.states == 1 and problem.hidden > BLOCK_SIZES[-1]:
-        return (
-            False,
-            f"its kernels for networks with one state support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}",
-        )
-    if rule.states == 1 and problem.precision != "exact":
-        return False, f"its kernels for networks with one state compute in exact float32, not in {problem.precision}"
+    if isinstance(rule, Oscillator):
+        if rule.activation not in ACTIVATIONS:
+            return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
+    elif rule.code is None:
+        return False, f"the update {rule.name!r} has no code"
+    elif problem.hidden > BLOCK_SIZES[-1]:
+        return False, f"its kernels for {rule.name!r} support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
+    elif problem.precision != "exact":
+        return False, f"its kernels for {rule.name!r} compute in exact float32, not in {problem.precision}"
     if problem.hidden > BLOCK_SIZES[-1] and problem.groups * problem.batch * problem.hidden >= 2**30:
         return False, "its cluster kernels count the bytes of a step with 32 bits: use smaller batches"
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
@@ -72,14 +75,14 @@ def usable(problem: Problem) -> tuple[bool, str]:
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
     if reason := unable(index):
         return False, reason
-    if _needs_grid(index, hidden) and _grid(index, hidden, 1) is None:
-        return False, f"the weights of {hidden} neurons do not fit into the shared memory of this device"
     kernels = "one fused kernel forward and one backward"
-    if precision == "exact":
-        return True, f"{kernels}, in exact fp32"
-    if hidden > TENSOR_SIZES[-1]:
-        return True, f"{kernels}, in exact fp32: no reduced-precision kernel above {TENSOR_SIZES[-1]} neurons"
-    return True, f"{kernels}, products in {precision}"
+    if precision != "exact" and (hidden <= TENSOR_SIZES[-1] or _grid(index, hidden, 1, precision)):
+        small = TENSOR_SIZES[-1] < hidden <= LARGEST_CLUSTER and not _needs_grid(index, hidden)
+        return True, f"{kernels}, products in {precision}" + (" for large batches" if small else "")
+    if _needs_grid(index, hidden) and _grid(index, hidden, 1) is None:
+        return False, f"the weights of {hidden} neurons do not fit on this device"
+    largest = "" if precision == "exact" else f": so many neurons do not fit on this device in {precision}"
+    return True, f"{kernels}, in exact fp32{largest}"
 
 
 @functools.cache
@@ -90,9 +93,21 @@ def _needs_grid(device: int | None, hidden: int) -> bool:
 
 
 @functools.cache
-def _grid(device: int | None, hidden: int, batch: int) -> GridPlan | None:
+def _grid(device: int | None, hidden: int, batch: int, precision: str = "exact") -> GridPlan | None:
     properties = torch.cuda.get_device_properties(device)
-    return grid_plan(hidden, batch, properties.multi_processor_count, properties.shared_memory_per_block_optin)
+    shared = properties.shared_memory_per_block_optin
+    return grid_plan(hidden, batch, properties.multi_processor_count, shared, precision)
+
+
+@functools.cache
+def _choose_grid(device: int | None, groups: int, batch: int, hidden: int, precision: str) -> GridPlan | None:
+    """Return the grid that serves a problem of more than 128 neurons; None if a cluster does."""
+    exact = _grid(device, hidden, batch) if _needs_grid(device, hidden) else None
+    found = None if precision == "exact" else _grid(device, hidden, batch, precision)
+    if found is None or exact is not None or _needs_grid(device, hidden):
+        return found or exact
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    return None if prefers_cluster(hidden, groups, batch, multiprocessors, found) else found
 
 
 def makes_drive(update: Update, hidden: int, features: int, spans: bool = False, precision: str = "exact") -> bool:
@@ -108,13 +123,7 @@ def _macros(layout: Plan | TensorPlan | GridPlan, macros: dict[str, object]) -> 
 
 
 def _update_macros(update: Update, timespans: bool) -> dict[str, object]:
-    coupled = isinstance(update, Oscillator)
-    return {
-        "UPDATE": update.kernel,
-        "IMPLICIT": int(coupled and update.damping == "implicit"),
-        "ACTIVATION": update.activation.upper() if coupled else "TANH",
-        "SPANS": int(timespans),
-    }
+    return {**update.macros, "SPANS": int(timespans)}
 
 
 @functools.cache
@@ -130,8 +139,8 @@ def _prepared(
     batch: int,
     hidden: int,
     features: int = 0,
-) -> Launch | None:
-    """How to launch; None if there is nothing to compute. With `features` the kernel makes the drive of them."""
+) -> Launch:
+    """How to launch. With `features` the kernel makes the drive of them."""
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     macros = _update_macros(update, spans)
     if precision == "exact":
@@ -139,15 +148,13 @@ def _prepared(
     else:
         layout = tensor_plan(hidden, groups, batch, multiprocessors, precision, spans, for_parameters)
         macros["WIDE"] = int(wide)
-    blocks = layout.blocks(groups, batch)
-    if blocks == 0 or hidden == 0:
-        return None
     macros = _macros(layout, macros)
     if direction == "backward":
         macros["FOR_PARAMETERS"] = int(for_parameters)
     if features:
         macros["FEATURES"] = features
     shared = layout.shared(direction, spans, for_parameters)
+    blocks = layout.blocks(groups, batch)
     return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
 
 
@@ -167,7 +174,7 @@ def _run_grid(prepared: Launch, layout: GridPlan, given: Given, arguments: list,
     for group in range(groups):
         for begin in range(0, batch, layout.sequences * layout.teams):
             teams = min(layout.teams, -(-(batch - begin) // layout.sequences))
-            values = given.input.new_zeros(teams * 2 * layout.size * layout.sequences)
+            values = given.input.new_zeros(teams * layout.values)
             counters = torch.zeros(32 * teams, dtype=torch.int32, device=values.device)
             what = prepared._replace(blocks=layout.bands * teams)
             launch(what, [*arguments, values, counters, group, begin])
@@ -190,7 +197,10 @@ def run_kernel(
     hidden = weight.shape[-2] // update.products
     size = shape[1] if len(shape) == 4 else 1, shape[-2], hidden
     device = input.device.index
-    if state is None and direction == "forward" and hidden > BLOCK_SIZES[-1] and not _needs_grid(device, hidden):
+    if 0 in size:
+        return
+    grid = _choose_grid(device, *size, precision) if hidden > BLOCK_SIZES[-1] else None
+    if state is None and direction == "forward" and hidden > BLOCK_SIZES[-1] and grid is None:
         # A cluster has no registers left to ask whether there is one.
         state = input.new_zeros(update.states, *shape[1:-1], hidden)
     fixed = (_read(state), _read(weight), _read(parameters), _read(timespans))
@@ -204,25 +214,15 @@ def run_kernel(
         # Tensor core kernels move two neurons at a time where they may.
         elif hidden % 2 == 0:
             wide = all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
-    if hidden > BLOCK_SIZES[-1] and _needs_grid(device, hidden):
-        layout = _grid(device, hidden, size[1])
-        if 0 in size or layout is None:
-            return
+    if grid is not None:
         arguments += (shape[0], *size)
         if direction == "forward":
             arguments.append(None if state is None else _read(state[0] @ weight[..., :hidden].mT))
-        _run_grid(
-            _prepared_grid(direction, update, spans, for_parameters, device, layout),
-            layout,
-            given,
-            arguments,
-            *size[:2],
-        )
+        prepared = _prepared_grid(direction, update, spans, for_parameters, device, grid)
+        _run_grid(prepared, grid, given, arguments, *size[:2])
         return
     features = shape[-1] if makes_drive else 0
     prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features)
-    if prepared is None:
-        return
     arguments += (shape[0], *size)
     if makes_drive:
         arguments += (_read(input), _read(input_weight), _read(bias))
@@ -279,5 +279,11 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
     )
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs) -> Gradients:
-    return gemms.gradients(given, after, backward_steps(given, after, request, needs), needs)
+def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
+    steps = backward_steps(given, after, request, needs)
+    if needs.weight and is_small(given, after, request.update.drives):
+        weights = weight_gradients(steps.drive, given, after, needs, scales)
+        rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
+        return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
+    rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
+    return gemms.gradients(given, after, steps, needs, scales, rounded)

@@ -1,5 +1,6 @@
 """How a recurrence is laid out on a GPU: how many neurons, sequences and blocks go together."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "TensorPlan",
     "grid_plan",
     "plan",
+    "prefers_cluster",
     "tensor_plan",
     "tensor_plans",
 ]
@@ -105,10 +107,20 @@ def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tu
 
 
 GRID_ROWS = (24, 16, 8)
-"""Neurons that a block of a grid may hold."""
+"""Neurons that a block of a grid may hold in exact fp32."""
 _GRID_SEQUENCES = (8, 16, 24, 32, 40)
-# Estimated cycles of a step of a grid, without its multiply-adds: the exchange of values and the sums.
+# Estimated cycles of a step of a grid, without its products: the exchange of values and the sums.
 _GRID_LATENCY = 4500
+_GRID_THREADS = 256
+
+# With tensor cores: registers that a thread has for weights, sums and its pairs, and the largest numbers of neurons and
+# of sequences.
+_TENSOR_GRID_REGISTERS = 194
+_TENSOR_GRID_ROWS = 64
+_TENSOR_GRID_SEQUENCES = 56
+
+# Padded size -> estimated cycles of a step of a cluster kernel in exact fp32, forward.
+_CLUSTER_COSTS = {192: 1700, 256: 2000, 384: 6000, 512: 8200}
 
 
 class GridPlan(NamedTuple):
@@ -119,39 +131,83 @@ class GridPlan(NamedTuple):
     sequences: int  # sequences of a block
     bands: int  # blocks that share the neurons of the same sequences
     teams: int  # such sets of blocks that run at the same time
+    precision: str = "exact"
 
     kind = "grid"
-    threads = 256
+    threads = _GRID_THREADS
+
+    @property
+    def values(self) -> int:
+        """32-bit words that the values of a team take in device memory."""
+        return 2 * self.size * self.sequences // (2 if self.precision == "bf16" else 1)
 
     def shared(self, direction: str = "", spans: bool = False, for_parameters: bool = False) -> int:
         """Bytes of dynamic shared memory: `Memory` of the kernels."""
-        return 8 * self.rows * self.size + max(768 * self.sequences, 32 * self.rows * self.sequences)
+        if self.precision == "exact":
+            return 8 * self.rows * self.size + max(768 * self.sequences, 32 * self.rows * self.sequences)
+        return 2 * self.values + 64 * self.sequences * (self.rows + 4)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread of the tensor core kernels for weights, sums and pairs."""
+        weights = self.rows * self.size // (128 * (2 if self.precision == "bf16" else 1))
+        return 6 * weights // 5 + self.rows // 2 + 16 * -(-self.rows * self.sequences // self.threads)
+
+    @property
+    def cost(self) -> int:
+        """Estimated cycles of a step."""
+        if self.precision == "exact":
+            return self.rows * self.size * self.sequences // 64 + _GRID_LATENCY
+        products = self.rows * self.size * self.sequences // (585 if self.precision == "bf16" else 292)
+        return _GRID_LATENCY + products + self.values // 24 + self.rows * self.sequences
 
     @property
     def macros(self) -> dict[str, object]:
-        return {"SIZE": self.size, "ROWS": self.rows, "SEQUENCES": self.sequences}
+        tensor, bf16 = self.precision != "exact", self.precision == "bf16"
+        sizes = {"SIZE": self.size, "ROWS": self.rows, "SEQUENCES": self.sequences}
+        return {**sizes, "TENSOR": int(tensor), "BF16": int(bf16)}
 
 
-def grid_plan(hidden: int, batch: int, multiprocessors: int, shared: int) -> GridPlan | None:
+def _grid_plans(hidden: int, multiprocessors: int, precision: str) -> Iterator[GridPlan]:
+    """Yield the layouts that there is a kernel for."""
+    if precision == "exact":
+        size, choices, sequences = -(-hidden // 64) * 64, GRID_ROWS, _GRID_SEQUENCES
+    else:
+        part = 16 * (2 if precision == "bf16" else 1) * (_GRID_THREADS // 32)
+        size = -(-hidden // part) * part
+        choices, sequences = range(8, _TENSOR_GRID_ROWS + 1, 8), range(8, _TENSOR_GRID_SEQUENCES + 1, 8)
+    for rows in choices:
+        bands = -(-hidden // rows)
+        for count in sequences:
+            layout = GridPlan(size, rows, count, bands, multiprocessors // bands, precision)
+            if layout.teams and (precision == "exact" or layout.registers <= _TENSOR_GRID_REGISTERS):
+                yield layout
+
+
+def grid_plan(hidden: int, batch: int, multiprocessors: int, shared: int, precision: str = "exact") -> GridPlan | None:
     """The layout that should take the least time; None if no grid of this device holds the weights.
 
     shared: bytes of shared memory that a block may have.
     """
-    size = -(-hidden // 64) * 64
-    found = []
-    for rows in GRID_ROWS:
-        bands = -(-hidden // rows)
-        for sequences in _GRID_SEQUENCES:
-            layout = GridPlan(size, rows, sequences, bands, multiprocessors // bands)
-            if layout.teams == 0 or layout.shared() > shared:
-                continue
-            waves = -(-batch // (sequences * layout.teams))
-            found.append((waves * (rows * size * sequences // 64 + _GRID_LATENCY), layout))
+    found = [
+        (-(-batch // (layout.sequences * layout.teams)) * layout.cost, layout)
+        for layout in _grid_plans(hidden, multiprocessors, precision)
+        if layout.shared() <= shared
+    ]
     return min(found)[1] if found else None
 
 
+def prefers_cluster(hidden: int, groups: int, batch: int, multiprocessors: int, grid: GridPlan) -> bool:
+    """Return whether a cluster kernel in exact fp32 should be faster than a grid."""
+    if hidden > LARGEST_CLUSTER:
+        return False
+    exact = plan(hidden, groups, batch, multiprocessors)
+    waves = -(-exact.blocks(groups, batch) // (multiprocessors // exact.cluster * exact.cluster))
+    return waves * _CLUSTER_COSTS[exact.size] <= groups * -(-batch // (grid.sequences * grid.teams)) * grid.cost
+
+
 TENSOR_SIZES = (64, 128)
-"""Neurons after padding of the kernels on tensor cores; above the last there are none."""
+"""Neurons after padding of the kernels on tensor cores in which a block has all weights; above the last a grid has."""
 
 # (padded size, precision) -> cycles that the multiply-adds of a step take for 8 sequences, and what a step takes
 # besides: estimates, as above.

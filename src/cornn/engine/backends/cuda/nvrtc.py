@@ -5,25 +5,18 @@ short, changed or renamed does not match the checksum it begins with, and is com
 source, the macros, the device's architecture and NVRTC's version; a cubin does not depend on the driver.
 """
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
-import os
-import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from cornn._atomic import TEMPORARY, write_atomically
 from cornn._extras import install_command
+from cornn.engine._kernel_cache import folder, write_kernel
 
-__all__ = ["KERNELS", "compiled", "first_line", "folder", "missing"]
+__all__ = ["KERNELS", "compiled", "first_line", "missing"]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-
-LEFTOVER_AGE = 3600.0
-"""Seconds after which a file that is being written is taken for a leftover."""
 
 _DIGEST = hashlib.sha256().digest_size
 
@@ -39,15 +32,6 @@ def missing() -> str | None:
         if found is None:
             return f"{module.replace('.', '-')} is not installed: {install_command('cuda')}"
     return None
-
-
-def folder() -> Path:
-    """Where compiled kernels are kept: CORNN_CACHE if it is set, else the user's cache directory."""
-    if "CORNN_CACHE" in os.environ:
-        return Path(os.environ["CORNN_CACHE"])
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cornn" / "kernels"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cornn" / "kernels"
 
 
 def _key(name: str, macros: Mapping[str, object], arch: str) -> str:
@@ -73,16 +57,6 @@ def _read(path: Path) -> bytes | None:
         return None
     digest, cubin = data[:_DIGEST], data[_DIGEST:]
     return cubin if _seal(path, cubin) == digest else None
-
-
-def _write(path: Path, cubin: bytes) -> None:
-    """Write atomically: other processes never see a partial file. A read-only folder is not an error."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in path.parent.glob(f"{TEMPORARY}*"):  # of a process that was killed while it wrote
-            if time.time() - left.stat().st_mtime > LEFTOVER_AGE:
-                left.unlink()
-        write_atomically(path, _seal(path, cubin) + cubin)
 
 
 def first_line(error: Exception) -> str:
@@ -111,5 +85,5 @@ def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
                 f"NVRTC could not compile {name} for {arch} ({first_line(error)}): {install_command('cuda')}, or set "
                 'backend="portable"'
             ) from error
-        _write(path, cubin)
+        write_kernel(path, _seal(path, cubin) + cubin)
     return cubin

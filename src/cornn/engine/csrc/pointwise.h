@@ -1,10 +1,38 @@
-/* What the updates of one state h share: there are no spans, and the coefficients are the parameters as they are. */
-#ifndef ONE_STATE_H
-#define ONE_STATE_H
+/* What the code of an update is written in (engine/updates/code.py): functions of vectors of neurons. Such an update has
+   no spans, and its coefficients are the parameters as they are. */
+#ifndef POINTWISE_H
+#define POINTWISE_H
+
+#include <math.h>
 
 #include "tanh.h"
 
-INLINE vec vector_sigmoid(vec x) { return vector_tanh(x * (real)0.5) * (real)0.5 + (real)0.5; }
+#define NUMBER(x) splat((real)(x))
+
+INLINE vec pointwise_select(mask where, vec yes, vec no) { return (vec)((where & (mask)yes) | (~where & (mask)no)); }
+INLINE vec pointwise_tanh(vec x) { return vector_tanh(x); }
+INLINE vec pointwise_sigmoid(vec x) { return vector_tanh(x * (real)0.5) * (real)0.5 + (real)0.5; }
+INLINE vec pointwise_abs(vec x) { return (vec)((mask)x & ~(mask)splat((real)-0.0)); }
+INLINE vec pointwise_relu(vec x) { return (vec)(~(x < 0) & (mask)x); } /* NaN stays NaN */
+INLINE vec pointwise_sign(vec x)
+{
+    return (vec)(~(x == 0) & ((mask)splat(1) | ((mask)x & (mask)splat((real)-0.0))));
+}
+
+/* Lane by lane, by the C library: slower than the others. */
+#ifdef DOUBLE
+#define EACH_LANE(name, function) INLINE vec name(vec x) { EACH_LANE_(function); }
+#else
+#define EACH_LANE(name, function) INLINE vec name(vec x) { EACH_LANE_(function##f); }
+#endif
+#define EACH_LANE_(function)                                                          \
+    for (ptrdiff_t lane = 0; lane < LANES; lane++) x[lane] = function(x[lane]);       \
+    return x
+
+EACH_LANE(pointwise_exp, exp)
+EACH_LANE(pointwise_sin, sin)
+EACH_LANE(pointwise_cos, cos)
+EACH_LANE(pointwise_sqrt, sqrt)
 
 #define PARAMETERS_ARE_COEFFICIENTS                                                                                   \
     INLINE void NAME(coefficients)(const vec *parameter, vec span, vec *k)                                            \

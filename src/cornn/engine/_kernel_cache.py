@@ -1,0 +1,33 @@
+"""The folder on disk where compiled kernels are kept."""
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from cornn._atomic import TEMPORARY, write_atomically
+
+__all__ = ["LEFTOVER_AGE", "folder", "write_kernel"]
+
+LEFTOVER_AGE = 3600.0
+"""Seconds after which a file that is being written is taken for a leftover."""
+
+
+def folder() -> Path:
+    """Where compiled kernels are kept: CORNN_CACHE if it is set, else the user's cache directory."""
+    if "CORNN_CACHE" in os.environ:
+        return Path(os.environ["CORNN_CACHE"])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cornn" / "kernels"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cornn" / "kernels"
+
+
+def write_kernel(path: Path, content: bytes) -> None:
+    """Write atomically: other processes never see a partial file. A read-only folder is not an error."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in path.parent.glob(f"{TEMPORARY}*"):  # of a process that was killed while it wrote
+            if time.time() - left.stat().st_mtime > LEFTOVER_AGE:
+                left.unlink()
+        write_atomically(path, content)

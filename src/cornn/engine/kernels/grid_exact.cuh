@@ -1,0 +1,140 @@
+// The products of a grid in exact fp32. A block has the rows of both matrices in its shared memory. SLICES parts of the
+// columns belong to two warps each, one for each matrix, which read the values of their part through STAGES small
+// buffers of their own. Only the sum over the parts needs the whole block.
+//
+// Values lie at [quad of neurons][sequence][4] in device memory.
+#pragma once
+
+constexpr int SLICES = 4, STAGES = 3;
+constexpr int CHUNK = 4;  // quads of neurons in a stage
+constexpr int QUADS = SIZE / 4;
+constexpr int CHUNKS = QUADS / (SLICES * CHUNK);
+constexpr int TILE = ROWS / 4, WIDTH = SEQUENCES / 4;  // neurons and sequences of a thread's sums
+constexpr int SLOT = SIZE * SEQUENCES;                  // words of a slot
+
+static_assert(WARPS == 2 * SLICES, "two warps for a part of the columns");
+static_assert(SIZE % (4 * SLICES * CHUNK) == 0, "every part of the columns has whole chunks");
+static_assert(ROWS % 8 == 0 && SEQUENCES % 4 == 0, "every thread has as many sums");
+
+struct Memory {
+    float4 weights[QUADS][2][ROWS];
+    union {
+        float4 values[SLICES][STAGES][CHUNK * SEQUENCES];
+        float sums[SLICES][2][PAIRS];
+    };
+};
+
+typedef float Sums[TILE][WIDTH];
+
+struct Place {
+    int lane, slice, matrix, half, row, sequence;
+
+    __device__ Place() {
+        const int warp = threadIdx.x / 32;
+        lane = threadIdx.x % 32;
+        slice = warp / 2, matrix = warp % 2;
+        sequence = lane % 4, row = lane / 4 % 4, half = lane / 16;
+    }
+};
+
+// The two warps of a part of the columns.
+__device__ __forceinline__ void pair_barrier(int slice) {
+    asm volatile("bar.sync %0, 64;" ::"r"(slice + 1) : "memory");
+}
+
+// What is lost when a value is published: nothing.
+struct Residue {
+    __device__ __forceinline__ void rescale(float, float) {}
+};
+
+__device__ __forceinline__ void store(float* slot, int neuron, int sequence, float value, Residue&) {
+    slot[(neuron / 4 * SEQUENCES + sequence) * 4 + neuron % 4] = value;
+}
+
+struct Weights {
+    Place place;
+};
+
+// `at` gives an entry of the first or the second matrix. Neighbouring threads ask for neighbouring columns, or with
+// BY_ROWS for neighbouring rows.
+template <bool BY_ROWS, typename At>
+__device__ __forceinline__ void load(Memory& shared, Weights&, const At& at) {
+    for (int i = threadIdx.x; i < 2 * ROWS * QUADS; i += THREADS) {
+        const int quad = BY_ROWS ? i / (2 * ROWS) : i % QUADS, row = BY_ROWS ? i % ROWS : i / QUADS % ROWS;
+        const int second = BY_ROWS ? i / ROWS % 2 : i / (QUADS * ROWS);
+        shared.weights[quad][second][row] = make_float4(
+            at(second, row, 4 * quad), at(second, row, 4 * quad + 1), at(second, row, 4 * quad + 2),
+            at(second, row, 4 * quad + 3));
+    }
+}
+
+// Both products of this block's rows with the values of a slot. `first` and `second` are those of this thread's pairs.
+__device__ __forceinline__ void multiply(Memory& shared, const Weights& weights, const float* slot,
+                                         float (&first)[OWN], float (&second)[OWN]) {
+    const Place& place = weights.place;
+    Sums sums;
+#pragma unroll
+    for (int r = 0; r < TILE; ++r)
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) sums[r][j] = 0.f;
+
+    float4(*stages)[CHUNK * SEQUENCES] = shared.values[place.slice];
+    const float4* from = reinterpret_cast<const float4*>(slot) + place.slice * CHUNKS * CHUNK * SEQUENCES;
+    auto fill = [&](int c) {
+        if (c < CHUNKS) {
+#pragma unroll
+            for (int i = place.matrix * 32 + place.lane; i < CHUNK * SEQUENCES; i += 64)
+                copy16(&stages[c % STAGES][i], from + c * CHUNK * SEQUENCES + i);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    for (int c = 0; c < STAGES - 1; ++c) fill(c);
+#pragma unroll 1
+    for (int c = 0; c < CHUNKS; ++c) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        pair_barrier(place.slice);
+        fill(c + STAGES - 1);
+        const float4* values = stages[c % STAGES] + place.sequence;
+        const float4* held = &shared.weights[(place.slice * CHUNKS + c) * CHUNK][place.matrix][place.row];
+#pragma unroll
+        for (int i = 0; i < CHUNK / 2; ++i) {
+            const int quad = 2 * i + place.half;
+            float4 v[WIDTH];
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) v[j] = values[quad * SEQUENCES + 4 * j];
+#pragma unroll
+            for (int r = 0; r < TILE; ++r) {
+                const float4 w = held[quad * 2 * ROWS + 4 * r];
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.x, v[j].x, sums[r][j]);
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.y, v[j].y, sums[r][j]);
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.z, v[j].z, sums[r][j]);
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) sums[r][j] = fmaf(w.w, v[j].w, sums[r][j]);
+            }
+        }
+    }
+    __syncthreads();  // the sums lie where the values were
+
+    // The two halves of a warp have added up different quads: each keeps half of the neurons.
+    float* mine = shared.sums[place.slice][place.matrix] + place.sequence * ROWS + place.row + place.half * (ROWS / 2);
+#pragma unroll
+    for (int r = 0; r < TILE / 2; ++r)
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            const float kept = place.half ? sums[r + TILE / 2][j] : sums[r][j];
+            const float sent = place.half ? sums[r][j] : sums[r + TILE / 2][j];
+            mine[4 * j * ROWS + 4 * r] = kept + __shfl_xor_sync(0xffffffffu, sent, 16);
+        }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        const int pair = threadIdx.x + i * THREADS;
+        first[i] = second[i] = 0.f;
+        if (PAIRS % THREADS && pair >= PAIRS) continue;
+#pragma unroll
+        for (int s = 0; s < SLICES; ++s) first[i] += shared.sums[s][0][pair], second[i] += shared.sums[s][1][pair];
+    }
+}

@@ -1,0 +1,275 @@
+"""Updates: every form against the reference, registration, its errors, and the kernels kept on disk."""
+
+import functools
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from engine_calls import problem, run
+from own_updates import OWN
+from test_engine import arguments, assert_same, results
+from tolerances import FLOAT64
+
+import cornn
+from cornn import engine
+from cornn.engine import Code, Update
+from cornn.engine.backends import c, compiled
+from cornn.engine.updates.update import check_derivative
+
+ROOT = Path(__file__).parents[2]
+HERE = torch.device("cpu"), torch.float32, 1, 5, 3, 4, False
+USABLE, REASON = c.usable(problem("leaky", *HERE))
+needs_c = pytest.mark.skipif(not USABLE, reason=f"backend c: {REASON}")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    for name, update in OWN.items():
+        monkeypatch.setitem(engine.UPDATES, name, update)
+
+
+def fresh(**changes) -> Update:
+    """A new update: what was compiled before is not remembered for it."""
+    code = Code(step={"h": "gain * pre"}, derivative={"h": {"pre": "gain", "gain": "pre"}})
+    return Update(
+        **{"name": "fresh", "parameters": {"gain": 0.5}, "reference": lambda pre, h, gain: gain * pre, "code": code}
+        | changes
+    )
+
+
+@pytest.mark.parametrize("update", (engine.UPDATES | OWN).values(), ids=lambda update: update.name)
+def test_every_form_is_the_reference(update):
+    """What the portable backend runs, and the code, against autograd through the reference."""
+    check_derivative(update)
+    random, hidden = torch.Generator().manual_seed(0), 7
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=random, dtype=torch.float64)
+
+    state, weight = (
+        [draw(3, hidden) for _ in update.state],
+        torch.zeros(hidden * update.products, hidden * update.states),
+    )
+    pre, gradient = draw(3, update.drives * hidden), [draw(3, hidden) for _ in update.state]
+    parameters = torch.rand(len(update.parameters), 1, hidden, generator=random, dtype=torch.float64) * 0.4 + 0.1
+    leaves = [x.clone().requires_grad_() for x in (pre, *state, parameters)]
+    want = update.step(leaves[0], leaves[1:-1], weight.double(), leaves[-1].unbind(0))
+    grads = torch.autograd.grad(want, leaves, gradient, allow_unused=True)
+    kept, delta, after = pre.clone(), torch.empty_like(pre), [torch.empty_like(x) for x in state]
+    k = update.coefficients(parameters, None)
+    sums = [torch.zeros(3, hidden, dtype=torch.float64) for _ in k]
+    update.portable.step_(kept, state, k, after)
+    update.portable.adjoint_(gradient, kept, state, after, k, delta, sums)
+    terms = torch.stack([x.sum(0, keepdim=True) for x in update.parameter_gradients(parameters, None, sums)[0]])
+    for got, wanted in zip((*after, delta, *gradient, terms), (*want, *grads), strict=True):
+        torch.testing.assert_close(got, torch.zeros_like(got) if wanted is None else wanted.detach(), **FLOAT64)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("update", OWN)
+def test_portable_runs_a_registered_update(update, ragged):
+    given, lengths = arguments(6, 3, 5, 2, update=update, ragged=ragged)
+    want = results(given, lengths, update, "reference")
+    assert_same(results(given, lengths, update, "portable"), want, **FLOAT64)
+
+
+def test_the_c_library_contains_the_code_of_every_update():
+    spec = importlib.util.spec_from_file_location("generate_updates", ROOT / "tools" / "generate_updates.py")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = (Path(cornn.__file__).parent / "engine" / "csrc" / "updates.h").read_text(encoding="utf8")
+    assert found == module.generate(), "out of date: run python tools/generate_updates.py, and build the library again"
+
+
+def test_flags_are_those_of_the_package():
+    text = (ROOT / "setup.py").read_text(encoding="utf8")
+    flags = re.search(r"^FLAGS = \[(.*)\]", text, re.MULTILINE)[1]
+    assert set(compiled.FLAGS) == set(re.findall(r'"([^"]*)"', flags)) - {"-Wall", "-Wextra"}
+    for isa, own in compiled.INSTRUCTION_FLAGS.items():
+        listed = re.search(rf'"{isa}": \[(.*?)\]', text)[1]
+        assert list(own) == re.findall(r'"([^"]*)"', listed)
+
+
+def test_register_makes_an_update_known(monkeypatch):
+    monkeypatch.setattr(engine.updates, "UPDATES", dict(engine.UPDATES))
+    update = fresh()
+    assert engine.register(update) is update
+    assert engine.register(update) is update
+    assert engine.find_update("fresh") is update
+    with pytest.raises(ValueError, match="there is an update 'fresh' already: choose another name"):
+        engine.register(fresh())
+    with pytest.raises(ValueError, match=r"unknown update 'other': register it with cornn.engine.register before"):
+        engine.find_update("other")
+
+
+WRONG = {
+    "no parameters": ({"parameters": {}}, "has no parameters"),
+    "three states": ({"state": ("a", "b", "c")}, "has 3 states: it may have one or two"),
+    "two and two": ({"state": ("a", "b"), "pre": ("c", "d")}, "only an update with one state may have two"),
+    "products": ({"products": 2}, "has 2 products"),
+    "a name twice": ({"state": ("gain",)}, "uses a name twice"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_updates(name):
+    changes, message = WRONG[name]
+    with pytest.raises(ValueError, match=message):
+        fresh(**changes)
+
+
+def code(step="gain * pre", derivative=None, **others) -> Code:
+    return Code(step={"h": step}, derivative=derivative or {"h": {"pre": "gain", "gain": "pre"}}, **others)
+
+
+WRONG_CODE = {
+    "syntax": (code("gain *"), r"step\['h'\]: 'gain \*' is not an expression"),
+    "name": (code("gian * pre"), r"unknown name 'gian' in 'gian \* pre': known are pre, h, gain"),
+    "attribute": (code("pre.data"), r"'pre.data' is not supported"),
+    "call": (code("print(pre)"), r"'print\(pre\)' is not supported"),
+    "power": (code("pre ** 2"), r"'pre \*\* 2' is not supported"),
+    "text": (code("'x'"), "is not supported"),
+    "infinity": (code("pre + 1e999"), "is not supported"),
+    "comparison": (code("pre > 0"), "is not supported"),
+    "select": (code("select(pre, 1, 0)"), "the first argument of select is a comparison"),
+    "arguments": (code("tanh(pre, h)"), "wrong number of arguments of tanh"),
+    "constant": (code("tanh(1)"), r"'tanh\(1.*\)' is a constant: write the number"),
+    "states": (Code(step={"y": "pre"}, derivative={}), "step has y, expected h"),
+    "kept": (code(kept={"a": "pre", "b": "pre"}), "kept has 2 entries, expected one for each of pre"),
+    "kept names": (code(kept={"a": "h"}), "unknown name 'h' in 'h': known are pre"),
+    "where": (code(where={"h": "pre"}), r"where\['h'\]: the name is taken"),
+    "order": (code(where={"a": "b", "b": "pre"}), "unknown name 'b'"),
+    "derivative of": (code(derivative={"y": {}}), r"derivative\['y'\]: the states are h"),
+    "derivative by": (code(derivative={"h": {"x": "1"}}), r"derivative\['h'\]\['x'\]: not a pre-activation"),
+    "capitals": (code(where={"A": "pre"}), "'A' is not a name of lower-case letters"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CODE)
+def test_wrong_code(name):
+    given, message = WRONG_CODE[name]
+    with pytest.raises(ValueError, match=message):
+        fresh(code=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (code("gain * pre + 1"), "gives the next h wrong: it is off by up to 1"),
+        (code(derivative={"h": {"pre": "gain", "gain": "2 * pre"}}), "the derivative with respect to gain wrong"),
+        (code(derivative={"h": {"pre": "gain", "gain": "pre", "h": "h"}}), "the derivative with respect to h wrong"),
+        (code("gain * pre * pre / pre"), "infinite or NaN where states and pre-activations are 0"),
+    ],
+)
+def test_register_compares_code_and_reference(given, message):
+    with pytest.raises(ValueError, match=message):
+        engine.register(fresh(code=given))
+    assert "fresh" not in engine.UPDATES
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_update_without_code_is_portable():
+    name, reason = engine.choose(problem("plain", *HERE))
+    assert name == "portable"
+    assert "there is no C kernel for the update 'plain'" in reason
+    device = torch.device("cuda", 0)
+    usable, reason = engine.BACKENDS["cuda"].usable(problem("plain", device, *HERE[1:]))
+    assert (usable, reason) == (False, "the update 'plain' has no code")
+    usable, reason = engine.BACKENDS["graph"].usable(problem("plain", device, torch.float32, 1, 50, 3, 4, False))
+    assert (usable, reason) == (False, "the update 'plain' has no code, and autograd cannot be captured")
+    assert not engine.BACKENDS["cuda"].usable(problem("smooth", device, torch.float32, 1, 5, 3, 129, False))[0]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "kernels"))
+    return tmp_path / "kernels"
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The compilations; a library is compiled without optimisation, since nothing is measured here."""
+    found, compile_ = [], compiled._compile
+    monkeypatch.setattr(compiled, "FLAGS", ("-std=gnu11", "-O0", "-fvisibility=hidden"))
+    monkeypatch.setattr(compiled, "_compile", lambda *given: found.append(given[0].name) or compile_(*given))
+    return found
+
+
+def usable(update: Update) -> tuple[bool, str]:
+    return c.usable(engine.Problem(update, *HERE))
+
+
+@needs_c
+def test_a_compiled_library_is_kept_and_checked(cache, calls):
+    assert usable(fresh())[0]
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    assert usable(fresh())[0]
+    assert calls == ["fresh"]
+    for damaged in (whole[:-1], whole[:-1] + b"?", b""):
+        file.unlink()  # a library that a process uses may be replaced, not written into
+        file.write_bytes(damaged)
+        assert usable(fresh())[0]
+        assert file.read_bytes() == whole
+    assert calls == ["fresh"] * 4
+    assert usable(fresh(code=code("pre * gain")))[0]
+    assert calls == ["fresh"] * 5
+    assert len(list(cache.iterdir())) == 2
+    assert {path.suffix for path in cache.iterdir()} == {compiled.SUFFIX}
+
+
+@needs_c
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, calls):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "file" / "kernels"))
+    assert usable(fresh())[0]
+
+
+@needs_c
+def test_without_a_compiler_the_portable_backend_runs_it(cache, monkeypatch):
+    monkeypatch.setattr(compiled, "_compiler", functools.cache(compiled._compiler.__wrapped__))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(cache))
+    name, reason = engine.choose(engine.Problem(fresh(), *HERE))
+    assert name == "portable"
+    assert "not c: there is no C compiler: install gcc or clang, or name one in CC" in reason
+    monkeypatch.setattr(compiled, "_compiler", functools.cache(compiled._compiler.__wrapped__))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "the C compiler no-such-compiler does not run" in usable(fresh())[1]
+
+
+@needs_c
+def test_what_does_not_compile_is_tried_once(cache, monkeypatch, calls):
+    monkeypatch.setattr(compiled, "FLAGS", ("-no-such-flag",))
+    update = fresh()
+    for _ in range(2):
+        able, reason = usable(update)
+        assert not able
+        assert "the C compiler cannot compile the update 'fresh': " in reason
+    assert calls == ["fresh"]
+    assert not cache.exists()
+
+
+@needs_c
+@pytest.mark.usefixtures("registered")
+def test_threads_do_not_change_a_registered_update():
+    random = torch.Generator().manual_seed(0)
+    hidden, batch = 40, 50
+    state, weight = (
+        torch.randn(2, batch, hidden, generator=random),
+        torch.randn(hidden, 2 * hidden, generator=random) / 9,
+    )
+    drive, parameters = torch.randn(60, batch, hidden, generator=random), torch.rand(2, hidden, generator=random)
+    found, threads = [], torch.get_num_threads()
+    try:
+        for number in (1, 3):
+            torch.set_num_threads(number)
+            found.append(run(drive, state, None, None, weight, parameters, update="undamped", backend="c"))
+    finally:
+        torch.set_num_threads(threads)
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
