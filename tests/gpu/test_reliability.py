@@ -14,7 +14,7 @@ import torch
 
 from cornn import CoRNN
 from cornn._device_errors import DeviceError
-from cornn.engine import _kernel_cache
+from cornn.engine._kernel_cache import write_kernel
 from cornn.engine.backends.cuda import backend, nvrtc
 from cornn.lab import training
 from cornn.lab.recipes import resolve
@@ -171,7 +171,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache):
 def test_a_kernel_that_the_driver_refuses_is_a_sentence(cache):
     compute()
     for path in cache.iterdir():
-        _kernel_cache.write_kernel(path, nvrtc._seal(path, b"other code") + b"other code")
+        content = b"machine code of another planet"
+        write_kernel(path, nvrtc._seal(path, content) + content)
     backend._prepared.cache_clear()
     with pytest.raises(RuntimeError, match=r"the driver could not load .*\.cu for sm_\d+ .*update the NVIDIA driver"):
         compute()
