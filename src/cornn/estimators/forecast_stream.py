@@ -60,7 +60,7 @@ class ForecastStream:
 
         The p-value is the share of earlier one-step errors, of the backtest in `fit`, that were at least as large. If
         the series continues as before, p-values are spread evenly over (0, 1]: one of 20 is below 0.05. With n earlier
-        errors the smallest p-value is 1 / (n + 1); a series of 180 values or more has 120 of them.
+        errors the smallest p-value is 1 / (n + 1); a series of 180 values or more usually has 120.
 
         Args:
             sample: The sample, as for a call.
