@@ -170,7 +170,34 @@ def calibration() -> str:
     return "\n".join([*lines, f"| mean | | {ours:.3f} | {theirs:.3f} |"])
 
 
+def search() -> str:
+    """Ideas for the bank that were tried on resampled splits which no earlier choice had seen."""
+    content = json.loads((RESULTS / "bank-search.json").read_text(encoding="utf8"))
+    lines = ["| idea | mean accuracy | gain over the default | above MiniRocket |", "| --- | ---: | ---: | ---: |"]
+    for row in content["rows"]:
+        if row["protocol"] == "D":
+            gain = f"{row['gain']:+.2f} ± {row['standard_error']:.2f}" if "gain" in row else ""
+            wins = f"{100 * row['wins_against_minirocket']:.0f} %" if row["idea"] != "MiniRocket" else ""
+            lines.append(f"| {row['idea']} | {row['mean_accuracy']:.2f} | {gain} | {wins} |")
+    return "\n".join(lines)
+
+
+def large() -> str:
+    """Processor time and peak memory of the fit to many sequences, in a sentence."""
+    path = RESULTS / "bank-large.json"
+    if not path.exists():
+        return MISSING
+    row = json.loads(path.read_text(encoding="utf8"))
+    return (
+        f"Measured: {row['sequences']:,} sequences of {row['steps']} steps take {row['cpu_seconds']:.0f} s of "
+        f"processor time on {row['machine']['threads']} threads and at most {row['peak_gigabytes']:.2f} GB, including "
+        "Python, PyTorch and the data."
+    )
+
+
 TABLES = {
+    "bank-search": search,
+    "bank-large": large,
     "archive": published,
     "archive-resampled": resampled,
     "archive-verdict": verdict,

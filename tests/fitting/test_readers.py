@@ -483,7 +483,7 @@ def test_npy_and_arrays_of_training_and_test(tmp_path):
     assert read(tmp_path / "one.npy").sequences[0].values.shape == (5, 1)
     np.save(tmp_path / "three.npy", VALUES)
     assert len(read(tmp_path / "three.npy")) == 6
-    with pytest.raises(ValueError, match="save X and y in an .npz file"):
+    with pytest.raises(ValueError, match="save X and y in an"):
         read(tmp_path / "three.npy").infer_task()
     np.savez(tmp_path / "a.npz", X_train=VALUES, y_train=np.arange(6), X_test=VALUES[:2], y_test=np.arange(2))
     data = read(tmp_path / "a.npz")

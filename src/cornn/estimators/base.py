@@ -1,6 +1,5 @@
-"""Base classes of the estimators: settings, reading, training, saving and streaming."""
+"""Base class of the estimators: settings, reading, training, saving and streaming."""
 
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,11 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from cornn._checked import convert, decode
 from cornn._machine import resolve_device
-from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.estimators.network import (
     Loss,
@@ -27,8 +24,10 @@ from cornn.estimators.network import (
     resolve_constants,
     train,
 )
+from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
+from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
 from cornn.estimators.saving import read_file, to_json_value, write_file
 from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_sequences, read_target, sequence_ids
 from cornn.models import SequenceModel, count_parameters
@@ -36,18 +35,10 @@ from cornn.streaming import Stream, open_stream
 
 __all__ = [
     "Estimator",
-    "PredictionStream",
     "check_method",
     "check_settings",
-    "default_batch_size",
-    "read_weights",
-    "split_rows",
     "uniform_sampler",
 ]
-
-VALIDATION_SHARE = 0.1  # default
-FEWEST_FOR_VALIDATION = 50  # sequences; with fewer, training misses them more than it gains
-LARGEST_BATCH = 32  # sequences, default
 
 NETWORK_DEFAULTS: dict[str, Any] = {
     "hidden_size": 64,
@@ -63,64 +54,6 @@ NETWORK_ARGUMENTS = (
     *("hidden_size", "num_layers", "bidirectional", "dt", "gamma", "epsilon", "damping", "epochs", "batch_size"),
     *("learning_rate", "weight_decay", "dropout", "validation_share", "patience"),
 )
-
-
-ValidationSampler = Callable[[int, torch.Generator], Tensor]
-"""Function (count, generator) -> row indices of the validation sequences."""
-
-
-class PredictionStream:
-    """Predict from one sample at a time, with the state kept between calls.
-
-    After n samples the prediction equals that of `predict` for the sequence of these n samples. Create one with the
-    estimator's `stream` method.
-
-    Examples:
-        >>> stream = classifier.stream("predict_proba")
-        >>> for sample in sequence:  # (time, features)
-        ...     probabilities = stream(sample)
-    """
-
-    def __init__(self, stream: Stream, preparation: Preparation, finish: Callable[[NDArray, Stream], Any]) -> None:
-        self.stream = stream
-        self._preparation, self._finish = preparation, finish
-
-    def __call__(self, sample: Any, timespan: float | None = None) -> Any:
-        """Process one sample and return the prediction so far.
-
-        Args:
-            sample: The sample, shape (features,), or a number if there is one feature; NaN marks a missing value.
-            timespan: The time since the previous sample, in the unit of the training data. Defaults to the median of
-                the training data.
-
-        Returns:
-            The prediction for the sequence up to this sample.
-        """
-        factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
-        if sample.__class__ is not float:
-            sample = np.asarray(sample, np.float64)
-        # For a few numbers numpy's calls would take longer than the step itself.
-        if any(map(math.isinf, (sample,) if sample.__class__ is float else sample.ravel().tolist())):
-            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
-        answer = self.stream(sample, factor)
-        if not math.isfinite(sum(answer.tolist())):
-            raise ValueError(
-                "the network's output is not finite: a sample is too far from the training data, or the weights are "
-                "damaged; correct the sample and `reset` the stream, or fit again"
-            )
-        return self._finish(answer, self.stream)
-
-    def reset(self) -> None:
-        """Start a new sequence."""
-        self.stream.reset()
-
-    def to_bytes(self) -> bytes:
-        """Return the state as bytes, for `restore`."""
-        return self.stream.to_bytes()
-
-    def restore(self, state: bytes) -> None:
-        """Continue from a state that `to_bytes` returned, from a stream of the same estimator."""
-        self.stream.restore(state)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -450,43 +383,12 @@ def check_method(settings: Estimator, method: str, methods: Sequence[str]) -> No
                 )
 
 
-def split_rows(size: int, share: float | None, sampler: ValidationSampler, seed: int) -> tuple[Tensor, Tensor]:
-    """Split `size` rows into training and validation rows."""
-    if share is None:
-        share = VALIDATION_SHARE if size >= FEWEST_FOR_VALIDATION else 0.0
-    count = round(share * size)
-    validation = sampler(count, generator(seed, "validation")) if count else torch.empty(0, dtype=torch.int64)
-    training = torch.tensor(sorted(set(range(size)) - set(validation.tolist())), dtype=torch.int64)
-    return training, validation
-
-
-def default_batch_size(size: int) -> int:
-    """Return the default number of sequences per step for `size` training sequences."""
-    return max(1, min(LARGEST_BATCH, size // 8))
-
-
 def _has_uneven_times(sequences: list[SequenceData]) -> bool:
     """Return whether there are times whose gaps differ by more than rounding."""
     if sequences[0].gaps is None:
         return False
     gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
     return len(gaps) > 0 and not np.allclose(gaps, np.median(gaps), rtol=1e-3, atol=0)
-
-
-def read_weights(sample_weight: Any, count: int) -> NDArray[np.float64]:
-    """Return the weight of each sequence; 1 if None."""
-    if sample_weight is None:
-        return np.ones(count)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.ndim == 0:
-        weights = np.full(count, float(weights))
-    if weights.shape != (count,):
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}, expected ({count},): Sample weights must be 1D array"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be finite and not negative, and contain at least one non-zero number")
-    return weights
 
 
 def uniform_sampler(size: int) -> ValidationSampler:

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from cornn.estimators.bank_readout import calibrate
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.base import PredictionStream, ValidationSampler, read_weights
 from cornn.estimators.methods import SequenceEstimator, group_sampler
 from cornn.estimators.network import make_dropout, outputs
+from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
+from cornn.estimators.rows import ValidationSampler, read_weights
 from cornn.estimators.sequences import SequenceData, format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cornn.estimators.base import Estimator, PredictionStream, uniform_sampler
+from cornn.estimators.base import Estimator, uniform_sampler
 from cornn.estimators.network import outputs
+from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.sequences import SequenceData

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._checked import convert
-from cornn.estimators.base import NETWORK_ARGUMENTS, PredictionStream, check_method, check_settings
+from cornn.estimators.base import NETWORK_ARGUMENTS, check_method, check_settings
 from cornn.estimators.forecast_network import NetworkForecaster
 from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
+from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.saving import to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences

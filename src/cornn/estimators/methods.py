@@ -19,11 +19,11 @@ from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import (
     NETWORK_ARGUMENTS,
     Estimator,
-    PredictionStream,
-    ValidationSampler,
     check_method,
     check_settings,
 )
+from cornn.estimators.network_stream import PredictionStream
+from cornn.estimators.rows import ValidationSampler
 from cornn.estimators.saving import to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, read_sequences
 

@@ -86,7 +86,7 @@ class NetworkSpec:
             model.head.weight.zero_()
             model.head.bias.zero_()
             if answer is not None:
-                model.head.bias += torch.from_numpy(answer).to(model.head.bias)
+                model.head.bias.copy_(torch.from_numpy(answer))
 
     def max_timespan(self) -> float:
         """Return the largest factor on dt for which every uncoupled neuron is stable, less a margin."""

@@ -10,11 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.base import PredictionStream, read_weights, uniform_sampler
+from cornn.estimators.base import uniform_sampler
 from cornn.estimators.methods import SequenceEstimator, group_sampler
 from cornn.estimators.network import make_dropout, outputs
+from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.rows import read_weights
 from cornn.estimators.sequences import SequenceData, to_float_array
 
 __all__ = ["CoRNNRegressor"]

@@ -330,7 +330,10 @@ def _check(
 ) -> tuple[float, float | None]:
     """Compile the code, run it on the sequences and the example, and return deviation and agreement."""
     outputs, timed = expected.shape[1], sequences[0].gaps is not None
-    tables = [np.column_stack([own.values, *([own.gaps] if timed else [])]).astype(np.float32) for own in sequences]
+    tables = [
+        np.column_stack([own.values] if own.gaps is None else [own.values, own.gaps]).astype(np.float32)
+        for own in sequences
+    ]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name, text in texts.items():

@@ -39,7 +39,7 @@ class Constants:
 def number(value: float | np.generic) -> str:
     """Format a number such that C reads exactly the same value."""
     if isinstance(value, np.integer | int):
-        return str(value) + ("u" if isinstance(value, np.uint32) else "")
+        return str(value) + ("u" if getattr(value, "dtype", None) == np.uint32 else "")
     text = f"{value:.9g}"
     return text + ("f" if any(mark in text for mark in ".en") else ".0f")
 

@@ -1,0 +1,67 @@
+"""Predict with a trained network from one sample at a time."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.estimators.preparation import Preparation
+from cornn.streaming import Stream
+
+__all__ = ["PredictionStream"]
+
+
+class PredictionStream:
+    """Predict from one sample at a time, with the state kept between calls.
+
+    After n samples the prediction equals that of `predict` for the sequence of these n samples. Create one with the
+    estimator's `stream` method.
+
+    Examples:
+        >>> stream = classifier.stream("predict_proba")
+        >>> for sample in sequence:  # (time, features)
+        ...     probabilities = stream(sample)
+    """
+
+    def __init__(self, stream: Stream, preparation: Preparation, finish: Callable[[NDArray, Stream], Any]) -> None:
+        self.stream = stream
+        self._preparation, self._finish = preparation, finish
+
+    def __call__(self, sample: Any, timespan: float | None = None) -> Any:
+        """Process one sample and return the prediction so far.
+
+        Args:
+            sample: The sample, shape (features,), or a number if there is one feature; NaN marks a missing value.
+            timespan: The time since the previous sample, in the unit of the training data. Defaults to the median of
+                the training data.
+
+        Returns:
+            The prediction for the sequence up to this sample.
+        """
+        factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
+        if sample.__class__ is not float:
+            sample = np.asarray(sample, np.float64)
+        # For a few numbers numpy's calls would take longer than the step itself.
+        if any(map(math.isinf, (sample,) if sample.__class__ is float else sample.ravel().tolist())):
+            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
+        answer = self.stream(sample, factor)
+        if not math.isfinite(sum(answer.tolist())):
+            raise ValueError(
+                "the network's output is not finite: a sample is too far from the training data, or the weights are "
+                "damaged; correct the sample and `reset` the stream, or fit again"
+            )
+        return self._finish(answer, self.stream)
+
+    def reset(self) -> None:
+        """Start a new sequence."""
+        self.stream.reset()
+
+    def to_bytes(self) -> bytes:
+        """Return the state as bytes, for `restore`."""
+        return self.stream.to_bytes()
+
+    def restore(self, state: bytes) -> None:
+        """Continue from a state that `to_bytes` returned, from a stream of the same estimator."""
+        self.stream.restore(state)
