@@ -44,9 +44,9 @@ def served(monkeypatch):
         seen.append(("forward", request.precision))
         return portable.forward(given, request)
 
-    def backward(given, after, request, needs):
+    def backward(given, after, request, needs, scales=None):
         seen.append(("backward", request.precision))
-        return portable.backward(given, after, request, needs)
+        return portable.backward(given, after, request, needs, scales)
 
     def usable(problem):
         return True, "for the test"
@@ -148,12 +148,18 @@ def test_what_differentiates_otherwise_says_so(served):
         torch.func.grad(value)(given["weight"].detach())
 
 
-def test_above_128_neurons_it_says_that_it_is_exact(monkeypatch):
+def test_where_no_grid_fits_it_says_that_it_is_exact(monkeypatch):
+    """On a device with clusters and little else."""
     monkeypatch.setattr(nvrtc, "missing", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
+    small = SimpleNamespace(multi_processor_count=8, shared_memory_per_block_optin=232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: small)
+    for cached in (cuda._needs_grid, cuda._grid):
+        monkeypatch.setattr(cuda, cached.__name__, cached.__wrapped__)
     assert cuda.usable(problem(128, device="cuda"))[1].endswith("products in tf32")
-    assert cuda.usable(problem(129, device="cuda"))[1].endswith("no reduced-precision kernel above 128 neurons")
-    assert cuda.usable(problem(128, "exact", "cuda"))[1].endswith("in exact fp32")
+    assert cuda.usable(problem(512, device="cuda"))[1].endswith("so many neurons do not fit on this device in tf32")
+    assert cuda.usable(problem(512, "exact", "cuda"))[1].endswith("in exact fp32")
+    assert not cuda.usable(problem(1024, "exact", "cuda"))[0]
 
 
 def test_only_exact_blocks_make_the_drive():
