@@ -58,7 +58,7 @@ def test_the_gain_of_a_constant_is_one_over_gamma(damping):
     torch.testing.assert_close(impulse_norms(constants, damping).constant, 1 / constants.gamma, rtol=0.25, atol=0)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     dt=st.floats(1e-4, 0.999),
     gamma=st.one_of(st.just(0.0), st.floats(1e-9, 1e6)),
@@ -227,7 +227,7 @@ def test_spans_of_one_are_plain_steps():
     torch.testing.assert_close(layer(input, timespans=torch.ones(50))[0], layer(input)[0], rtol=1e-9, atol=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 2**20),
     damping=st.sampled_from(DAMPINGS),

@@ -45,6 +45,7 @@ def test_a_dry_run_prints_what_is_missing(program, capsys):
 @pytest.mark.parametrize("plan", ["comparison", "variants"])
 def test_a_training_is_recorded_once(program, plan, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(program, "WIDTHS", (16,))
+    monkeypatch.setattr(program, "OPTIMISER_RATES", {"adamw .1": (0.016,), "sgd": (0.1,)})
     command = ["--steps", "2", "--tasks", "adding200", "--models", "default", "--seeds", "3", "--device", "cpu"]
     command += ["--plan", plan, "--folder", str(tmp_path), "--seconds"]
     program.main([*command, "0"])  # starts nothing

@@ -169,7 +169,7 @@ def test_several_targets_are_explained_by_the_first(cornn, tables):
 
 def test_a_series_is_forecast(cornn, tables):
     arguments = ("fit", "series.csv", "--target", "sales", "--time", "day", "--horizon", "3")  # --horizon: a forecast
-    code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
+    code, out, _ = cornn(*arguments, *QUICK, "--no-report", "--out", "here")
     assert code == 0
     assert "for repeating the last season" in out
     result = json.loads((tables / "here/result.json").read_text())
@@ -191,7 +191,7 @@ def test_a_series_is_forecast(cornn, tables):
 def test_a_column_without_values_in_the_test_part(cornn, tables):
     rows = [[k % 7, k % 5 if k < 70 else "", k % 3] for k in range(100)]
     write_csv(tables / "late.csv", ["a", "b", "c"], rows)
-    assert cornn("fit", "late.csv", "--task", "forecast", *QUICK, "--out", "here")[0] == 0
+    assert cornn("fit", "late.csv", "--task", "forecast", *QUICK, "--no-report", "--out", "here")[0] == 0
     result = json.loads((tables / "here/result.json").read_text(), parse_constant=pytest.fail)
     assert {name[0] for name in result["table"]} == {"a", "c"}
 
@@ -233,7 +233,7 @@ def test_a_pool_forecasts_with_intervals_and_what_is_known_in_advance(cornn, tab
 
 
 def test_a_model_that_is_worse_than_a_rule_offers_it(cornn, tables):
-    arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day")
+    arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day", "--no-report")
     code, out, _ = cornn(*arguments, *QUICK, "--out", "here")
     assert code == 0
     assert "Do not use this model" in out
@@ -569,7 +569,8 @@ def test_ctrl_c_keeps_the_best_model_so_far(tables):
 
 
 def test_errors_of_predict_advise_no_options_of_fit(cornn, tables):
-    cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "size", *QUICK, "--out", "here")
+    arguments = ("--target", "kind", "--id", "who", "--ignore", "at", "size", "--no-report", "--out", "here")
+    assert cornn("fit", "long.csv", *QUICK, *arguments)[0] == 0
     text = (tables / "long.csv").read_text()
     for name, damaged in {"a": text.replace("who", "whom"), "b": text.replace("signal", "noise")}.items():
         (tables / f"{name}.csv").write_text(damaged)

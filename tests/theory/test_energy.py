@@ -11,7 +11,7 @@ from cornn.functional import step
 from cornn.theory import claims, energy, linear, network
 from cornn.theory.measure import separation, simulate
 
-OFTEN = settings(max_examples=60, deadline=None, derandomize=True)
+OFTEN = settings(max_examples=30, deadline=None, derandomize=True)
 ROUNDING = 1 + FLOAT64["rtol"]
 
 

@@ -12,7 +12,7 @@ from tolerances import FLOAT64
 from cornn.theory import bounds, claims, gradients, hypotheses, linear, network, small_gain
 from cornn.theory.measure import jacobian, loss_gradient, lyapunov_exponents, product_norms, simulate
 
-OFTEN = settings(max_examples=40, deadline=None, derandomize=True)
+OFTEN = settings(max_examples=25, deadline=None, derandomize=True)
 ROUNDING = 1 + FLOAT64["rtol"]
 
 
