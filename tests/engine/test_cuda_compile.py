@@ -36,7 +36,6 @@ def case(arch: str, *values, representative: bool) -> Any:
     return pytest.param(arch, *values, marks=() if representative and arch == "sm_90" else pytest.mark.slow)
 
 
-<<<<<<< HEAD
 # Bytes of shared memory that a block may have, by architecture; without asking for more, it may have STATIC.
 LIMITS = {
     "sm_75": 65_536,
@@ -48,23 +47,15 @@ LIMITS = {
     "sm_120": 101_376,
 }
 STATIC = 49_152
-# Every kernel for one architecture; for the others those with timespans and, where a layout has them, gradients of the
-# parameters: up to two registers, they need most.
-CASES = [
-    case(arch, layout, spans, representative=spans == 1 and (layout.size, layout.rows) in ((64, 2), (128, 4), (256, 4)))
-    for arch in LIMITS
-    for layout in (BLOCKS + CLUSTERED if arch in ("sm_90", "sm_100") else BLOCKS)
-=======
 # Every kernel for one architecture; for the others those that need most registers, up to two: with several sequences
 # per block, with timespans and, where a layout has them, with gradients of the parameters.
 CASES = [
     case(arch, layout, spans, representative=spans == 1 and (layout.size, layout.rows) in ((64, 2), (128, 4), (256, 4)))
-    for arch, layouts in (("sm_80", BLOCKS), ("sm_90", BLOCKS + CLUSTERED), ("sm_100", BLOCKS + CLUSTERED))
-    for layout in layouts
+    for arch in LIMITS
+    for layout in (BLOCKS + CLUSTERED if arch in ("sm_90", "sm_100") else BLOCKS)
     if arch == "sm_90" or layout.rows > 1
->>>>>>> ci
     for spans in ((0, 1) if arch == "sm_90" else (1,))
-    if arch in ("sm_75", "sm_80", "sm_90", "sm_100") or layout.rows != 2
+    if arch in ("sm_75", "sm_80", "sm_90", "sm_100") or layout.rows == 4
 ]
 # The largest: every gradient, and the damping and activation that need most.
 UPDATE = {"UPDATE": "Oscillator", "IMPLICIT": 1, "ACTIVATION": "TANH"}
@@ -261,7 +252,6 @@ def test_tensor_cores_compile_without_spills(arch, size, precision, direction, s
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
-<<<<<<< HEAD
 # Generated updates: the sizes and numbers of sequences that need most registers, and a small one.
 GENERATED = [
     case(arch, update, size, rows, representative=size == 64)
@@ -274,15 +264,6 @@ GENERATED = [
         ("sm_120", 128, 4),
     )
     for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", "smooth", "undamped", *(["gated"] if rows > 1 else []))
-=======
-# Networks of one state: the sizes and numbers of sequences that need most registers, and a small one. For architectures
-# other than one, the updates that need most.
-ONE_STATE = [
-    case(arch, update, size, rows, representative=size == 64)
-    for arch, size, rows in (("sm_80", 128, 2), ("sm_90", 128, 4), ("sm_90", 64, 1), ("sm_100", 128, 1))
-    for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", *(["gated"] if rows > 1 else []))
-    if arch == "sm_90" or update in ("gated", "lipschitz")
->>>>>>> ci
 ]
 
 
