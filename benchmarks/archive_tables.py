@@ -190,13 +190,8 @@ def large() -> str:
     row = json.loads(path.read_text(encoding="utf8"))
     return (
         f"Measured: {row['sequences']:,} sequences of {row['steps']} steps take {row['cpu_seconds']:.0f} s of "
-<<<<<<< HEAD
-        f"processor time on {row['machine']['threads']} threads and at most {row['peak_gigabytes']:.2f} GB, including "
-        "Python, PyTorch and the data."
-=======
         f"processor time on {row['machine']['threads']} threads and at most {row['peak_gigabytes']:.2f} GB, "
         "including Python, PyTorch and the data."
->>>>>>> bank
     )
 
 
