@@ -81,6 +81,41 @@ def tensor_cores() -> str:
     return "\n".join(lines)
 
 
+def large_layers() -> str:
+    """Layers above 128 neurons, in exact fp32 and on tensor cores."""
+    path = RESULTS / "large-layers.json"
+    if not path.exists():
+        return "There is no record yet."
+    lines = [
+        "| steps, batch, neurons | exact: both (forward), ms | tf32 | bf16 | largest error: exact, tf32, bf16 |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    sizes: dict[str, list[dict]] = {}
+    for row in json.loads(path.read_text(encoding="utf8"))["rows"]:
+        sizes.setdefault(f"{row['steps']}, {row['batch']:,}, {row['hidden']:,}", []).append(row)
+    for size, rows in sizes.items():
+        times = [f"{row['seconds'] * 1e3:.2f} ({row['forward_seconds'] * 1e3:.2f})" for row in rows]
+        errors = [f"{row['error']:.0e}" for row in rows]
+        lines.append(f"| {size} | {' | '.join(times)} | {', '.join(errors)} |")
+    return "\n".join(lines)
+
+
+def profile_large() -> str:
+    """What the hardware counters say about the kernels of large layers in exact fp32."""
+    lines = [
+        "| neurons | kernel | cycles per step | multiply-adds, share of the issue slots | slots used "
+        "| shared memory busy |",
+        "| ---: | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in json.loads((RESULTS / "profile-large-cuda.json").read_text(encoding="utf8"))["rows"]:
+        slots = row["cycles"] * 4 * row["multiprocessors"]
+        lines.append(
+            f"| {row['hidden']:,} | {row['kernel']} | {row['cycles'] / row['steps']:,.0f} | {row['fma'] / slots:.0%} "
+            f"| {row['instructions'] / slots:.0%} | {row['wavefronts'] / row['cycles'] / row['multiprocessors']:.0%} |"
+        )
+    return "\n".join(lines)
+
+
 def two_threads() -> str:
     """How many times faster two threads are than one, over blocks of a quarter of a second."""
     lines = ["| case | lowest | median | highest |", "| --- | ---: | ---: | ---: |"]
@@ -151,6 +186,8 @@ TABLES = {
     "loops": loops,
     "step": step,
     "tensor-cores": tensor_cores,
+    "large-layers": large_layers,
+    "profile-large": profile_large,
     "speed-stream": speed_stream,
     "two-threads": two_threads,
 }
