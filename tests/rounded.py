@@ -94,7 +94,7 @@ def backward(given, after, *, update, precision):
         one = Coefficients(total_z * before_z, total_z * kept, -total_z * before_y, grad_y * trail[0, n])
         one = Coefficients(*(torch.where(live, x, 0.0) for x in one))
         span = None if timespans is None else timespans[n].double().unsqueeze(-1)
-        *terms, for_span = rule.parameter_gradients(parameters.double().unsqueeze(-2), span, one)
+        terms, for_span = rule.parameter_gradients(parameters.double().unsqueeze(-2), span, one)
         for_parameters = for_parameters + torch.stack([term.sum(-2) for term in terms])
         for_spans.append(for_span.sum(-1))
         for_drive.append(delta)

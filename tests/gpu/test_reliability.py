@@ -15,7 +15,7 @@ import torch
 from cornn import CoRNN
 from cornn._device_errors import DeviceError
 from cornn.engine._kernel_cache import write_kernel
-from cornn.engine.backends.cuda import backend, nvrtc
+from cornn.engine.backends.cuda import backend, nvrtc, weights
 from cornn.lab import training
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run
@@ -73,6 +73,7 @@ def test_killed_a_run_ends_in_the_same_weights(tmp_path, seeds):
         assert_same_end(Run(tmp_path / "whole" / name), Run(killed / name))
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # PyTorch's, when a capture fails
 @pytest.mark.parametrize("call", [1, 1 + graph.REHEARSALS], ids=["rehearsal", "capture"])
 def test_too_little_memory_in_a_captured_step_is_a_sentence_and_the_run_resumes(tmp_path, monkeypatch, call):
     whole = training.fit(CONFIG, tmp_path / "whole")
@@ -131,12 +132,18 @@ def test_a_device_that_fails_is_a_sentence_and_the_run_resumes(tmp_path):
     assert_same_end(training.fit(CONFIG, tmp_path / "whole"), training.resume(out))
 
 
+def forget_kernels() -> None:
+    """Forget the loaded kernels, so that the next call reads them from disk."""
+    backend._prepared.cache_clear()
+    weights._prepared.cache_clear()
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "kernels"))
-    backend._prepared.cache_clear()
+    forget_kernels()
     yield tmp_path / "kernels"
-    backend._prepared.cache_clear()
+    forget_kernels()
 
 
 def compute() -> bytes:
@@ -156,7 +163,7 @@ def test_damaged_kernels_are_compiled_again(cache):
         damaged = bytearray(whole[number])
         damaged[draw.randrange(len(damaged))] ^= 1
         path.write_bytes([bytes(damaged), whole[number][:100], whole[number - 1]][number % 3])
-    backend._prepared.cache_clear()
+    forget_kernels()
     assert compute() == expected
     for path in files:  # as good as before, if not the same to the bit
         assert nvrtc._read(path) is not None
@@ -173,7 +180,7 @@ def test_a_kernel_that_the_driver_refuses_is_a_sentence(cache):
     for path in cache.iterdir():
         content = b"machine code of another planet"
         write_kernel(path, nvrtc._seal(path, content) + content)
-    backend._prepared.cache_clear()
+    forget_kernels()
     with pytest.raises(RuntimeError, match=r"the driver could not load .*\.cu for sm_\d+ .*update the NVIDIA driver"):
         compute()
 

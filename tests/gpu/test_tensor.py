@@ -218,12 +218,12 @@ def test_autocast_selects_bf16_for_large_batches():
         assert torch.equal(got, want)
 
 
-def test_above_128_neurons_it_is_exact():
+def test_small_batches_of_medium_layers_are_exact():
     given = engine.Problem(UPDATES[UPDATE], torch.device("cuda", 0), torch.float32, 1, 9, 600, 200, False, "tf32")
     usable, reason = cuda.usable(given)
     if not usable:
         pytest.skip(reason)
-    assert "no reduced-precision kernel above 128 neurons" in reason
+    assert "products in tf32 for large batches" in reason
     layer = CoRNN(3, 200, precision="tf32", init="paper").cuda()
     exact = CoRNN(3, 200, init="paper").cuda()
     exact.load_state_dict(layer.state_dict())
