@@ -334,7 +334,12 @@ def test_autocast_stays_near_float32(kind, input_dtype):
     layer, input = make(kind, torch.float32, num_layers=2), data(dtype=torch.float32)
     want, want_state = layer(input)
     with torch.autocast("cpu", torch.bfloat16):
-        output, state = layer(input.to(input_dtype))
+        try:
+            output, state = layer(input.to(input_dtype))
+        except RuntimeError as error:
+            if type(layer) is nn.LSTM and "primitive descriptor" in str(error):
+                pytest.skip("PyTorch has no LSTM in bfloat16 for this processor")
+            raise
     loss(output, state).backward()
     assert_same((output.float(), mapped(Tensor.float, state)), (want, want_state), BFLOAT16)
     assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())

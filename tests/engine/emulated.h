@@ -6,10 +6,13 @@
 // The C library's, without the header of C++, which takes longer to read than a kernel to compile.
 extern "C" {
 float copysignf(float, float);
+float cosf(float);
 float exp2f(float);
+float expf(float);
 float fabsf(float);
 float fmaf(float, float, float);
 float fmaxf(float, float);
+float sinf(float);
 float sqrtf(float);
 }
 

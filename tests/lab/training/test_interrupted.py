@@ -283,7 +283,7 @@ def test_a_run_whose_gpu_is_gone_resumes_on_the_cpu(tmp_path, cornn, monkeypatch
     (tmp_path / "run" / "artifact.json").unlink()
     code, _, err = cornn("resume", tmp_path / "run")
     assert code == 2
-    assert err.endswith("cornn: PyTorch finds no CUDA device: use --device cpu or auto\n")
+    assert err.endswith("cornn: PyTorch finds no CUDA device: use the device cpu or auto instead of cuda\n")
     code, _, err = cornn("resume", tmp_path / "run", "--device", "cpu", "--quiet")
     assert code == 0, err
     assert Run(tmp_path / "run").result["steps"] == 20
