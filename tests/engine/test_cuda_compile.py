@@ -319,26 +319,3 @@ def test_a_compiled_kernel_is_kept(cache, monkeypatch):
     monkeypatch.setattr("cuda.core.Program", None)
     assert nvrtc.compiled(*SMALLEST) == first
     assert len(list(cache.iterdir())) == 1
-
-
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?", lambda data: b""])
-def test_a_damaged_file_is_compiled_again(cache, damage):
-    first = nvrtc.compiled(*SMALLEST)
-    (file,) = cache.iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(damage(whole))
-    assert nvrtc.compiled(*SMALLEST) == first
-    assert file.read_bytes() == whole
-
-
-def test_options_and_architecture_make_other_files(cache):
-    name, macros, _ = SMALLEST
-    for arch, implicit in (("sm_80", 0), ("sm_80", 1), ("sm_90", 1)):
-        nvrtc.compiled(name, {**macros, "IMPLICIT": implicit}, arch)
-    assert len(list(cache.iterdir())) == 3
-
-
-def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "file" / "kernels"))
-    assert nvrtc.compiled(*SMALLEST)

@@ -48,6 +48,29 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "kernels"
 
 
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?", lambda data: b""])
+def test_a_damaged_file_is_compiled_again(cache, damage):
+    first = nvrtc.compiled(FILE, {}, "sm_90")
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert nvrtc.compiled(FILE, {}, "sm_90") == first
+    assert Compiler.calls == 2
+    assert file.read_bytes() == whole
+
+
+def test_options_and_architecture_make_other_files(cache):
+    for arch, implicit in (("sm_80", 0), ("sm_80", 1), ("sm_90", 1)):
+        nvrtc.compiled(FILE, {"IMPLICIT": implicit}, arch)
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "file" / "kernels"))
+    assert nvrtc.compiled(FILE, {}, "sm_90")
+
+
 def test_no_flipped_bit_is_believed(cache):
     first = nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90")
     (file,) = cache.iterdir()

@@ -55,7 +55,7 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "the network is tra
     [
         (
             CoRNNClassifier(
-                method="network", hidden_size=8, epochs=15, batch_size=64, learning_rate=0.03, random_state=0
+                method="network", hidden_size=8, epochs=8, batch_size=64, learning_rate=0.05, random_state=0
             ),
             SHUFFLED,
         ),

@@ -188,6 +188,7 @@ def small(monkeypatch):
     """Two targets of small runs in place of the paper's."""
     runs = {"one": lambda: [plan(SMALL, 1)], "two": lambda: [plan(SMALL.override(model="gru"), 2)]}
     monkeypatch.setattr(reproduce, "TARGETS", runs)
+    monkeypatch.setattr("cornn.lab.report.figures.neurons.HORIZON", 0.5)
 
 
 def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path, small):
