@@ -1,5 +1,5 @@
 // The backward pass, one block for ROWS sequences, up to 128 neurons: the transposes in registers, delta (the gradient
-// for the drive) in shared memory, one barrier a step, what the forward pass kept fetched AHEAD steps early.
+// for the drive) in shared memory, one barrier per step, what the forward pass kept fetched AHEAD steps early.
 //
 // Floor at 128 neurons and one sequence: 256 cycles of multiply-adds a step, as forward. The latencies are those of the
 // forward pass less the tanh (65 cycles), plus a second exchange, which hides (EARLY) as half of the product does. What is

@@ -1,11 +1,11 @@
 // The forward pass, one block for ROWS sequences, up to 128 neurons: all of R in registers, the state in shared memory,
-// one barrier a step, the drive fetched AHEAD steps early. Where FEATURES is defined, the input is fetched in its place,
-// which has so many values a step, and a lane makes V u + b of its neuron while the product goes on.
+// one barrier per step, the drive fetched AHEAD steps early. Where FEATURES is defined, the input is fetched in its place,
+// which has so many values per step, and a lane makes V u + b of its neuron while the product runs.
 //
-// Floor at 128 neurons and one sequence: 2 * 128 * 128 multiply-adds over 128 a clock are 256 cycles, 0.13 us at
+// Floor at 128 neurons and one sequence: 2 * 128 * 128 multiply-adds over 128 per clock are 256 cycles, 0.13 us at
 // 1.98 GHz. Where the rest goes, by count of latencies: shared load 30, half of the product 128 issue cycles (EARLY),
 // exchange 3 x 28, tanh 65, update and store 30, barrier 30: some 370 cycles; the other half of the product hides under
-// the exchange and the tanh. Two warps of 200 instructions a scheduler are 400 issue cycles, of which 256 are
+// the exchange and the tanh. Two warps of 200 instructions per scheduler are 400 issue cycles, of which 256 are
 // multiply-adds. What is measured, and a profile, is in docs/speed.md.
 #include "tile.cuh"
 

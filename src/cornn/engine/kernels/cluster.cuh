@@ -5,7 +5,7 @@
 //
 // A value lies at [quad of neurons][sequence][4]: what a warp finds, 32 values, is then 128 bytes in a row. Lanes next to
 // each other load different sequences of different quads, and so from different banks. A message is a store that counts
-// its own bytes on the receiver's barrier, so that receiving needs no acknowledgement and one wait a step is all the
+// its own bytes on the receiver's barrier, so that receiving needs no acknowledgement and one wait per step is all the
 // synchronisation.
 #pragma once
 #include "tile.cuh"
@@ -100,8 +100,8 @@ __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned
         ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
 }
 
-// Keeps a lane's constant in its register: made anew in every step it takes ten instructions, where the step is bound by
-// their number. Where registers are scarce it may be made anew.
+// Keeps a lane's constant in its register: to compute it again in every step takes ten instructions, and their number
+// limits the step. Where registers are scarce it may be computed again.
 __device__ __forceinline__ void keep(unsigned& value) {
     if (!STORED) value = hidden_origin(value);
 }

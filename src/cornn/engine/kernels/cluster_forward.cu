@@ -4,7 +4,7 @@
 // y and z travel together. EARLY, the half of the product that needs y takes that of the step before last and runs while
 // they travel; a block never waits for its own threads.
 //
-// Floor: SIZE * 2 * BAND * ROWS * SETS multiply-adds a block and step over 128 a clock are 1024 cycles, 0.52 us, at 256
+// Floor: SIZE * 2 * BAND * ROWS * SETS multiply-adds per block and step over 128 per clock are 1024 cycles, 0.52 us, at 256
 // neurons and 4096 cycles, 2.07 us, at 512, where shared memory delivers weights and values for as many cycles. What is
 // measured, and where the rest goes, is in docs/speed.md.
 #include "cluster.cuh"

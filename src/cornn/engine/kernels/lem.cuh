@@ -1,4 +1,4 @@
-// What both passes of LEM share. A block has one sequence and four threads for a neuron, one a gate. A thread has one
+// What both passes of LEM share. A block has one sequence and four threads per neuron, one per gate. A thread has one
 // row of one matrix: as much of it in registers as there is room for, the rest in shared memory, where the threads of a
 // warp find theirs side by side.
 //

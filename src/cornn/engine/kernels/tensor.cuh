@@ -42,7 +42,7 @@ struct Place {
     __device__ int sequence(int i) const { return 2 * part + step(i); }
 };
 
-// Where the vector of a column lies in its tile. With STRIDE as it is, both a quarter of a warp that loads 16 bytes a lane
+// Where the vector of a column lies in its tile. With STRIDE as it is, both a quarter of a warp that loads 16 bytes per lane
 // (columns 2 i and 2 i + 1) and a half of it that stores 8 (columns of the same parity) touch every bank once.
 __device__ __forceinline__ int position(int column) {
     return column % 2 ? 4 + (column / 2 + 2) % 4 : column / 2;

@@ -1,4 +1,4 @@
-// The backward pass with its products on tensor cores, one block for ROWS sequences, up to 128 neurons: one barrier a step,
+// The backward pass with its products on tensor cores, one block for ROWS sequences, up to 128 neurons: one barrier per step,
 // what the forward pass kept fetched AHEAD steps early. The equations and the arguments are those of block_backward.cu.
 //
 // Floor at 128 neurons and 1024 sequences: a step reads the activation and the gradient of y and writes delta, 1.5 MiB,

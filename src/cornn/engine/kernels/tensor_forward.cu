@@ -1,4 +1,4 @@
-// The forward pass with its products on tensor cores, one block for ROWS sequences, up to 128 neurons: one barrier a step,
+// The forward pass with its products on tensor cores, one block for ROWS sequences, up to 128 neurons: one barrier per step,
 // the drive fetched AHEAD steps early. The equations and the arguments are those of block_forward.cu.
 //
 // Floor at 128 neurons and 1024 sequences: a step reads the drive and writes y, z and the activation, 2 MiB, which are

@@ -46,8 +46,8 @@ struct Place {
     __device__ int sequence(int r) const { return ROWS == 1 ? 0 : r ^ (part * OWN); }
 };
 
-// The same number, of which the assembler does not know where it comes from, a lane, be it the own: it would rather make
-// anew in every step what does not change than keep it in a register.
+// The same number, but the assembler does not know that: it would compute a constant again in every step instead of
+// keeping it in a register.
 __device__ __forceinline__ unsigned hidden_origin(unsigned value) {
     return __float_as_uint(__shfl_xor_sync(ALL, __uint_as_float(value), 0));
 }
