@@ -104,8 +104,7 @@ def test_the_cost_of_the_scales_is_as_the_page_says(monkeypatch):
     for size, mode, times in tables._costs():
         large = int(size.split(", ")[2]) >= 512
         missed = {kind: share > tables.GOAL for kind, (_, _, share) in times.items()}
-        assert missed["forward_seconds"] != large, (size, mode)
-        assert not (large and missed["seconds"]), (size, mode)
+        assert not (large and any(missed.values())), (size, mode)
     # Two sizes are invented: one at the target in all passes, one that misses it in some.
     rows = [
         {"case": case, "mode": mode, "contender": name, "steps": 9, "batch": 1, "hidden": 8, "inputs": 1}

@@ -45,6 +45,7 @@ def emulated(tmp_path, monkeypatch):
     monkeypatch.setitem(engine.UPDATES, "undamped", OSCILLATOR)
     monkeypatch.setattr(cuda, "prepare", prepare)
     monkeypatch.setattr(cuda, "launch", launch)
+    monkeypatch.setattr(cuda, "is_small", lambda *_: False)  # the weight gradients by PyTorch
     monkeypatch.setattr(cuda, "usable", lambda problem: (problem.dtype == torch.float32, "emulated"))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=2))
     cuda._prepared.cache_clear()

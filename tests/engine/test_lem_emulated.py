@@ -189,7 +189,7 @@ def test_a_gpu_that_is_too_old_or_too_small_is_said(monkeypatch):
 
     monkeypatch.setattr(nvrtc, "missing", lambda: None)
     assert reason((8, 6), 101_376) is None
-    assert reason((7, 5), 65_536) == "it needs compute capability 8.0 or newer, this device has 7.5"
+    assert reason((7, 0), 65_536) == "it needs compute capability 7.5 or newer, this device has 7.0"
     assert reason((8, 6), 65_536) == "its kernel needs 100,864 bytes of shared memory, this device has 65,536"
     monkeypatch.setattr(nvrtc, "missing", lambda: "cuda-core is not installed")
     assert reason((9, 0), 232_448) == "cuda-core is not installed"

@@ -75,7 +75,7 @@ def test_on_an_emulated_microcontroller(shape, weights, processor, tmp_path):
     sequences = [np.ascontiguousarray(row) for row in data.transpose(0, 1)[:4].numpy().astype(kind)]
     found = cortex.measure(tmp_path, sequences, model.head.out_features, processor)
     sample = "uint32_t sample" if "words" in shape else "float sample[MODEL_INPUTS]"
-    values = {"sample": sample, "address": "&" * ("words" in shape), "every": 0}
+    values = {"sample": sample, "address": "&" * ("words" in shape), "every": 0, "span": ""}
     (tmp_path / "here.c").write_text(render("check.c.in", values))
     host.compile_program(tmp_path, tmp_path / "here", sanitized=False)
     here = host.run_program(tmp_path / "here", sequences, model.head.out_features)

@@ -319,7 +319,7 @@ WRONG = {
     "under a file": (NUMBERS, ("--target", "y", "--out", "data.csv/x"), "cannot write the folder data.csv/x"),
     "a setting": (NUMBERS, ("--target", "y", "--neurons", "0"), "neurons must be a positive integer"),
     "values to forecast": (NUMBERS, ("--task", "forecast", "--target", "z"), "data.csv has no values 'z' to forecast"),
-    "too short": ("a\n1\n", ("--task", "forecast"), "the longest sequence has 1 steps"),
+    "too short": ("a\n1\n", ("--task", "forecast"), "the longest series has one step, forecasts need at least two"),
 }
 
 
