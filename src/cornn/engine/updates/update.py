@@ -109,7 +109,7 @@ class Update:
 
     @functools.cached_property
     def trail(self) -> int:
-        """Number of blocks that the backward pass needs besides the output: other states, what is kept of a step."""
+        """Number of blocks that the backward pass needs in addition to the output: other states and saved values."""
         return self.states
 
     @functools.cached_property
