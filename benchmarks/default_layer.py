@@ -91,11 +91,14 @@ class Job(NamedTuple):
         return cls(**{key: row[key] for key in cls._fields if key in row})
 
 
-def neurons_of_gru(task: str) -> int:
-    """Return the number of neurons, a multiple of 4, with which `CoRNN` has about as many parameters as the GRU."""
+BLOCKS = {"gru": 3, "lstm": 4}  # matrices per layer: gates and candidate
+
+
+def neurons_as(rival: str, task: str) -> int:
+    """Return the number of neurons, a multiple of 4, with which `CoRNN` has about as many parameters as a rival."""
     d, m = TASKS[task].features, TASKS[task].hidden
     hidden = m
-    while 2 * hidden * hidden + hidden * d + hidden < 3 * m * m + 3 * m * d + 6 * m:
+    while 2 * hidden * hidden + hidden * d + hidden < BLOCKS[rival] * (m * m + m * d + 2 * m):
         hidden += 1
     return hidden - hidden % 4
 
@@ -113,7 +116,13 @@ def plan_comparison() -> list[Job]:
         jobs += [job(task, model, seed) for task in TASKS for model in ("default", "default .2")]
         jobs += [job(task, "lstm", seed) for task in TASKS if seed == SEEDS[0] or task not in LSTM_FAILS]
         jobs += [job(task, "today", seed) for task in TASKS]
-    return jobs + [job(task, "default", seed, neurons_of_gru(task)) for seed in SEEDS for task in EQUAL_PARAMETERS]
+    jobs += [
+        job(task, "default", seed, neurons_as(rival, task))
+        for rival in BLOCKS
+        for seed in SEEDS
+        for task in EQUAL_PARAMETERS
+    ]
+    return list(dict.fromkeys(jobs))
 
 
 def plan_variants() -> list[Job]:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from statistics import mean, stdev
 
+from default_layer import BLOCKS, EQUAL_PARAMETERS, neurons_as
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 STUDENT = {2: 12.706, 3: 4.303}
 """Number of pairs -> 97.5 % quantile of Student's t with one degree of freedom less."""
@@ -113,21 +115,24 @@ def comparison() -> str:
 
 
 def parameters() -> str:
-    """Give ours more neurons, so that it has as many parameters as the GRU."""
+    """Give ours more neurons, so that it has as many parameters as the GRU or the LSTM."""
     rows = _load("default-layer.json")
     lines = [
-        "| task | neurons | seeds | `CoRNN` | nn.GRU, the same seeds | difference |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| task | rival | neurons | seeds | `CoRNN` | rival, the same seeds | difference |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for task, name in NAMES.items():
-        size = _size(task)
-        larger = {row["hidden_size"] for row in rows if row["task"] == task} - {size}
-        for hidden in larger:
+    for task in EQUAL_PARAMETERS:
+        for rival in BLOCKS:
+            hidden = neurons_as(rival, task)
             ours = _select(rows, task, model="default", hidden_size=hidden)
-            gru = _select(rows, task, model="gru", hidden_size=size)
-            gru = {seed: value for seed, value in gru.items() if seed in ours}
-            cells = [_format(task, ours), _format(task, gru), _difference(task, ours, gru)]
-            lines.append(f"| {name} | {hidden} | {len(ours)} | " + " | ".join(cells) + " |")
+            other = _select(rows, task, model=rival, hidden_size=_size(task))
+            seeds = ours.keys() & other.keys()
+            ours, other = ({seed: found[seed] for seed in sorted(seeds)} for found in (ours, other))
+            if seeds:
+                cells = [_format(task, ours), _format(task, other), _difference(task, ours, other)]
+                lines.append(
+                    f"| {NAMES[task]} | nn.{rival.upper()} | {hidden} | {len(seeds)} | " + " | ".join(cells) + " |"
+                )
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ import torch
 
 from cornn._random import generator
 from cornn.lab.tasks import HAR2, IMDB, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.lab.tasks.augment import jittered, mirrored, shifted, warped
+from cornn.lab.tasks.augment import cut_out, jittered, mirrored, shifted, warped
 from cornn.lab.tasks.imdb import PADDING, UNKNOWN
 from cornn.lab.tasks.mnist import permutation
 
@@ -17,6 +17,7 @@ CHANGED = {
     "psmnist moved and warped": (PermutedMNIST(validation=5), {"shift": 1, "warp": 0.1}),
     "noisy-cifar10 warped": (NoisyCIFAR10(validation=5), {"warp": 0.1}),
     "noisy-cifar10 mirrored": (NoisyCIFAR10("fresh-normal", validation=5), {"mirror": True}),
+    "noisy-cifar10 cut out": (NoisyCIFAR10(validation=5), {"cutout": 8}),
     "har2": (HAR2(), {"jitter": 0.1}),
     "imdb": (IMDB(validation=5), {"drop_words": 0.3}),
 }
@@ -67,6 +68,22 @@ def test_mirrored_every_other_time():
     turned = sum(torch.equal(got, image.flip(-1)) for got in images)
     assert turned + sum(torch.equal(got, image) for got in images) == 400
     assert 150 < turned < 250
+
+
+def test_a_square_is_cut_out_of_every_image():
+    side, size = 3, 6
+    image = torch.arange(2.0 * size * size).view(size, 2, size)
+    images = cut_out(image.expand(2000, -1, -1, -1), side, generator(0, "x"))
+    mean = image.mean((0, 2)).view(1, 2, 1)
+    first_rows, first_columns = set(), set()
+    for got in images:
+        erased = (got != image).any(1)
+        rows, columns = erased.any(1).nonzero().flatten(), erased.any(0).nonzero().flatten()
+        assert erased.sum() == len(rows) * len(columns)
+        assert torch.equal(torch.where(erased.unsqueeze(1), mean, image), got)
+        first_rows.add((rows[0].item(), len(rows)))
+        first_columns.add((columns[0].item(), len(columns)))
+    assert first_rows == first_columns == {(0, 2), (0, 3), (1, 3), (2, 3), (3, 3), (4, 2)}
 
 
 def test_jitter_has_its_deviation():

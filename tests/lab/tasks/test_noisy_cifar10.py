@@ -60,6 +60,29 @@ def test_standardised_pixels(load, tmp_path, noise):
         torch.testing.assert_close(torch.tensor(task.input_mean), mean, atol=1e-6, rtol=0)
 
 
+def test_whitened_rows(load, tmp_path):
+    """The matrix is symmetric and makes features uncorrelated, with the training split's statistics in every split."""
+    plain, task = load(), NoisyCIFAR10(validation=8, whiten=0.01).load(0, tmp_path)
+    before = whole(plain.training).input[:32].flatten(0, 1).double()
+    covariance = before.T.cov(correction=0)
+    share = 0.01 * covariance.diagonal().mean() * torch.eye(96)
+    after = whole(task.training).input[:32].flatten(0, 1).double()
+    matrix = task.training.shared["whitening"].double()
+    torch.testing.assert_close(matrix, matrix.T, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(matrix @ (covariance + share) @ matrix, torch.eye(96).double(), atol=1e-4, rtol=0)
+    torch.testing.assert_close(after, (before - before.mean(0)) @ matrix, atol=1e-4, rtol=1e-4)
+    for other, one in ((plain.validation, task.validation), (plain.test(), task.test())):
+        unchanged, whitened = whole(other).input, whole(one).input
+        expected = (unchanged[:32].double() - before.mean(0)) @ matrix
+        torch.testing.assert_close(whitened[:32].double(), expected, atol=1e-4, rtol=1e-4)
+        assert torch.equal(whitened[32:], unchanged[32:])
+    mean = whole(task.training).input.mean((0, 1))
+    torch.testing.assert_close(torch.tensor(task.input_mean), mean, atol=1e-5, rtol=0)
+    assert "rows are whitened" in task.notes
+    with pytest.raises(ValueError, match="--no-standard"):
+        NoisyCIFAR10(standard=True, whiten=0.01)
+
+
 @pytest.mark.parametrize("noise", FRESH)
 def test_fresh_noise_is_new_at_every_presentation_in_training(load, noise):
     part = load(noise).training

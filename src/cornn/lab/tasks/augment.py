@@ -9,6 +9,7 @@ __all__ = [
     "changes_in_words",
     "check_changes",
     "check_not_negative",
+    "cut_out",
     "jittered",
     "mirrored",
     "shifted",
@@ -28,22 +29,32 @@ def check_changes(shift: int, warp: float) -> None:
         raise ValueError(f"warp must be below 1, got {warp}: it is a fraction, 0.15 warps by up to 15 %")
 
 
-def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False) -> tuple[str, ...]:
+def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False, cutout: int = 0) -> tuple[str, ...]:
     """Describe the augmentation as a note, or return none if there is no augmentation."""
     words = [f"shifted by up to {shift} pixels"] if shift else []
     words += ["mirrored with probability 1/2"] if mirror else []
     words += [f"rotated, scaled and sheared by up to {100 * warp:g} % at the edge"] if warp else []
+    words += [f"erased in a square of {cutout} pixels"] if cutout else []
     return (f"training images are {' and '.join(words)}",) if words else ()
 
 
-def changed(images: Tensor, random: torch.Generator, shift: int = 0, warp: float = 0.0, mirror: bool = False) -> Tensor:
-    """Warp, shift and mirror each image of (batch, rows, channels, columns) at random, as the options ask."""
+def changed(
+    images: Tensor,
+    random: torch.Generator,
+    shift: int = 0,
+    warp: float = 0.0,
+    mirror: bool = False,
+    cutout: int = 0,
+) -> Tensor:
+    """Warp, shift, mirror and cut out each image of (batch, rows, channels, columns) at random, as the options ask."""
     if warp:
         images = warped(images, warp, random)
     if shift:
         images = shifted(images, shift, random)
     if mirror:
         images = mirrored(images, random)
+    if cutout:
+        images = cut_out(images, cutout, random)
     return images
 
 
@@ -80,6 +91,24 @@ def mirrored(images: Tensor, random: torch.Generator) -> Tensor:
     """Mirror each image of (batch, rows, channels, columns) with probability 1/2."""
     coin = torch.randint(2, (len(images), 1, 1, 1), generator=random, device=images.device, dtype=torch.bool)
     return torch.where(coin, images.flip(-1), images)
+
+
+def cut_out(images: Tensor, side: int, random: torch.Generator) -> Tensor:
+    """Replace a random square of each image of (batch, rows, channels, columns) by the image's mean colour, as floats.
+
+    The centre of the square is any pixel, so part of the square may lie outside the image.
+    """
+    batch, rows, _, columns = images.shape
+    down, right = torch.rand(2, batch, 1, generator=random, device=images.device)
+
+    def inside(share: Tensor, size: int) -> Tensor:
+        first = (share * size).floor() - side // 2
+        place = torch.arange(size, device=images.device)
+        return (place >= first) & (place < first + side)
+
+    square = inside(down, rows)[:, :, None, None] & inside(right, columns)[:, None, None, :]
+    pictures = images.float()
+    return torch.where(square, pictures.mean((1, 3), keepdim=True), pictures)
 
 
 def jittered(signals: Tensor, deviation: float, random: torch.Generator) -> Tensor:

@@ -3,8 +3,8 @@
 As in the authors' code: pixels divided by 255; a step is one row of the image, its red, green and blue values
 concatenated; 3,000 of the 50,000 training images are the validation split. The paper calls the noise uniform; its code
 draws one block of standard normal numbers and appends it to every image; the task's original (Chang et al. 2019) has
-new standard normal noise for each image. Standardised pixels, and mirrored, shifted or warped training images, are our
-additions, off by default.
+new standard normal noise for each image. Standardised or whitened pixels, and mirrored, shifted, warped or partly
+erased training images, are our additions, off by default.
 """
 
 import functools
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked
+from cornn._checked import Checked, Natural, NotNegative
 from cornn._random import generator
 from cornn.lab.data import cifar10, folder
 from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
@@ -48,6 +48,9 @@ class NoisyCIFAR10(Checked):
     """Number of training images held out for validation, drawn from the seed."""
     standard: bool = False
     """Standardise the pixels of each colour over the training split, so that they have the scale of normal noise."""
+    whiten: NotNegative = 0.0
+    """Whiten the 96 values of a row over the training split (ZCA), with this share of their mean variance added to
+    each variance. 0: no whitening."""
     mirror: bool = False
     """Mirror training images with probability 1/2 at every presentation."""
     shift: int = 0
@@ -55,12 +58,18 @@ class NoisyCIFAR10(Checked):
     warp: float = 0.0
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
+    cutout: Natural = 0
+    """Side in pixels of a random square of each training image that is replaced by the image's mean colour. 0: none."""
 
     name: ClassVar[str] = "noisy-cifar10"
 
+    def check(self) -> None:
+        if self.standard and self.whiten:
+            raise ValueError("whitened pixels are standardised already: use --no-standard with --whiten")
+
     def load(self, seed: int, data: Path | None = None) -> Task:
         check_changes(self.shift, self.warp)
-        changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror}
+        changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
         words = changes_in_words(**changes)
         where = folder(data)
         images, labels = _tensors(*cifar10.read(where, "train"))
@@ -69,9 +78,15 @@ class NoisyCIFAR10(Checked):
         middle = {"fixed-normal": block.mean((0, 1)), "fresh-normal": 0.0, "fresh-uniform": 0.5}[self.noise]
         kept = images[training]
         image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
-        scale: dict[str, Tensor] = _scale(kept) if self.standard else {}
-        if scale:
+        scale: dict[str, Tensor] = {}
+        if self.standard:
+            scale = _scale(kept)
             image_mean = (image_mean - scale["middle"]) / scale["spread"]
+        elif self.whiten:
+            scale = _whitening(kept, self.whiten)
+            image_mean = torch.zeros(FEATURES)
+
+        pixels = ["pixels are standardised"] if self.standard else ["rows are whitened"] if self.whiten else []
 
         def split(name: str, images: Tensor, labels: Tensor) -> Split:
             rows, shared = {"image": images, "target": labels}, dict(scale)
@@ -106,7 +121,7 @@ class NoisyCIFAR10(Checked):
             better="higher",
             trivial=most_frequent(labels[training]),
             trivial_words="for always answering the same class",
-            notes=(f"noise: {WORDS[self.noise]}", *(["pixels are standardised"] if self.standard else []), *words),
+            notes=(f"noise: {WORDS[self.noise]}", *pixels, *words),
         )
 
 
@@ -126,9 +141,26 @@ def _scale(images: Tensor) -> dict[str, Tensor]:
     return {"middle": middle, "spread": spread}
 
 
+def _whitening(images: Tensor, share: float) -> dict[str, Tensor]:
+    """Mean of the rows (96), and the matrix (96, 96) that makes their features uncorrelated, with variance 1 (ZCA)."""
+    total, products = torch.zeros(FEATURES).double(), torch.zeros(FEATURES, FEATURES).double()
+    for part in images.split(4000):
+        rows = part.flatten(0, 1).double() / 255
+        total += rows.sum(0)
+        products += rows.T @ rows
+    count = len(images) * ROWS
+    middle = total / count
+    covariance = products / count - torch.outer(middle, middle)
+    variances, directions = torch.linalg.eigh(covariance)
+    matrix = directions / (variances + share * variances.mean()).sqrt() @ directions.T
+    return {"middle": middle.float(), "whitening": matrix.float()}
+
+
 def _joined(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Tensor) -> Batch:
     image = rows["image"].transpose(0, 1).contiguous().float() / 255
-    if "middle" in shared:
+    if "whitening" in shared:
+        image = (image - shared["middle"]) @ shared["whitening"]
+    elif "middle" in shared:
         image = (image - shared["middle"]) / shared["spread"]
     return Batch(torch.cat((image, noise.expand(-1, image.shape[1], -1))), rows["target"])
 
