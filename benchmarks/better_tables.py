@@ -68,11 +68,19 @@ def longer(results: Path = RESULTS) -> str:
         "| task | neurons | epochs | validation, mean | test, mean [95 % interval] | seeds |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for status in targets.read(results):
-        runs = {records.read_config(one.records[0]).budget.epochs: one for one in status.ours}
+    for target in targets.TARGETS:
+        runs = {
+            records.read_config(one.records[0]).budget.epochs: one
+            for one in tables.group_runs(results, target.task)
+            if (one.origin, one.units) == ("better", target.units)
+            and one.records
+            and one.settings.keys() <= {"recipe", "epochs"}
+            and one.options.items() >= target.options.items()
+            and ("permutation" in one.options) == ("permutation" in target.options)
+        }
         for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
             figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"
-            lines.append(f"| {status.target.title} | {status.target.units} | {figures} |")
+            lines.append(f"| {target.title} | {target.units} | {figures} |")
     return "\n".join(lines)
 
 

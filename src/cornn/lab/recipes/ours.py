@@ -101,6 +101,20 @@ OURS = {
             mirror=True,
             shift=3,
         ),
+        # The choice of results/protocols/noisy-cifar10-128.json.
+        "whitened": _better(
+            NOISY_CIFAR10_RINGING,
+            "underdamped neurons, spread periods, whitened rows, chosen by a frozen protocol",
+            learning_rate=0.01529,
+            epochs=120,
+            clip=1.0,
+            weight_decay=0.0323,
+            ema=0.998,
+            epsilon=0.003147,
+            whiten=0.3,
+            mirror=True,
+            shift=2,
+        ),
     },
     "har2": {
         "memory": _with_memory(HAR_2),
