@@ -2,11 +2,13 @@
 
     python benchmarks/adding_search.py --length 500 --models 256 --json results/adding-search/NAME.json
     python benchmarks/adding_search.py --length 500 --variants variants.json --seeds 12 --json ...
+    python benchmarks/adding_search.py --again results/adding-search/10-feedback-5000.json --json ...
 
 The first command draws settings at random. The second takes a list of dictionaries, each a change to `BASE` below, and
-trains every one from several seeds; with the same seed, variants start from the same weights up to their scale. A model
-solves the task at the first step at which the running mean of its training loss, on new sequences throughout, is below
-0.01. At the end all models are tested on 1,000 further sequences.
+trains every one from several seeds; with the same seed, variants start from the same weights up to their scale. The
+third repeats a recorded search of variants with its settings, length, steps and seeds. A model solves the task at the
+first step at which the running mean of its training loss, on new sequences throughout, is below 0.01. At the end all
+models are tested on 1,000 further sequences.
 """
 
 import argparse
@@ -68,8 +70,17 @@ RATES = {"V": "V_rate", "b": "b_rate", "R": "recurrent_rate", "head": "head_rate
 TEST_SEQUENCES = 1000
 
 
+REPEATED = ("length", "hidden_size", "batch_size", "steps", "seeds", "seed")
+"""Options that `--again` takes from the record."""
+
+
 def settings(options: argparse.Namespace, random: torch.Generator) -> dict[str, Tensor]:
     """Return one value per model for every setting."""
+    if options.again:
+        recorded = json.loads(options.again.read_text())["settings"]
+        models = len(recorded["dt"])
+        # A setting that is newer than the record had the value of BASE.
+        return {name: torch.tensor(recorded.get(name, [value] * models)) for name, value in BASE.items()}
     if options.variants:
         changes = json.loads(options.variants.read_text())
         unknown = {name for change in changes for name in change} - set(BASE)
@@ -96,7 +107,7 @@ class Group:
         self.models = models = len(values["dt"])
         m = options.hidden_size
         self.constants = self._oscillators(values).to(options.device)
-        seeds = options.seeds if options.variants else models
+        seeds = options.seeds if options.variants or options.again else models
 
         def uniform(*shape: int, width: Tensor | float = 1.0) -> Tensor:
             drawn = torch.rand(seeds, *shape, generator=random) * 2 - 1
@@ -203,6 +214,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--models", type=int, default=256)
     parser.add_argument("--variants", type=Path)
+    parser.add_argument("--again", type=Path, help="a record of a search of variants, to repeat it")
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda")
@@ -211,6 +223,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=math.inf, help="training ends after so many, if need be early")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.again:
+        recorded = json.loads(options.again.read_text())["options"]
+        vars(options).update({name: recorded[name] for name in REPEATED})
 
     random = torch.Generator().manual_seed(options.seed)
     values = settings(options, random)
@@ -237,9 +252,10 @@ def main() -> None:
     solved, mean = solved.tolist(), mean.tolist()
     print(f"length {options.length}: {sum(s > 0 for s in solved)} of {group.models} solved, {seconds:.1f} s")
     print("steps to solve it, last running means, test errors, settings")
-    per = options.seeds if options.variants else 1
+    variants = bool(options.variants or options.again)
+    per = options.seeds if variants else 1
     order = range(0, group.models, per)
-    if not options.variants:
+    if not variants:
         order = sorted(order, key=lambda i: (solved[i] or math.inf, mean[i]))[:15]
     for i in order:
         differs = {k: round(v[i].item(), 5) for k, v in values.items() if round(v[i].item(), 6) != round(BASE[k], 6)}
@@ -247,7 +263,7 @@ def main() -> None:
         print([int(s) for s in solved[i : i + per]], *figures, differs)
     if options.json:
         content = {
-            "options": {k: v for k, v in vars(options).items() if k not in ("json", "variants", "seconds")},
+            "options": {k: v for k, v in vars(options).items() if k not in ("json", "variants", "again", "seconds")},
             "settings": {name: value.tolist() for name, value in values.items()},
             "solved_at": solved,
             "running_mean": mean,

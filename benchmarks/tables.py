@@ -274,8 +274,9 @@ def _with_footnotes(name: str) -> str:
             "space",
         }:  # runs are marked row by row
             each = [row for row in content.get("rows", ()) if "commit" in row] or [content]
+            why = f", because {content['not_repeated']}" if "not_repeated" in content else ""
             for wrong in dict.fromkeys(records.source_of(one) for one in each if records.mark([one])):
-                doubted.setdefault(wrong, []).append(f"`results/{path.relative_to(RESULTS)}`")
+                doubted.setdefault(wrong + why, []).append(f"`results/{path.relative_to(RESULTS)}`")
     for wrong, paths in doubted.items():
         more = f" and {len(paths) - 3} more files" if len(paths) > 3 else ""
         notes.append(f"{records.MARK} Source: {', '.join(paths[:3])}{more}: {wrong}.")

@@ -3,10 +3,11 @@
 import os
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cornn._atomic import write_atomically
+from cornn._atomic import release_folder, reserve_folder, reserve_new_folder, write_atomically
 
 
 def test_a_link_stays_one_and_what_it_points_to_is_written(tmp_path):
@@ -44,3 +45,26 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"new")
     assert [(own.name, own.read_bytes()) for own in tmp_path.iterdir()] == [("model.c", b"old")]
+
+
+def test_processes_never_reserve_the_same_folder(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: reserve_new_folder(tmp_path / "runs", "adding"), range(40)))
+    assert sorted(path.name for path in found) == [f"adding-{number:04d}" for number in range(1, 41)]
+    with pytest.raises(FileExistsError, match="already exists: choose another --out, or remove it"):
+        reserve_folder(found[0])
+
+
+def test_a_folder_that_cannot_be_reserved(tmp_path):
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(OSError, match=r"cannot write the folder .*adding-0001 \(Not a directory\): choose another"):
+        reserve_new_folder(tmp_path / "runs", "adding")
+
+
+def test_only_an_empty_folder_is_released(tmp_path):
+    for name in ("empty", "used"):
+        reserve_folder(tmp_path / name)
+    (tmp_path / "used" / "file").touch()
+    for name in ("empty", "used", "never reserved"):
+        release_folder(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["used"]

@@ -4,7 +4,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import pytest
@@ -12,7 +14,7 @@ import torch
 
 from cornn import __version__, engine
 from cornn._extras import install_command
-from cornn.cli import COMMANDS, console, report
+from cornn.cli import COMMANDS, console, report, train
 from cornn.cli.options import GROUPS, MAIN
 from cornn.lab import runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
@@ -31,6 +33,27 @@ def test_train_leaves_a_run_folder_and_says_what_was_reached(cornn, tmp_path):
     assert "run folder: runs/adding-0001" in out
     assert (tmp_path / "runs/adding-0001/result.json").exists()
     assert "runs/adding-0002" in cornn("train", "adding", *SHORT, "--quiet")[1]
+    assert cornn("train", "adding", *SHORT, "--until", "nan")[0] == 2
+    assert cornn("train", "psmnist", "--data", "nowhere")[0] == 2
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["adding-0001", "adding-0002"]
+
+
+def test_trainings_that_start_together_get_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands = [train.parse(["adding", *SHORT, "--quiet"]) for _ in range(2)]
+    both, begin = threading.Barrier(2, timeout=60), training.fit
+
+    def fit(config, out, *more):
+        both.wait()  # neither has written to its folder yet
+        return begin(config, out, *more)
+
+    monkeypatch.setattr(training, "fit", fit)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda command: command.run(), commands))
+    assert sorted(path.parent.name for path in (tmp_path / "runs").glob("*/result.json")) == [
+        "adding-0001",
+        "adding-0002",
+    ]
 
 
 def test_a_curve_has_three_points_and_until_is_explained(cornn, monkeypatch):

@@ -1,4 +1,4 @@
-"""Atomic writes."""
+"""Atomic writes, and folders that nobody else takes."""
 
 import contextlib
 import os
@@ -6,7 +6,15 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "stage_write", "write_atomically", "write_errors"]
+__all__ = [
+    "TEMPORARY",
+    "release_folder",
+    "reserve_folder",
+    "reserve_new_folder",
+    "stage_write",
+    "write_atomically",
+    "write_errors",
+]
 
 TEMPORARY = ".new-"  # prefix of files that are being written
 
@@ -50,3 +58,37 @@ def write_atomically(path: Path, content: bytes) -> None:
         return
     with stage_write(Path(os.path.realpath(path)), content):
         pass
+
+
+def reserve_folder(out: Path) -> None:
+    """Create an empty folder before any work is done, so that nobody else takes its name.
+
+    Args:
+        out: The folder, which must not exist yet.
+
+    Raises:
+        FileExistsError: If it exists.
+        OSError: If it cannot be written.
+    """
+    try:
+        out.mkdir(parents=True)
+    except FileExistsError:
+        raise FileExistsError(f"{out} already exists: choose another --out, or remove it") from None
+    except OSError as error:
+        raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
+
+
+def reserve_new_folder(root: Path, name: str) -> Path:
+    """Create the first of the folders name-0001, name-0002, … that does not exist yet."""
+    number = 1
+    while True:
+        with contextlib.suppress(FileExistsError):
+            reserve_folder(out := root / f"{name}-{number:04d}")
+            return out
+        number += 1
+
+
+def release_folder(out: Path) -> None:
+    """Remove a reserved folder in which nothing was written."""
+    with contextlib.suppress(OSError):
+        out.rmdir()

@@ -483,12 +483,12 @@ def test_a_file_is_fitted_from_python(tables):
 
 
 def test_groups_are_never_split(tables):
-    from cornn.fitting import plan_fit
+    from cornn.fitting import FitOptions, plan_fit
 
     X, y = waves()
     rows = [[f"g{k // 5}", *own, label] for k, (own, label) in enumerate(zip(X, y, strict=True))]
     write_csv(tables / "groups.csv", ["person", *(f"t{k}" for k in range(STEPS)), "kind"], rows)
-    plan = plan_fit(tables / "groups.csv", target="kind", group="person")
+    plan = plan_fit(tables / "groups.csv", FitOptions(target="kind", group="person"))
     training, test = set(plan.splits.training.groups), set(plan.splits.test.groups)
     assert training | test == {f"g{k}" for k in range(8)}
     assert not training & test

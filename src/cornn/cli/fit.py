@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -116,7 +116,7 @@ class FitCommand:
 
         console = screen(stderr=self.json)
         if self.dry_run:
-            plan = fitting.plan_fit(self.data, **self._options())
+            plan = fitting.plan_fit(self.data, fitting.FitOptions(**self._options()))
             if not self.quiet:
                 _print_facts(console, plan.facts)
             return
@@ -126,8 +126,8 @@ class FitCommand:
                 line(console, _describe_data(plan))
 
         def work(watch: Callable) -> "FitResult":
-            options = {"out": self.out, "report": self.report, "introduce": introduce, "watch": watch}
-            return fitting.fit_file(self.data, **self._options(), **options)
+            more = {"out": self.out, "report": self.report, "introduce": introduce, "watch": watch}
+            return fitting.fit_file(self.data, **self._options(), **more)
 
         try:
             finished = self._train_with_progress(console, work)
@@ -139,9 +139,9 @@ class FitCommand:
         self._conclude(console, finished)
 
     def _options(self) -> dict[str, Any]:
-        """Return the arguments of `fit_file` that concern the data and the estimator."""
-        names = ("target", "id", "time", "values", "ignore", "group", "form", "layout", "task", "horizon", "test")
-        names = (*names, "test_share", "seed")
+        """Return the fields of `FitOptions`, which this command has too, but for the settings of the estimator."""
+        from cornn.fitting import FitOptions
+
         own = (
             "method",
             "neurons",
@@ -164,6 +164,7 @@ class FitCommand:
             settings["causal"] = True
         if self.scaling:
             settings["scaling"] = self.scaling
+        names = (field.name for field in fields(FitOptions) if field.name != "settings")
         return {name: getattr(self, name) for name in names} | {"settings": settings}
 
     def _train_with_progress(self, console: Console, work: Callable[[Callable], Any]) -> Any:

@@ -1,11 +1,13 @@
 """cornn train"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
+from cornn._atomic import release_folder, reserve_new_folder
 from cornn.baselines import MODELS
 from cornn.cli.console import line
 from cornn.cli.options import choose_start, parse_train
@@ -40,8 +42,10 @@ class TrainCommand:
         if self.dry_run:
             _describe(console, config, self.seeds)
             return
-        out = self.out or _new_folder(Path("runs"), config.task.name)
+        with _reserved(self.out, config.task.name, first=not console.quiet) as out:
+            self._train(console, config, out)
 
+    def _train(self, console: Console, config: Train, out: Path) -> None:
         def introduce(task: Task, model: SequenceModel) -> None:
             if not self.output.quiet:
                 _introduce(console, config, task, model)
@@ -116,8 +120,18 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
     line(console, length, "" if seeds == 1 else f", for each of {seeds} seeds")
 
 
-def _new_folder(root: Path, name: str) -> Path:
-    number = 1
-    while (root / f"{name}-{number:04d}").exists():
-        number += 1
-    return root / f"{name}-{number:04d}"
+@contextmanager
+def _reserved(out: Path | None, name: str, first: bool) -> Iterator[Path]:
+    """Reserve a new folder under runs/ if none is given, and remove it again if nothing is written to it.
+
+    Of several processes only the first does; it tells the others.
+    """
+    if out is not None or not first:
+        yield out or Path("runs")
+        return
+    out = reserve_new_folder(Path("runs"), name)
+    try:
+        yield out
+    finally:
+        release_folder(out)
+        release_folder(out.parent)

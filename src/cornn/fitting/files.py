@@ -5,20 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cornn._atomic import release_folder, reserve_folder, reserve_new_folder
 from cornn.fitting.evaluate import AnyEstimator, Predictions, attribute, predict
 from cornn.fitting.fit import FitResult, Splits, check_settings, choose_task, fit, split
-from cornn.fitting.folder import (
-    build_result,
-    load_fitted,
-    release_folder,
-    reserve_folder,
-    reserve_new_folder,
-    write_folder,
-)
+from cornn.fitting.folder import build_result, load_fitted, remove_leftovers, write_folder
 from cornn.fitting.readers import Dataset, Layout, names_its_target, read
 from cornn.fitting.summary import summarize
 
-__all__ = ["FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
+__all__ = ["FitOptions", "FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
 
 OF_FORECASTS = ("period", "known_future", "candidates")
 """Settings that only a forecaster has."""
@@ -36,37 +30,70 @@ class FitPlan:
     facts: tuple[tuple[str, str], ...]
 
 
-def plan_fit(
-    path: Path | str,
-    *,
-    target: str | Sequence[str] = (),
-    id: str | None = None,
-    time: str | None = None,
-    values: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    group: str | None = None,
-    form: str | None = None,
-    layout: str = "ntc",
-    task: str | None = None,
-    horizon: int | None = None,
-    test: Path | str | None = None,
-    test_share: float = 0.2,
-    seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
-) -> FitPlan:
-    """Read a file, split it and check all settings, without training. The arguments are those of `fit_file`."""
-    path, target = Path(path), (target,) if isinstance(target, str) else tuple(target)
-    only_forecasts = ["horizon"] * (horizon is not None) + [name for name in OF_FORECASTS if name in (settings or {})]
+@dataclass(frozen=True)
+class FitOptions:
+    """How `fit_file` reads and splits a file, and what it fits.
+
+    Args:
+        target: The column or columns to predict; for arrays the name of the array. With `task="forecast"` the values
+            to forecast.
+        id: The column that identifies the sequence of a row, if each row is a sample.
+        time: The column with the time of a sample.
+        values: The columns of features. Default: all columns that are not named elsewhere.
+        ignore: Columns to ignore.
+        group: The column of the group, such as a person, whose sequences are never split between training and test.
+        form: "wide", "long" or "series"; inferred by default.
+        layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
+        task: "classify", "regress" or "forecast". Default: "forecast" with `horizon` or another argument of
+            forecasts, otherwise inferred from the target.
+        horizon: Number of steps to forecast, 1 by default.
+        test: A file with test data. Default: a share of the data.
+        test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
+        seed: Seed of the test split and of the estimator.
+        settings: Arguments of the estimator, such as `{"method": "network"}`.
+    """
+
+    target: str | Sequence[str] = ()
+    id: str | None = None
+    time: str | None = None
+    values: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    group: str | None = None
+    form: str | None = None
+    layout: str = "ntc"
+    task: str | None = None
+    horizon: int | None = None
+    test: Path | str | None = None
+    test_share: float = 0.2
+    seed: int = 0
+    settings: Mapping[str, Any] | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets as a tuple."""
+        return (self.target,) if isinstance(self.target, str) else tuple(self.target)
+
+    @property
+    def columns(self) -> Layout:
+        """What the file contains."""
+        values, ignore = tuple(self.values), tuple(self.ignore)
+        return Layout(self.form, self.id, self.time, values, self.targets, ignore, self.group, self.layout)
+
+
+def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
+    """Read a file, split it and check all settings, without training."""
+    path, task, horizon, settings = Path(path), options.task, options.horizon, options.settings or {}
+    only_forecasts = ["horizon"] * (horizon is not None) + [name for name in OF_FORECASTS if name in settings]
     if task is None and only_forecasts:
         task = "forecast"
-    data = read(path, _layout(path, task, Layout(form, id, time, tuple(values), target, tuple(ignore), group, layout)))
+    data = read(path, _layout(path, task, options.columns))
     task = choose_task(task, data)
-    other = data.companion if test is None else read(Path(test), data.layout)
-    chosen = {"random_state": seed, **(settings or {})}
+    other = data.companion if options.test is None else read(Path(options.test), data.layout)
+    chosen: dict[str, Any] = {"random_state": options.seed, **settings}
     if task == "forecast":
         chosen["horizon"] = 1 if horizon is None else horizon
-        if target:
-            chosen["targets"] = [_position(data, name) for name in target]
+        if options.targets:
+            chosen["targets"] = [_position(data, name) for name in options.targets]
         if chosen.get("known_future"):
             chosen["known_future"] = [_position(data, name) for name in chosen["known_future"]]
     else:
@@ -76,8 +103,8 @@ def plan_fit(
     if "class_weight" in chosen and task != "classify":
         raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
     check_settings(task, chosen)
-    splits = split(data, task, other, test_share, seed)
-    facts = summarize(data, splits, task, target)
+    splits = split(data, task, other, options.test_share, options.seed)
+    facts = summarize(data, splits, task, options.targets)
     return FitPlan(task, data, other, splits, chosen, tuple(facts))
 
 
@@ -103,49 +130,21 @@ def _position(data: Dataset, name: str) -> int:
 def fit_file(
     path: Path | str,
     *,
-    target: str | Sequence[str] = (),
-    id: str | None = None,
-    time: str | None = None,
-    values: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    group: str | None = None,
-    form: str | None = None,
-    layout: str = "ntc",
-    task: str | None = None,
-    horizon: int | None = None,
-    test: Path | str | None = None,
-    test_share: float = 0.2,
-    seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     report: bool = True,
     introduce: Callable[[FitPlan], None] | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
+    **options: Any,
 ) -> FitResult:
     """Fit a model to a file of sequences, test it, and write it with a report to a folder.
 
     Args:
         path: The data file.
-        target: The column or columns to predict; for arrays the name of the array. With `task="forecast"` the values
-            to forecast.
-        id: The column that identifies the sequence of a row, if each row is a sample.
-        time: The column with the time of a sample.
-        values: The columns of features. Default: all columns that are not named elsewhere.
-        ignore: Columns to ignore.
-        group: The column of the group, such as a person, whose sequences are never split between training and test.
-        form: "wide", "long" or "series"; inferred by default.
-        layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
-        task: "classify", "regress" or "forecast". Default: "forecast" with `horizon` or another argument of
-            forecasts, otherwise inferred from the target.
-        horizon: Number of steps to forecast, 1 by default.
-        test: A file with test data. Default: a share of the data.
-        test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
-        seed: Seed of the test split and of the estimator.
-        settings: Arguments of the estimator, such as `{"method": "network"}`.
         out: The folder to write, which must not exist yet. Default: a new folder under runs/.
         report: Whether to write report.html, if the packages for it are installed.
         introduce: Called with the plan before training.
         watch: Called with the losses after every epoch of a trained network.
+        **options: The fields of `FitOptions`, such as `target`, `id`, `task`, `test` and `settings`.
 
     Returns:
         The fitted estimator, its test result and the folder.
@@ -158,29 +157,14 @@ def fit_file(
         >>> result = fit_file("waves.csv", target="kind", out="waves")
         >>> result.evaluation.test, result.estimator, result.folder
     """
-    plan = plan_fit(
-        path,
-        target=target,
-        id=id,
-        time=time,
-        values=values,
-        ignore=ignore,
-        group=group,
-        form=form,
-        layout=layout,
-        task=task,
-        horizon=horizon,
-        test=test,
-        test_share=test_share,
-        seed=seed,
-        settings=settings,
-    )
+    plan = plan_fit(path, FitOptions(**options))
     if introduce is not None:
         introduce(plan)
     if out is None:
         folder = reserve_new_folder(Path("runs"), Path(path).stem)
     else:
         reserve_folder(folder := Path(out))
+    remove_leftovers(folder.parent)
     try:
         finished = fit(plan.task, plan.splits, plan.settings, watch)
         words = plan.test.source if plan.test is not None else f"a held-out split of {plan.data.source}"

@@ -4,7 +4,6 @@ Besides the files that every saved folder has, it contains the page report.html 
 predictions for the test split, predictions.csv.
 """
 
-import contextlib
 import csv
 import io
 import json
@@ -32,9 +31,7 @@ __all__ = [
     "build_result",
     "format_csv",
     "load_fitted",
-    "release_folder",
-    "reserve_folder",
-    "reserve_new_folder",
+    "remove_leftovers",
     "write_folder",
     "write_text",
 ]
@@ -42,43 +39,7 @@ __all__ = [
 PAGE = "report.html"
 
 
-def reserve_folder(out: Path) -> None:
-    """Create an empty folder before any work is done, so that nobody else takes its name.
-
-    Args:
-        out: The folder, which must not exist yet.
-
-    Raises:
-        FileExistsError: If it exists.
-        OSError: If it cannot be written.
-    """
-    if out.exists():
-        raise FileExistsError(f"{out} already exists: choose another --out, or remove it")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(out.parent)
-        out.mkdir()
-    except OSError as error:
-        raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
-
-
-def reserve_new_folder(root: Path, name: str) -> Path:
-    """Create the first of the folders name-0001, name-0002, … that does not exist yet."""
-    number = 1
-    while True:
-        with contextlib.suppress(FileExistsError):
-            reserve_folder(out := root / f"{name}-{number:04d}")
-            return out
-        number += 1
-
-
-def release_folder(out: Path) -> None:
-    """Remove a reserved folder in which nothing was written."""
-    with contextlib.suppress(OSError):
-        out.rmdir()
-
-
-def _remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process was writing in a folder: its name ends with the number of that process."""
     for leftover in folder.glob(f"{TEMPORARY}*"):
         match = re.fullmatch(rf"{re.escape(TEMPORARY)}.*-p(\d+)-\w+", leftover.name)

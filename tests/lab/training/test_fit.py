@@ -251,6 +251,17 @@ def test_a_diverged_run_stops_with_a_sentence_and_its_last_good_checkpoint(tmp_p
     assert not (tmp_path / "result.json").exists()
 
 
+@pytest.mark.parametrize("theory", [False, True])
+def test_a_run_that_diverges_when_a_checkpoint_is_due(tmp_path, theory):
+    config = SHORT.override(learning_rate=1e30, clip=0, checkpoint_every=0.0, evaluate_every=1, theory=theory)
+    # The evaluation finds the divergence, so that no run is left to save.
+    with pytest.raises(training.Diverged, match=r"the loss is .* at step 2: try a smaller learning_rate or dt"):
+        training.fit(config, tmp_path / "loss")
+    # The loss of a step is that before its update.
+    with pytest.raises(training.Diverged, match=r"the weights are not finite after step 1: try"):
+        training.fit(config.override(weight_decay=1e30), tmp_path / "weights")
+
+
 def test_nothing_is_written_for_a_configuration_that_cannot_be(tmp_path):
     for changes in ({"dt": 2.0}, {"init": "none"}, {"length": 1}):
         with pytest.raises(ValueError):  # noqa: PT011 - the sentences are tested where they are made

@@ -148,7 +148,7 @@ class Session:
         """Write checkpoints when they are due, tell about the progress, and stop when a signal asks for it."""
         now = self._count_seconds()
         asked, due = self.stopping.asked(step, now - self.saved >= self.states[0].config.place.checkpoint_every)
-        if due:
+        if due and self.running:  # not if all have diverged at this step
             save(self.running)
             self.saved = time.perf_counter()
         self.watch(_progress(self.states, step, now - self.began + self.spent[0], self.evaluations))
@@ -196,7 +196,8 @@ def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
         if state.better(value):
             state.best = Best(value, state.step, state.weights.clone(), state.buffers())
         if state.config.theory:
-            state.theory = _theory(state, named(state.model, state.weights), random)
+            finite = bool(state.weights.isfinite().all())  # else the next save or evaluation ends the run
+            state.theory = _theory(state, named(state.model, state.weights), random) if finite else None
     return good
 
 
