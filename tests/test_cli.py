@@ -488,8 +488,7 @@ def test_the_installed_program_answers():
     ],
 )
 def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name, value, words):
-    cornn("train", "adding", *SHORT, "--out", "here")
-    config = json.loads((tmp_path / "here" / "config.json").read_text())
+    config = as_dictionary(resolve("adding"))
     (config if part is None else config[part])[name] = value
     (tmp_path / "changed.json").write_text(json.dumps(config))
     code, _, err = cornn("train", "adding", "--config", "changed.json", "--dry-run")

@@ -59,7 +59,7 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "the network is tra
             ),
             SHUFFLED,
         ),
-        (
+        pytest.param(
             CoRNNRegressor(
                 method="network",
                 hidden_size=32,
@@ -70,15 +70,13 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "the network is tra
                 validation_share=0,
             ),
             SHUFFLED,
+            marks=pytest.mark.slow,
         ),
         (
             CoRNNForecaster(hidden_size=4, epochs=2, random_state=0),
             ONE_SERIES,
         ),
-        (
-            CoRNNForecaster(),
-            ONE_SERIES,
-        ),
+        pytest.param(CoRNNForecaster(), ONE_SERIES, marks=pytest.mark.slow),
     ],
     ids=["classifier", "regressor", "forecaster", "pool of forecasters"],
 )
