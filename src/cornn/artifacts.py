@@ -437,19 +437,14 @@ def describe_model(model: SequenceModel) -> ModelSpec | None:
 def _describe_cornn(layer: CoRNN) -> dict[str, Any]:
     cell: CoRNNCell = layer.cell()  # pyright: ignore[reportAssignmentType]
     # The default constants are computed again, and those in the file replace them.
-    constants = {} if cell.spread else {name: _plain(value) for name, value in cell.oscillators()._asdict().items()}
+    constants = {} if cell.default_constants else cell.oscillators()._asdict()
     return {
-        **constants,
+        **{name: value.detach().cpu().tolist() for name, value in constants.items()},
         "init": "scaled" if cell.init == "scaled" else "paper",
         "damping": cell.damping,
         "activation": cell.activation,
         "trainable": list(cell.trainable),
     }
-
-
-def _plain(value: Tensor) -> Any:
-    """Convert to a number or a list of numbers."""
-    return value.detach().cpu().tolist()
 
 
 def pack_model(weights: Mapping[str, Tensor], spec: ModelSpec | None) -> bytes:

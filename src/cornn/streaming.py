@@ -311,7 +311,7 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
         V, R = (weight.detach().cpu().numpy().copy() for weight in (V, R))
         bias = np.zeros(cell.hidden_size, R.dtype) if b is None else b.detach().cpu().numpy().copy()
         constants = np.stack([value.detach().expand(cell.hidden_size).cpu().numpy() for value in cell.oscillators()])
-        layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.spread))
+        layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.default_constants))
     if head is not None:
         dtype = layers[0].R.dtype
         bias = np.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu().double().numpy()
