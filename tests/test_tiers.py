@@ -18,7 +18,7 @@ SOURCE = Path(cornn.__file__).parent
 TIERS = [
     ["functional", "engine"],
     ["cells", "layers", "baselines", "models", "streaming", "__init__"],
-    ["theory", "plots", "forecasting", "estimators", "fitting", "export", "artifacts"],
+    ["theory", "plots", "forecasting", "estimators", "fitting", "export", "artifacts", "saved_models"],
     ["lab"],
     ["cli", "__main__"],
 ]

@@ -15,9 +15,10 @@ from cornn._checksums import read_bytes
 from cornn._constants import Values
 from cornn._extras import missing_extra
 from cornn._json import naming
-from cornn.artifacts import WEIGHTS, describe_model, pack_model, unpack_model
+from cornn.artifacts import WEIGHTS
 from cornn.layers import CoRNN
 from cornn.models import SequenceModel
+from cornn.saved_models import describe_model, pack_model, unpack_model
 
 try:
     from huggingface_hub import HfApi, PyTorchModelHubMixin, hf_hub_download
