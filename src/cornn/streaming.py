@@ -281,7 +281,7 @@ def _kernel(dtype: np.dtype, layers: list[Layer]) -> tuple | None:
     if any(layer.activation != "tanh" for layer in layers):
         return None
     try:
-        library, isa = c._library(), c.instruction_set()
+        library, isa = c.load_library(), c.instruction_set()
         kind = f"{'double' if dtype == np.float64 else 'float'}_{isa}"
         names = [f"cornn_stream_{part}_{kind}" for part in ("workspace", "open", "step")]
         # The GIL is kept: releasing it would take longer than a step.
