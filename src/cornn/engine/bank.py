@@ -214,8 +214,8 @@ def _tables(bank: Bank, data: Sequences, device: torch.device) -> Iterator[tuple
 
 def _transitions(constants: NDArray[np.float64], spans: NDArray[np.float64], device: torch.device) -> Tensor:
     """Return the coefficients of `functional.transition`, shape `(spans, 6, neurons)`."""
-    own = torch.from_numpy(np.ascontiguousarray(constants)).to(device)
-    by = transition(*own, torch.from_numpy(spans)[:, None].to(device))
+    dt, gamma, epsilon = torch.from_numpy(np.ascontiguousarray(constants)).to(device)
+    by = transition(dt, gamma, epsilon, torch.from_numpy(spans)[:, None].to(device))
     return torch.stack([part.float() for part in by], 1)
 
 

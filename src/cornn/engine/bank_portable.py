@@ -25,7 +25,7 @@ class _Run:
         self.direction, self.gain, self.bias = (
             torch.from_numpy(part).to(device) for part in (bank.direction, bank.gain, bank.bias)
         )
-        self.constants = torch.from_numpy(bank.constants).to(device)
+        self.constants = torch.from_numpy(bank.constants).to(device)  # dt, gamma and epsilon
         self.spans = None if data.spans is None else torch.from_numpy(data.spans).to(device)
         self.keep, self.push, self.pull, self.dt = torch.from_numpy(bank.steps()).to(device)
         self.weight = self._weight(data.input.shape[1], device)
@@ -49,7 +49,8 @@ class _Run:
             next_y = y + self.dt * next_z
             duration = torch.ones_like(there, dtype=torch.float32)
         else:
-            by = [part.float() for part in transition(*self.constants, self.spans[row][:, None])]
+            dt, gamma, epsilon = self.constants
+            by = [part.float() for part in transition(dt, gamma, epsilon, self.spans[row][:, None])]
             next_y = by[0] * y + by[1] * z + by[2] * force
             next_z = by[3] * y + by[4] * z + by[5] * force
             duration = self.spans[row].float()
