@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from cornn import _scaling, engine, functional
 from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
 from cornn._initialisation import INITS, SCALED, InitialRanges
+from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans
 from cornn._random import uniform_
-from cornn._stacking import check_input, check_sizes, check_state, check_timespans
 from cornn._torch_private import find_tensors
 from cornn.engine.cell import CellWeights, step
 
