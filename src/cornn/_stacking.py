@@ -5,7 +5,7 @@ A cell is a module with `states` (the names of the tensors in its state), `reset
     sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, parts)
 
 for time-major input (time, batch, features) and a state (states, batch, hidden); None is the initial state of the cell.
-The parts are the tensors of the last state, each (1, batch, hidden). They are not views: users may change them in place.
+The parts are the tensors of the last state, each (1, batch, hidden). They are no views: users may change them in place.
 """
 
 import warnings

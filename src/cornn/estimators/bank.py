@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
 from cornn.estimators.bank_inputs import CAUSAL, SCALINGS, BankInputs, fit_inputs
+from cornn.estimators.random_state import read_seed
 from cornn.estimators.sequences import Columns, SequenceData, read_sequences
 
 __all__ = ["FittedBank", "OscillatorBank", "draw_bank"]
@@ -313,10 +313,3 @@ def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[s
     if not found or len(set(found)) < len(found):
         raise ValueError(f"scaling must name at least one of {', '.join(SCALINGS)}, each once; got {scaling!r}")
     return found
-
-
-def read_seed(random_state: Any) -> int:
-    """Return the seed of a `random_state` argument."""
-    if isinstance(random_state, numbers.Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
