@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from cornn._machine import resolve_device
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
 from cornn.estimators.bank_inputs import CAUSAL, SCALINGS, BankInputs, fit_inputs
@@ -183,7 +184,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
             features, time), as aeon has it.
-        device: "cpu", or a CUDA device.
+        device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
         random_state: Seed or random state. The same integer gives the same features.
 
     Attributes:
@@ -206,7 +207,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         time_column: str | None = None,
         value_columns: Sequence[str] | None = None,
         layout: str = "ntc",
-        device: str = "cpu",
+        device: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.neurons = neurons
@@ -264,7 +265,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
             Features, shape (sequences, features).
         """
         check_is_fitted(self, "bank_")
-        return self.bank_.features(read_sequences(X, self._columns(), timespans), self.device)
+        return self.bank_.features(read_sequences(X, self._columns(), timespans), str(resolve_device(self.device)))
 
     def states(self, series: Any) -> NDArray[np.float32]:
         """Compute the states of the bank along one series.
