@@ -21,6 +21,7 @@ import torch
 from cornn._machine import machine
 from cornn._source import source
 from cornn.engine import bank as engine
+from cornn.engine import bank_portable
 from cornn.estimators import CoRNNClassifier, OscillatorBank
 from cornn.estimators.sequences import Columns, read_sequences
 
@@ -59,7 +60,7 @@ def measure(sequences: int, steps: int, features: int) -> dict[str, Any]:
     row["cuda"] = seconds(lambda: engine.pool(bank.bank, data, device="cuda"))
     if steps <= PYTORCH_STEPS and sequences <= 1000:
         gpu = torch.device("cuda")
-        row["pytorch"] = seconds(lambda: engine._pool_portable(bank.bank, data, None, gpu), 1)
+        row["pytorch"] = seconds(lambda: bank_portable.pool(bank.bank, data, None, gpu), 1)
     for device in ("cpu", "cuda"):
         row[f"fit_{device}"] = seconds(lambda own=device: CoRNNClassifier(random_state=0, device=own).fit(X, y), 1)
     return row

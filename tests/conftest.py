@@ -9,7 +9,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 if importlib.util.find_spec("beartype") and not os.environ.get("CORNN_NO_SHAPES"):
-    install_import_hook(["cornn.functional", "cornn.layers"], "beartype.beartype")
+    install_import_hook(["cornn.cells", "cornn.functional", "cornn.layers"], "beartype.beartype")
 
 
 def pytest_collection_finish():

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from damage import FILES, flip_bit, small_model, use, use_or_sentence, write_folders
 
-from cornn import CoRNN, SequenceModel, artifacts
+from cornn import artifacts
 from cornn._checksums import (
     DamagedFileError,
     UncheckedFileWarning,
@@ -22,7 +21,6 @@ from cornn._checksums import (
     unpack_tensors,
     write_sealed_json,
 )
-from cornn.baselines import MODELS
 from cornn.lab.runs import Run, create, open_run, save_checkpoints
 
 
@@ -117,28 +115,6 @@ def test_a_run_that_is_killed_while_it_finishes_is_complete_or_resumes(tmp_path,
     assert again.complete is finished
     assert (again.result is not None) is finished
     assert again.checkpoint() == {"step": 1}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_layer_is_built_again_from_its_arguments(name, tmp_path):
-    model = small_model(name)
-    run = create(tmp_path, {})
-    run.save_model(model, model.state_dict())
-    input = torch.randn(5, 3, 2)
-    with torch.no_grad():
-        torch.testing.assert_close(artifacts.load_run(tmp_path).model()(input), model.eval()(input), rtol=0, atol=0)
-
-
-def test_options_of_a_layer_are_stored(tmp_path):
-    layer = CoRNN(
-        2, 3, num_layers=2, bidirectional=True, dt=0.3, gamma=[1.0, 2.0, 3.0], epsilon=2.0, damping="implicit"
-    )
-    model = SequenceModel(layer, 2, read="every", encoder=torch.nn.Embedding(7, 2))
-    create(tmp_path, {}).save_model(model, model.state_dict())
-    again = artifacts.load_run(tmp_path).model()
-    words = torch.randint(0, 7, (5, 3))
-    with torch.no_grad():
-        assert torch.equal(again(words), model(words))
 
 
 def test_names_in_a_manifest_stay_in_the_folder(folders, tmp_path):

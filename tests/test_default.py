@@ -101,12 +101,12 @@ def test_the_state_starts_at_a_reasonable_size(bidirectional, steps):
 
 def test_what_chooses_the_default_and_what_the_paper_s_layer():
     assert CoRNN(3, 5).cell().init == "scaled"
-    assert CoRNN(3, 5).cell().spread
+    assert CoRNN(3, 5).cell().default_constants
     assert CoRNNCell(3, 5).init == "scaled"
     for options in ({"dt": 0.1}, {"gamma": 1.0}, {"epsilon": 2.0}, *({"init": init} for init in INITS)):
         cell = CoRNN(3, 5, **options).cell()
         assert cell.init in INITS
-        assert not cell.spread
+        assert not cell.default_constants
         assert cell.scale_ih is None
         usual = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0} | {
             key: value for key, value in options.items() if key in "dtgammaepsilon"
@@ -114,7 +114,7 @@ def test_what_chooses_the_default_and_what_the_paper_s_layer():
         assert {name: value.item() for name, value in cell.oscillators()._asdict().items()} == pytest.approx(usual)
     given = CoRNN(3, 5, dt=0.1, init="scaled").cell()
     assert given.scale_ih is not None
-    assert not given.spread
+    assert not given.default_constants
 
 
 def test_the_scales_are_saved_and_do_not_follow_trained_constants():

@@ -13,7 +13,7 @@ from cornn.engine import bank_cuda, lem
 from cornn.engine.backends import c
 from cornn.engine.backends.cuda import backend, nvrtc
 
-CACHED = (c._library, c.instruction_set, c._find)
+CACHED = (c.load_library, c.instruction_set, c._find)
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def by_hand(layer, input, state, timespans=None):
                 R[:, m:],
                 *cell.oscillators(),
                 timespans=timespans.flip(0) if reverse and timespans is not None else timespans,
-                exact=cell.spread,
+                exact_spans=cell.default_constants,
                 damping=cell.damping,
                 activation=cell.activation,
             )

@@ -16,7 +16,9 @@ from cornn.streaming import Scaling, open_stream
 
 STEPS = 30
 ISAS = (
-    [isa for isa in c.INSTRUCTION_SETS if c._library().cornn_supports(isa.encode()) == 1] if c.LIBRARY.exists() else []
+    [isa for isa in c.INSTRUCTION_SETS if c.load_library().cornn_supports(isa.encode()) == 1]
+    if c.LIBRARY.exists()
+    else []
 )
 
 

@@ -17,8 +17,8 @@ SOURCE = Path(cornn.__file__).parent
 # A module may import from its own tier or a lower one. Private helpers (names with an underscore) are in the lowest.
 TIERS = [
     ["functional", "engine"],
-    ["layers", "baselines", "models", "streaming", "__init__"],
-    ["theory", "plots", "forecasting", "estimators", "fitting", "export", "artifacts"],
+    ["cells", "layers", "baselines", "models", "streaming", "__init__"],
+    ["theory", "plots", "forecasting", "estimators", "fitting", "export", "artifacts", "saved_models"],
     ["lab"],
     ["cli", "__main__"],
 ]

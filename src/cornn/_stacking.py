@@ -4,9 +4,8 @@ A cell is a module with `states` (the names of the tensors in its state), `reset
 
     sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, parts)
 
-for time-major input (time, batch, features) and a state (states, batch, hidden), or None for the one that the cell
-starts from. The parts are the tensors of the last state, each (1, batch, hidden); none is a view, so that a user may
-change it in place.
+for time-major input (time, batch, features) and a state (states, batch, hidden); None is the initial state of the cell.
+The parts are the tensors of the last state, each (1, batch, hidden). They are no views: users may change them in place.
 """
 
 import warnings
@@ -18,100 +17,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from cornn._torch_private import current_transform_level, is_wrapped
+from cornn._layer_arguments import arrange_timespans, check_input, check_lengths, check_state
+from cornn._torch_private import current_transform_level
 from cornn.engine import check_backend, check_precision
 
-__all__ = ["Stack", "check_input", "check_sizes", "check_state", "check_timespans", "split_state"]
-
+__all__ = ["Stack", "split_state"]
 
 NO_STEPS = "input has no time steps: a sequence needs at least one"
-
-
-def check_sizes(input_size: int, hidden_size: int) -> None:
-    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
-
-
-def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
-    if input.dim() not in ranks:
-        raise ValueError(f"input has {input.dim()} dimensions, expected {kind}")
-    if input.shape[-1] != weight.shape[-1]:
-        raise ValueError(
-            f"input has {input.shape[-1]} features, this layer expects {weight.shape[-1]} "
-            f"(input_size={weight.shape[-1]})"
-        )
-    if input.device != weight.device:
-        raise ValueError(f"input is on {input.device}, this layer on {weight.device}: move one with .to(...)")
-    if input.dtype != weight.dtype:
-        if not torch.is_autocast_enabled(input.device.type):
-            raise ValueError(
-                f"input is {input.dtype}, this layer's weights are {weight.dtype}: "
-                f"convert one, for instance input.to({weight.dtype})"
-            )
-        input = input.to(weight.dtype)
-    return input
-
-
-def check_state(
-    state: Tensor | tuple[Tensor, ...] | None, names: tuple[str, ...], shape: tuple[int, ...], input: Tensor
-) -> tuple[Tensor, ...]:
-    if state is None:
-        return tuple(input.new_zeros(shape) for _ in names)
-    state = (state,) if isinstance(state, Tensor) else tuple(state)
-    if len(state) != len(names):
-        raise ValueError(f"state has {len(state)} tensors, expected {len(names)}: ({', '.join(names)})")
-    device, dtype = input.device, input.dtype
-    for name, part in zip(names, state, strict=True):
-        if part.shape != shape:
-            raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
-        if part.device != device:
-            raise ValueError(f"state {name} is on {part.device}, the input on {device}: move it with .to(...)")
-        if part.dtype != dtype:
-            if not torch.is_autocast_enabled(device.type):
-                raise ValueError(f"state {name} is {part.dtype}, the input {dtype}: convert one with .to(...)")
-            return tuple(part.to(dtype) for part in state)
-    return state
-
-
-def _arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
-    """Return `timespans` as (time, batch), for time-major input."""
-    steps, batch = input.shape[:2]
-    if not isinstance(timespans, Tensor):
-        raise TypeError("timespans must be a tensor with one number per step")
-    if timespans.shape == (steps,):
-        timespans = timespans.unsqueeze(1).expand(steps, batch)
-    else:
-        layout = (batch, steps) if batch_first else (steps, batch)
-        if timespans.shape != layout:
-            raise ValueError(f"timespans have shape {tuple(timespans.shape)}, expected ({steps},) or {layout}")
-        timespans = timespans.mT if batch_first else timespans
-    return check_timespans(timespans.to(input))
-
-
-def _inspectable(values: Tensor) -> bool:
-    """Whether the values can be inspected: on a CPU, outside torch.compile and vmap."""
-    return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_wrapped(values)
-
-
-def _check_lengths(lengths: Tensor, input: Tensor) -> Tensor:
-    """Return `lengths` on the device of a time-major input."""
-    steps, batch = input.shape[:2]
-    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-        raise TypeError("lengths must be an integer tensor with one number per sequence")
-    if lengths.shape != (batch,):
-        raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
-    if _inspectable(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
-        raise ValueError(f"lengths must lie between 0 and {steps}, got {lengths.min()} to {lengths.max()}")
-    return lengths.to(input.device)
-
-
-def check_timespans(timespans: Tensor) -> Tensor:
-    if _inspectable(timespans):
-        good = (timespans >= 0) & timespans.isfinite()
-        if not good.all():
-            raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
-    return timespans
 
 
 def split_state(state: Tensor) -> tuple[Tensor, ...]:
@@ -119,11 +31,11 @@ def split_state(state: Tensor) -> tuple[Tensor, ...]:
     return tuple(part.clone() for part in state.split(1))
 
 
-def _same(one: Tensor | None, other: Tensor | None) -> bool:
+def _equal(one: Tensor | None, other: Tensor | None) -> bool:
     return one is other if one is None or other is None else torch.equal(one, other)
 
 
-def _reversed(sequence: Tensor, lengths: Tensor | None) -> Tensor:
+def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     """Reverse each sequence within its own length."""
     if lengths is None:
         return sequence.flip(0)
@@ -292,7 +204,7 @@ class Stack(nn.Module):
         return self.num_layers == 1 and not self.bidirectional and self.checkpoint_every is None
 
     def _run_single(self, input: Tensor) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:
-        """Do what `_run` does for the usual call, where little is to be arranged: short sequences feel the rest."""
+        """Run the usual call as `_run` does, without the other cases: their checks would slow short sequences."""
         cell = self.cells["l0"]
         if self.batch_first:
             input = input.transpose(0, 1)
@@ -313,7 +225,7 @@ class Stack(nn.Module):
             input, ends = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes))
             lengths = ends.to(input.device)
             if isinstance(timespans, PackedSequence):
-                if not torch.equal(timespans.batch_sizes, packed.batch_sizes) or not _same(
+                if not torch.equal(timespans.batch_sizes, packed.batch_sizes) or not _equal(
                     timespans.sorted_indices, order
                 ):
                     raise ValueError(
@@ -332,9 +244,9 @@ class Stack(nn.Module):
         if input.shape[0] == 0:
             raise ValueError(NO_STEPS)
         if timespans is not None:
-            timespans = _arrange_timespans(timespans, input, batch_first)
+            timespans = arrange_timespans(timespans, input, batch_first)
         if lengths is not None and packed is None:
-            lengths = _check_lengths(lengths, input)
+            lengths = check_lengths(lengths, input)
 
         names = next(iter(self.cells.values())).states
         shape = (len(self.cells), input.shape[1], self.hidden_size)
@@ -368,7 +280,7 @@ class Stack(nn.Module):
         output, ends = input, []
         reversed_spans = None
         if self.bidirectional and timespans is not None:
-            reversed_spans = _reversed(timespans, lengths)
+            reversed_spans = _reverse(timespans, lengths)
         for layer in range(self.num_layers):
             wanted = every or layer < self.num_layers - 1
             start = None if first is None else first[:, len(ends)]
@@ -376,10 +288,10 @@ class Stack(nn.Module):
             ends.append(end)
             if self.bidirectional:
                 start = None if first is None else first[:, len(ends)]
-                mirrored = _reversed(output, lengths)
+                mirrored = _reverse(output, lengths)
                 backwards, end = self._cell(_name(layer, True), mirrored, start, reversed_spans, lengths, wanted)
                 ends.append(end)
-                forwards = torch.cat((forwards, _reversed(backwards, lengths)), -1) if wanted else forwards
+                forwards = torch.cat((forwards, _reverse(backwards, lengths)), -1) if wanted else forwards
             output = forwards
             if layer < self.num_layers - 1:
                 output = nn.functional.dropout(output, self.dropout, self.training)
@@ -388,7 +300,7 @@ class Stack(nn.Module):
         return output, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
 
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run one cell over the sequence; with `checkpoint_every`, in segments of which only the ends are kept."""
+        """Run one cell over the sequence; with `checkpoint_every`, keep only the states between segments."""
         sequence, size = self.cells[name].sequence, self.checkpoint_every
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:

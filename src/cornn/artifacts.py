@@ -15,39 +15,33 @@ file can be passed on. Files of version 0.1.0 have no checksums; they load with 
 """
 
 import io
-import json
 import os
 import pickle
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cornn import engine
 from cornn._atomic import TEMPORARY, write_atomically
 from cornn._checked import convert, decode
 from cornn._checksums import (
     DamagedFileError,
     compute_checksum,
-    pack_tensors,
     read_bytes,
     seal_json,
-    unpack_tensors,
     unseal_json,
     unseal_zip,
     warn_unchecked,
 )
 from cornn._json import naming, parse_json, parse_json_lines
 from cornn._version import __version__
-from cornn.baselines import MODELS
-from cornn.baselines.layer import Layer
-from cornn.layers import CoRNN, CoRNNCell
 from cornn.models import SequenceModel
+from cornn.saved_models import ModelSpec, describe_first_format, unpack_model
 
 __all__ = [
     "BEFORE",
@@ -62,17 +56,13 @@ __all__ = [
     "EstimatorArtifact",
     "Kind",
     "Manifest",
-    "ModelSpec",
     "RunArtifact",
     "check_row",
-    "describe_model",
     "find_runs",
     "is_saved",
     "load",
     "load_estimator",
     "load_run",
-    "pack_model",
-    "unpack_model",
     "write_folder",
     "write_manifest",
 ]
@@ -82,7 +72,6 @@ FORMAT = 2
 MANIFEST, CONFIG, RESULT, METRICS = "artifact.json", "config.json", "result.json", "metrics.jsonl"
 WEIGHTS, CHECKPOINT, BEFORE = "model.safetensors", "checkpoint.pt", "checkpoint-before.pt"
 SEEDS = "seeds.json"  # in a folder with the runs of several seeds
-SPEC_KEY = "cornn.model"
 
 
 Kind = Literal["run", "estimator"]
@@ -210,10 +199,10 @@ class RunArtifact(Artifact):
         """Return the trained model on the CPU, in evaluation mode. It needs neither the task nor its data."""
         weights, spec = self._read_weights()
         if spec is None:
-            spec = _describe_first_format(self.config, weights, self.path / CONFIG)
+            spec = describe_first_format(self.config, weights, self.path / CONFIG)
         return spec.build(weights, self.path / WEIGHTS)
 
-    def _read_weights(self) -> tuple[dict[str, Tensor], "ModelSpec | None"]:
+    def _read_weights(self) -> tuple[dict[str, Tensor], ModelSpec | None]:
         path = self.path / WEIGHTS
         if not path.exists():
             raise FileNotFoundError(f"{self.path} has no {WEIGHTS}: its training has not finished")
@@ -382,132 +371,3 @@ def write_folder(out: Path, kind: Kind, files: Mapping[str, bytes]) -> None:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """The arguments of a `SequenceModel`, as JSON values, from which it is built without the laboratory."""
-
-    layer: str  # name in `cornn.baselines.MODELS`
-    arguments: dict[str, Any]  # of the layer
-    outputs: int
-    read: str = "last"
-    words: int | None = None  # vocabulary of an embedding before the layer
-    options: dict[str, Any] = field(default_factory=dict)  # of a rival's cell
-
-    def build(self, weights: Mapping[str, Tensor], path: Path) -> SequenceModel:
-        """Build the model with its weights, in evaluation mode; `path` is their file, for errors."""
-        if self.layer not in MODELS:
-            raise DamagedFileError(f"{path}: unknown layer {self.layer!r}: known layers are {', '.join(MODELS)}")
-        try:
-            with torch.random.fork_rng(devices=[]):
-                layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options)
-                encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size)
-                model = SequenceModel(layer, self.outputs, read=self.read, encoder=encoder)
-            model.load_state_dict(dict(weights))
-        except engine.UnknownUpdateError as error:
-            raise engine.UnknownUpdateError(f"{path}: {error}") from error
-        except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
-            raise DamagedFileError(
-                f"{path}: its weights and the arguments of the model do not match ({error})"
-            ) from error
-        return model.eval()
-
-
-def describe_model(model: SequenceModel) -> ModelSpec | None:
-    """Return the arguments of a model; None if its layer or its encoder is not one of this package's or PyTorch's."""
-    layer, encoder = model.layer, model.encoder
-    name = next((name for name, one in MODELS.items() if type(layer) is one.layer), None)
-    if name is None or not isinstance(encoder, nn.Identity | nn.Embedding):
-        return None
-    names = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
-    arguments: dict[str, Any] = {own: getattr(layer, own) for own in names}
-    if isinstance(layer, CoRNN):
-        arguments |= _describe_cornn(layer)
-    return ModelSpec(
-        name,
-        arguments,
-        model.head.out_features,
-        model.read,
-        encoder.num_embeddings if isinstance(encoder, nn.Embedding) else None,
-        dict(layer.options) if isinstance(layer, Layer) else {},
-    )
-
-
-def _describe_cornn(layer: CoRNN) -> dict[str, Any]:
-    cell: CoRNNCell = layer.cell()  # pyright: ignore[reportAssignmentType]
-    # The default constants are computed again, and those in the file replace them.
-    constants = {} if cell.spread else {name: _plain(value) for name, value in cell.oscillators()._asdict().items()}
-    return {
-        **constants,
-        "init": "scaled" if cell.init == "scaled" else "paper",
-        "damping": cell.damping,
-        "activation": cell.activation,
-        "trainable": list(cell.trainable),
-    }
-
-
-def _plain(value: Tensor) -> Any:
-    """Convert to a number or a list of numbers."""
-    return value.detach().cpu().tolist()
-
-
-def pack_model(weights: Mapping[str, Tensor], spec: ModelSpec | None) -> bytes:
-    """Return the content of model.safetensors: the weights, the arguments of the model, and a checksum."""
-    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in weights.items()}
-    metadata = {} if spec is None else {SPEC_KEY: json.dumps(asdict(spec))}
-    return pack_tensors(arrays, metadata)
-
-
-def unpack_model(
-    content: bytes, path: Path, remedy: str, *, warn: bool = True
-) -> tuple[dict[str, Tensor], ModelSpec | None]:
-    """Return the weights and the arguments of the model in the content of model.safetensors."""
-    arrays, metadata = unpack_tensors(content, path, remedy=remedy, required=SPEC_KEY, warn=warn)
-    weights = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-    if SPEC_KEY not in metadata:
-        return weights, None
-    with naming(path):
-        return weights, decode(ModelSpec, json.loads(metadata[SPEC_KEY]), "the model")
-
-
-# Version 0.1.0 stored no arguments. These are what its code had for each model and task.
-FIRST_OPTIONS: dict[str, dict[str, Any]] = {
-    "fastrnn": {"alpha": -3.0, "beta": 3.0},
-    "fastgrnn": {"zeta": 1.0, "nu": -4.0},
-    "antisymmetric": {"epsilon": 0.01, "gamma": 0.01},
-    "gated-antisymmetric": {"epsilon": 0.01, "gamma": 0.01},
-    "exprnn": {"init": "henaff"},
-    "dtriv": {"init": "henaff"},
-    "lipschitz": {"epsilon": 0.03, "beta": 0.75, "gamma": 0.001},
-    "lem": {"dt": 0.0242},
-    "unicornn": {"dt": 0.19, "alpha": 30.65},
-}
-FIRST_READ = {"lorenz96": "every"}
-
-
-def _describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tensor], path: Path) -> ModelSpec:
-    """Return the arguments of a model of version 0.1.0, from its configuration and the shapes of its weights."""
-    with naming(path):
-        settings = convert(dict[str, Any], config.get("settings"), "settings")
-        name = convert(str, config.get("model"), "model")
-        options = convert(dict[str, Any], config.get("layer") or {}, "layer")
-        arguments: dict[str, Any] = {own: convert(int, settings[own], own) for own in ("hidden_size", "num_layers")}
-        outputs, words = len(weights["head.weight"]), weights.get("encoder.weight")
-        arguments["input_size"] = words.shape[1] if words is not None else _first_width(weights)
-        if name == "cornn":
-            # Any valid constants: those in the file replace them.
-            trainable, cell = list(settings.get("trainable", ())), "layer.cells.l0."
-            for own in ("dt", "gamma", "epsilon"):
-                size = weights.get(f"{cell}{own}", weights.get(f"{cell}free_{own}"))
-                arguments[own] = 0.5 if size is None or size.dim() == 0 else [0.5] * len(size)
-            arguments |= {"damping": settings.get("damping", "explicit"), "trainable": trainable}
-        read = FIRST_READ.get(str(config.get("task_name")), "last")
-    own = {} if name == "cornn" else {**FIRST_OPTIONS.get(name, {}), **options}
-    return ModelSpec(name, arguments, outputs, read, None if words is None else len(words), own)
-
-
-def _first_width(weights: Mapping[str, Tensor]) -> int:
-    """Return the number of features of the layer's input: the width of its first input weights."""
-    names = ("layer.cells.l0.weight_ih", "layer.weight_ih_l0")
-    return weights[next((name for name in names if name in weights), names[0])].shape[1]

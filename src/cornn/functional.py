@@ -312,7 +312,7 @@ def unroll(
     epsilon: Constant,
     *,
     timespans: Float[Tensor, "time *sequences"] | None = None,
-    exact: bool = False,
+    exact_spans: bool = False,
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> tuple[
@@ -332,7 +332,7 @@ def unroll(
         epsilon: Damping, as in `step`.
         timespans: Factors on dt, one per step, shape `(time)`, or one per step and sequence, shape `(time, *batch)`.
             A factor of 0 leaves the state unchanged.
-        exact: Whether timespans are numbers of steps, taken by `transition`, instead of factors on dt.
+        exact_spans: Whether timespans are numbers of steps, taken by `transition`, instead of factors on dt.
         damping: "explicit" or "implicit".
         activation: One of `ACTIVATIONS`.
 
@@ -347,7 +347,7 @@ def unroll(
     ys = []
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
     drives = drive.unbind(0)
-    if timespans is not None and exact:
+    if timespans is not None and exact_spans:
         constants = torch.as_tensor(dt), torch.as_tensor(gamma), torch.as_tensor(epsilon)
         over = transition(*constants, timespans.unsqueeze(-1), damping=damping)
         for drive_n, *by in zip(drives, *(part.unbind(0) for part in over), strict=True):

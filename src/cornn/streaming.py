@@ -281,7 +281,7 @@ def _kernel(dtype: np.dtype, layers: list[Layer]) -> tuple | None:
     if any(layer.activation != "tanh" for layer in layers):
         return None
     try:
-        library, isa = c._library(), c.instruction_set()
+        library, isa = c.load_library(), c.instruction_set()
         kind = f"{'double' if dtype == np.float64 else 'float'}_{isa}"
         names = [f"cornn_stream_{part}_{kind}" for part in ("workspace", "open", "step")]
         # The GIL is kept: releasing it would take longer than a step.
@@ -311,7 +311,7 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
         V, R = (weight.detach().cpu().numpy().copy() for weight in (V, R))
         bias = np.zeros(cell.hidden_size, R.dtype) if b is None else b.detach().cpu().numpy().copy()
         constants = np.stack([value.detach().expand(cell.hidden_size).cpu().numpy() for value in cell.oscillators()])
-        layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.spread))
+        layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.default_constants))
     if head is not None:
         dtype = layers[0].R.dtype
         bias = np.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu().double().numpy()

@@ -10,7 +10,7 @@ from own_updates import OSCILLATOR, OWN
 from tolerances import FLOAT64
 
 from cornn import CustomRNN, SequenceModel, engine
-from cornn.artifacts import describe_model
+from cornn.saved_models import describe_model
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import torch
 from bank_definition import draw, pool_by_definition, sequences, states_by_definition
 
 from cornn.engine import bank as banks
+from cornn.engine import bank_portable
 from cornn.engine.bank import GROUP, Memory, Sequences
 from cornn.functional import unroll
 
@@ -20,7 +21,7 @@ needs_library = pytest.mark.skipif(banks.backend()[0] != "c", reason="the C libr
 def test_pools_as_defined(levels, plain, spans):
     bank, data = draw(levels=levels, plain=plain), sequences(spans=spans)
     expected = pool_by_definition(bank, data)
-    np.testing.assert_allclose(banks._pool_portable(bank, data, None, torch.device("cpu")), expected, atol=ROUNDING)
+    np.testing.assert_allclose(bank_portable.pool(bank, data, None, torch.device("cpu")), expected, atol=ROUNDING)
     np.testing.assert_allclose(banks.pool(bank, data), expected, atol=ROUNDING)
 
 
@@ -31,7 +32,7 @@ def test_states_as_defined(spans, monkeypatch):
     rows = np.array([0, 3, 5, 20, 45, 60])
     np.testing.assert_allclose(banks.compute_states(bank, data), expected, atol=ROUNDING)
     np.testing.assert_allclose(banks.compute_states(bank, data, rows), expected[rows], atol=ROUNDING)
-    np.testing.assert_allclose(banks._states_portable(bank, data, rows), expected[rows], atol=ROUNDING)
+    np.testing.assert_allclose(bank_portable.compute_states(bank, data, rows), expected[rows], atol=ROUNDING)
 
 
 @pytest.mark.parametrize("spans", [False, True])
@@ -41,9 +42,7 @@ def test_in_pieces_is_as_in_one(spans, portable):
     memory = Memory.empty(bank, 2)
 
     def run(own):
-        return (
-            banks._pool_portable(bank, own, memory, torch.device("cpu")) if portable else banks.pool(bank, own, memory)
-        )
+        return bank_portable.pool(bank, own, memory, torch.device("cpu")) if portable else banks.pool(bank, own, memory)
 
     for start, stop in ((0, 1), (1, 12), (12, 30)):
         rows = np.r_[start:stop, 30 + start : 30 + stop]

@@ -42,7 +42,7 @@ def taken(monkeypatch):
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr("cornn.layers.step", noted)
+    monkeypatch.setattr("cornn.cells.step", noted)
     return seen
 
 

@@ -256,6 +256,23 @@ def test_settings_that_cannot_be(settings, message):
         CoRNNClassifier(**settings).fit(X, Y)
 
 
+def test_a_fit_keeps_only_the_attributes_of_its_method():
+    classifier = CoRNNClassifier(**SMALL).fit(X, Y)
+    assert hasattr(classifier, "bank_")
+    classifier.set_params(method="network", hidden_size=4, epochs=1, neurons=None).fit(X, Y)
+    assert hasattr(classifier, "model_")
+    assert not hasattr(classifier, "bank_")
+    classifier.set_params(method="bank", hidden_size=None, epochs=None).fit(X, Y)
+    assert not hasattr(classifier, "model_")
+
+
+def test_settings_are_checked_before_anything_is_fitted():
+    classifier = CoRNNClassifier(method="tree")
+    with pytest.raises(ValueError, match="unknown method 'tree'"):
+        classifier.fit(X, Y)
+    assert not hasattr(classifier, "classes_")
+
+
 def test_auto_keeps_the_better_by_validation(monkeypatch):
     assert CoRNNClassifier(method="auto", **SMALL).fit(X, Y).method_ == "bank"
     monkeypatch.setattr(methods_module, "AUTO_FEWEST", 30)

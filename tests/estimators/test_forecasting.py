@@ -270,3 +270,11 @@ def test_scores_next_to_those_of_simple_rules():
     assert table.model.pinball < table.baselines["seasonal naive"].pinball
     assert len(table.coverage) == 6
     assert 0.6 < table.pooled_coverage <= 1
+
+
+def test_a_fit_keeps_only_the_attributes_of_its_method():
+    forecaster = CoRNNForecaster(horizon=2).fit(np.sin(np.arange(40)))
+    assert hasattr(forecaster, "pools_")
+    forecaster.set_params(hidden_size=4, epochs=1).fit(np.sin(np.arange(40)))
+    assert not hasattr(forecaster, "pools_")
+    assert hasattr(forecaster, "model_")

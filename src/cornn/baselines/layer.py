@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn._stacking import Stack, check_input, check_sizes, check_state
+from cornn._layer_arguments import check_input, check_sizes, check_state
+from cornn._stacking import Stack
 
 __all__ = ["Arguments", "Cell", "Layer", "skew"]
 

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cornn import engine
+from cornn._layer_arguments import check_sizes
 from cornn._random import uniform_
-from cornn._stacking import check_sizes, split_state
+from cornn._stacking import split_state
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
 

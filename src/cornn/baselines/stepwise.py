@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn._stacking import check_sizes, split_state
+from cornn._layer_arguments import check_sizes
+from cornn._stacking import split_state
 
 __all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running", "walked"]
 

@@ -30,7 +30,7 @@ COMMANDS = {
     "predict": Command(DATA, "Predict with a fitted model.", "predict", "PredictCommand"),
     "export": Command(DATA, "Export a model to ONNX, C or the Hugging Face hub.", "export", "ExportCommand"),
     "train": Command(TRAIN, "Train a model on a task.", "train", "parse"),
-    "demo": Command(TRAIN, "Compare coRNN, an LSTM and a GRU in under a minute.", "demo", "DemoCommand"),
+    "demo": Command(TRAIN, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
     "evaluate": Command(TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand"),
     "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand"),
     "check": Command(TRAIN, "Check a layer against the theory.", "check", "CheckCommand"),

@@ -56,7 +56,7 @@ def _passes(dtype: torch.dtype) -> tuple[Callable[[Any], None], Callable[[Any], 
     """The functions of the C library, or None where it cannot be used."""
     names = {torch.float32: "float", torch.float64: "double"}
     try:
-        library = c._library()
+        library = c.load_library()
     except c.Unusable:
         return None
     if dtype not in names:

@@ -35,7 +35,7 @@ def reference(given: Given, update: Update, *, exact_spans: bool = False) -> tup
         gamma,
         epsilon,
         timespans=live_spans(given),
-        exact=exact_spans,
+        exact_spans=exact_spans,
         damping=update.damping,
         activation=update.activation,
     )

@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cornn._machine import resolve_device
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
 from cornn.estimators.bank_inputs import CAUSAL, SCALINGS, BankInputs, fit_inputs
+from cornn.estimators.random_state import read_seed
 from cornn.estimators.sequences import Columns, SequenceData, read_sequences
 
 __all__ = ["FittedBank", "OscillatorBank", "draw_bank"]
@@ -183,7 +184,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
             features, time), as aeon has it.
-        device: "cpu", or a CUDA device.
+        device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
         random_state: Seed or random state. The same integer gives the same features.
 
     Attributes:
@@ -206,7 +207,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         time_column: str | None = None,
         value_columns: Sequence[str] | None = None,
         layout: str = "ntc",
-        device: str = "cpu",
+        device: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.neurons = neurons
@@ -264,7 +265,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
             Features, shape (sequences, features).
         """
         check_is_fitted(self, "bank_")
-        return self.bank_.features(read_sequences(X, self._columns(), timespans), self.device)
+        return self.bank_.features(read_sequences(X, self._columns(), timespans), str(resolve_device(self.device)))
 
     def states(self, series: Any) -> NDArray[np.float32]:
         """Compute the states of the bank along one series.
@@ -313,10 +314,3 @@ def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[s
     if not found or len(set(found)) < len(found):
         raise ValueError(f"scaling must name at least one of {', '.join(SCALINGS)}, each once; got {scaling!r}")
     return found
-
-
-def read_seed(random_state: Any) -> int:
-    """Return the seed of a `random_state` argument."""
-    if isinstance(random_state, numbers.Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))

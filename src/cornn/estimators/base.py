@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._checked import convert, decode
@@ -27,8 +26,9 @@ from cornn.estimators.network import (
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
+from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
-from cornn.estimators.saving import read_file, to_json_value, write_file
+from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_sequences, read_target, sequence_ids
 from cornn.models import SequenceModel, count_parameters
 from cornn.streaming import Stream, open_stream
@@ -54,6 +54,9 @@ NETWORK_ARGUMENTS = (
     *("hidden_size", "num_layers", "bidirectional", "dt", "gamma", "epsilon", "damping", "epochs", "batch_size"),
     *("learning_rate", "weight_decay", "dropout", "validation_share", "patience"),
 )
+
+NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
+"""What `fit` adds with the method "network"."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -197,11 +200,7 @@ class Estimator(BaseEstimator):
 
     @classmethod
     def _from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
-        settings = about["settings"]
-        for name, value in settings.items():
-            if isinstance(value, dict):
-                settings[name] = dict(zip(value["keys"], value["values"], strict=True))
-        self = cls(**settings)
+        self = cls(**restore_settings(about["settings"]))
         self.network_ = decode(NetworkSpec, about["network"], "the network")
         hints = {"masked": bool, "unit": float | None, "longest": float}
         preparation = {name: convert(hint, about["preparation"][name], name) for name, hint in hints.items()}
@@ -307,7 +306,7 @@ class Estimator(BaseEstimator):
         probe = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
         preparation = fit_preparation(sequences, probe.max_timespan())
         network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
-        seed = self._seed()
+        seed = read_seed(self.random_state)
         model, device = network.build(self.backend), resolve_device(self.device)
         network.initialize(model, seed, answer)
         training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
@@ -326,10 +325,10 @@ class Estimator(BaseEstimator):
         self.model_, self.network_, self.preparation_, self.history_ = model.to("cpu"), network, preparation, history
         self.n_iter_, self.n_features_in_ = len(history), len(preparation.mean)
 
-    def _seed(self) -> int:
-        if isinstance(self.random_state, numbers.Integral):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+    def _forget(self, *names: str) -> None:
+        """Remove fitted attributes that an earlier `fit` with another method left."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def _report(self, row: dict[str, float]) -> bool | None:
         if self.verbose:

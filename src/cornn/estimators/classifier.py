@@ -20,6 +20,7 @@ from cornn.estimators.methods import SequenceEstimator, group_sampler
 from cornn.estimators.network import make_dropout, outputs
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
+from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler, read_weights
 from cornn.estimators.sequences import SequenceData, format_value
 
@@ -68,6 +69,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             The fitted classifier.
         """
+        self.check()
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         sequences, y = self._read(X, y, timespans)
@@ -83,11 +85,10 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         weights = read_weights(sample_weight, len(y))
         if self.class_weight is not None:
             weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[target]
-        self.check()
         signs = np.where(np.arange(len(self.classes_)) == target[:, None], 1.0, -1.0)
 
         def train(rows: list[int]) -> None:
-            drop = make_dropout(self._setting("dropout"), self._seed())
+            drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
             own, scale = target[rows], (weights[rows] / weights[rows].mean()).astype(np.float32)
 
             def loss(data, preparation):

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._checked import convert
-from cornn.estimators.base import NETWORK_ARGUMENTS, check_method, check_settings
+from cornn.estimators.base import NETWORK_ARGUMENTS, NETWORK_ATTRIBUTES, check_method, check_settings
 from cornn.estimators.forecast_network import NetworkForecaster
 from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
-from cornn.estimators.saving import to_json_value, write_file
+from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
@@ -121,6 +121,7 @@ class CoRNNForecaster(NetworkForecaster):
             self._fit_network(sequences)
             self.unit_, self.known_future_ = self.preparation_.unit, []
         self.method_ = method
+        self._forget(*(NETWORK_ATTRIBUTES if method == "pool" else ("pools_", "backtests_")))
         return self
 
     @property
@@ -361,7 +362,7 @@ class CoRNNForecaster(NetworkForecaster):
             self = super()._from_file(about, arrays)
             self.method_, self.unit_, self.known_future_ = "network", self.preparation_.unit, []
             return self
-        self = cls(**about["settings"])
+        self = cls(**restore_settings(about["settings"]))
         learned = about["learned"]
         self.columns_, self.history_, self.n_iter_ = about["columns"], [], 0
         self.n_features_in_ = convert(int, learned["features"], "features")

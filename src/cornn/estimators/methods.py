@@ -13,18 +13,20 @@ from torch import Tensor
 from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn.estimators.attributions import attribute_bank, attribute_network
-from cornn.estimators.bank import check_bank_settings, read_scalings, read_seed
+from cornn.estimators.bank import check_bank_settings, read_scalings
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import (
     NETWORK_ARGUMENTS,
+    NETWORK_ATTRIBUTES,
     Estimator,
     check_method,
     check_settings,
 )
 from cornn.estimators.network_stream import PredictionStream
+from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
-from cornn.estimators.saving import to_json_value, write_file
+from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, read_sequences
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
@@ -157,7 +159,7 @@ class SequenceEstimator(Estimator):
         rows = list(range(len(sequences)))
         if self.method == "network":
             fit_network(rows)
-            self.method_ = "network"
+            self._use_network()
             return
         if self.method == "auto" and len(sequences) >= AUTO_FEWEST:
             count = round(AUTO_SHARE * len(rows))
@@ -166,15 +168,18 @@ class SequenceEstimator(Estimator):
             held = sorted(apart)
             self._fit_bank(sequences, target, weights, groups, seed, kept)
             losses = {"bank": self._validation_loss([sequences[row] for row in held], target[held])}
-            bank = self.bank_
             fit_network(kept)
             self.method_ = "network"
             losses["network"] = self._validation_loss([sequences[row] for row in held], target[held])
             if losses["network"] < losses["bank"]:
+                self._use_network()
                 return
-            self.bank_ = bank
-            del self.model_, self.network_, self.preparation_
         self._fit_bank(sequences, target, weights, groups, seed, rows)
+        self._forget(*NETWORK_ATTRIBUTES)
+
+    def _use_network(self) -> None:
+        self.method_ = "network"
+        self._forget("bank_", "score_scale_")
 
     def _fit_bank(self, sequences, target, weights, groups, seed, rows) -> None:
         own = [sequences[row] for row in rows]
@@ -262,14 +267,6 @@ class SequenceEstimator(Estimator):
                 f"the estimator needs {self._output_size()} outputs, its readout has {len(self.bank_.readout.bias)}"
             )
         return self
-
-
-def restore_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as they were before `to_json_value`."""
-    return {
-        name: dict(zip(value["keys"], value["values"], strict=True)) if isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
 
 
 def _read_groups(groups: Any, count: int) -> NDArray | None:

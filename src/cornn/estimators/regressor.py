@@ -16,6 +16,7 @@ from cornn.estimators.network import make_dropout, outputs
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import read_weights
 from cornn.estimators.sequences import SequenceData, to_float_array
 
@@ -63,6 +64,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         Returns:
             The fitted regressor.
         """
+        self.check()
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         sequences, y = self._read(X, y, timespans)
@@ -81,10 +83,9 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         self.target_mean_, self.target_scale_ = mean_and_scale(table)
         target = (table - self.target_mean_) / self.target_scale_
         weights = read_weights(sample_weight, len(y))
-        self.check()
 
         def train(rows: list[int]) -> None:
-            drop = make_dropout(self._setting("dropout"), self._seed())
+            drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
             own, scale = target[rows].astype(np.float32), (weights[rows] / weights[rows].mean()).astype(np.float32)
 
             def loss(data, preparation):

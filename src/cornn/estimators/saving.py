@@ -39,6 +39,14 @@ def to_json_value(name: str, value: Any) -> Any:
     raise TypeError(f"{name} is a {type(value).__name__}, which cannot be saved: use numbers, strings or lists")
 
 
+def restore_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as they were before `to_json_value`."""
+    return {
+        name: dict(zip(value["keys"], value["values"], strict=True)) if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
+
+
 def write_file(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """Write the file atomically, with its checksum."""
     write_atomically(Path(path), pack_file(about, arrays))

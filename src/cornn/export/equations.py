@@ -53,7 +53,7 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
             return body(operator, *names)
 
         y, z = states
-        if span is not None and cell.spread:
+        if span is not None and cell.default_constants:
             raise ValueError(
                 "timespans of a layer with default constants cannot be exported: omit them, or train with given dt, "
                 "gamma and epsilon"

@@ -15,9 +15,10 @@ from cornn._checksums import read_bytes
 from cornn._constants import Values
 from cornn._extras import missing_extra
 from cornn._json import naming
-from cornn.artifacts import WEIGHTS, describe_model, pack_model, unpack_model
-from cornn.layers import CoRNN, CoRNNCell
+from cornn.artifacts import WEIGHTS
+from cornn.layers import CoRNN
 from cornn.models import SequenceModel
+from cornn.saved_models import describe_model, pack_model, unpack_model
 
 try:
     from huggingface_hub import HfApi, PyTorchModelHubMixin, hf_hub_download
@@ -69,6 +70,7 @@ class HubModel(
         dt: Time step, a number or one per neuron.
         gamma: Stiffness, a number or one per neuron.
         epsilon: Damping, a number or one per neuron.
+        init: Initialisation of the weights, as in `CoRNN`.
         num_layers: Number of layers.
         bias: Whether the layers have a bias.
         bidirectional: Whether to read sequences in both directions.
@@ -143,24 +145,9 @@ class HubModel(
             raise ValueError(
                 f"hub models are float32, this one is {model.head.weight.dtype}: convert it with model.float()"
             )
-        cell: CoRNNCell = layer.cell()  # pyright: ignore[reportAssignmentType]
-        # The default constants are computed again, and those in the file replace them.
-        constants = {} if cell.spread else {name: _plain(value) for name, value in cell.oscillators()._asdict().items()}
-        made = cls(
-            layer.input_size,
-            layer.hidden_size,
-            model.head.out_features,
-            **constants,
-            init="scaled" if cell.init == "scaled" else "paper",
-            num_layers=layer.num_layers,
-            bias=layer.bias,
-            bidirectional=layer.bidirectional,
-            damping=cell.damping,
-            activation=cell.activation,
-            trainable=list(cell.trainable),
-            read=model.read,
-            words=encoder.num_embeddings if isinstance(encoder, nn.Embedding) else None,
-        )
+        spec = describe_model(model)
+        assert spec is not None
+        made = cls(outputs=spec.outputs, read=spec.read, words=spec.words, **spec.arguments)
         made.model.load_state_dict(model.state_dict())
         return made.eval()
 
@@ -185,11 +172,6 @@ class HubModel(
     def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Apply the model; input: (time, batch, features), or words (time, batch)."""
         return self.model(input, lengths)
-
-
-def _plain(value: Tensor) -> Any:
-    """Convert to a number or a list of numbers."""
-    return value.detach().cpu().tolist()
 
 
 def save_estimator(estimator: Any, folder: Path | str) -> None:

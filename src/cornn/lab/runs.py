@@ -29,12 +29,11 @@ from cornn.artifacts import (
     WEIGHTS,
     RunArtifact,
     check_row,
-    describe_model,
     load_run,
-    pack_model,
     write_manifest,
 )
 from cornn.models import SequenceModel
+from cornn.saved_models import describe_model, pack_model
 
 __all__ = [
     "Run",

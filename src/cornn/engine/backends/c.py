@@ -35,7 +35,7 @@ from cornn.engine.contract import (
 )
 from cornn.engine.updates import Update
 
-__all__ = ["backward", "forward", "instruction_set", "usable"]
+__all__ = ["LIBRARY", "Unusable", "backward", "forward", "instruction_set", "load_library", "usable"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 """Most preferred first."""
@@ -90,7 +90,8 @@ class Unusable(Exception):
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def load_library() -> ctypes.CDLL:
+    """Return the C library of the package; raise `Unusable` with the reason if it is missing or does not match."""
     if not LIBRARY.exists():
         raise Unusable(f"{LIBRARY.name} was not built: install gcc or clang, then install cornn again from source")
     try:
@@ -124,7 +125,7 @@ def _team() -> tuple[Callable, Callable] | None:
 @functools.cache
 def instruction_set() -> str:
     """Return the instruction set in use: that of CORNN_ISA, or the best one of this processor."""
-    library, asked = _library(), os.environ.get("CORNN_ISA")
+    library, asked = load_library(), os.environ.get("CORNN_ISA")
     if not asked:
         return next(isa for isa in INSTRUCTION_SETS if library.cornn_supports(isa.encode()) == 1)
     if asked not in INSTRUCTION_SETS:
@@ -141,7 +142,7 @@ def _find(dtype: torch.dtype, update: Update) -> Passes:
     if dtype not in (torch.float32, torch.float64):
         raise Unusable(f"{dtype} is not supported: use float32 or float64")
     isa, double = instruction_set(), dtype == torch.float64
-    found = _library().cornn_kernel(isa.encode(), int(double), update.name.encode())
+    found = load_library().cornn_kernel(isa.encode(), int(double), update.name.encode())
     if not found:
         found = _compiled(update, isa, double)
     return Passes(*(getattr(found.contents, field) for field in Passes._fields))
@@ -156,7 +157,7 @@ def _compiled(update: Update, isa: str, double: bool) -> Any:
         raise Unusable(str(error)) from error
     library.cornn_registered.restype = ctypes.POINTER(Kernel)
     library.cornn_registered.argtypes = [ctypes.c_void_p]
-    return library.cornn_registered(_library().cornn_threads())
+    return library.cornn_registered(load_library().cornn_threads())
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -178,7 +179,7 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Fresh memory, in large pages if it is large, which saves page faults. Only speed depends on it."""
     fresh = torch.empty(shape, dtype=dtype)
     if fresh.nbytes >= LARGE_PAGES:
-        _library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(fresh.nbytes))
+        load_library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(fresh.nbytes))
     return fresh
 
 

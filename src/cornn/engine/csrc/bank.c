@@ -82,7 +82,7 @@ typedef struct {
     vec highest[VARIABLES], sum[VARIABLES], squares[VARIABLES];
 } Pool;
 
-/* Reads or writes the numbers of a pool, in the order of `memory_size` of engine/bank.py. */
+/* Reads or writes the numbers of a pool, in the order of `Memory` of engine/bank_data.py. */
 INLINE void exchange(Pool *p, float *memory, int64_t neurons, ptrdiff_t levels, int plain, int write)
 {
 #define EXCHANGE(x)                       \

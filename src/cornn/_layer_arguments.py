@@ -1,0 +1,99 @@
+"""Validation of the arguments of layers and cells: sizes, inputs, states, timespans and lengths."""
+
+import torch
+from torch import Tensor
+
+from cornn._torch_private import is_wrapped
+
+__all__ = ["arrange_timespans", "check_input", "check_lengths", "check_sizes", "check_state", "check_timespans"]
+
+
+def check_sizes(input_size: int, hidden_size: int) -> None:
+    """Raise ValueError unless both sizes are positive integers."""
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+
+
+def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
+    """Check the dimensions, features, device and type of an input; autocast converts the type."""
+    if input.dim() not in ranks:
+        raise ValueError(f"input has {input.dim()} dimensions, expected {kind}")
+    if input.shape[-1] != weight.shape[-1]:
+        raise ValueError(
+            f"input has {input.shape[-1]} features, this layer expects {weight.shape[-1]} "
+            f"(input_size={weight.shape[-1]})"
+        )
+    if input.device != weight.device:
+        raise ValueError(f"input is on {input.device}, this layer on {weight.device}: move one with .to(...)")
+    if input.dtype != weight.dtype:
+        if not torch.is_autocast_enabled(input.device.type):
+            raise ValueError(
+                f"input is {input.dtype}, this layer's weights are {weight.dtype}: "
+                f"convert one, for instance input.to({weight.dtype})"
+            )
+        input = input.to(weight.dtype)
+    return input
+
+
+def check_state(
+    state: Tensor | tuple[Tensor, ...] | None, names: tuple[str, ...], shape: tuple[int, ...], input: Tensor
+) -> tuple[Tensor, ...]:
+    """Return the tensors of a state after checking them; zeros if it is None."""
+    if state is None:
+        return tuple(input.new_zeros(shape) for _ in names)
+    state = (state,) if isinstance(state, Tensor) else tuple(state)
+    if len(state) != len(names):
+        raise ValueError(f"state has {len(state)} tensors, expected {len(names)}: ({', '.join(names)})")
+    device, dtype = input.device, input.dtype
+    for name, part in zip(names, state, strict=True):
+        if part.shape != shape:
+            raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
+        if part.device != device:
+            raise ValueError(f"state {name} is on {part.device}, the input on {device}: move it with .to(...)")
+        if part.dtype != dtype:
+            if not torch.is_autocast_enabled(device.type):
+                raise ValueError(f"state {name} is {part.dtype}, the input {dtype}: convert one with .to(...)")
+            return tuple(part.to(dtype) for part in state)
+    return state
+
+
+def arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
+    """Return `timespans` as (time, batch), for time-major input."""
+    steps, batch = input.shape[:2]
+    if not isinstance(timespans, Tensor):
+        raise TypeError("timespans must be a tensor with one number per step")
+    if timespans.shape == (steps,):
+        timespans = timespans.unsqueeze(1).expand(steps, batch)
+    else:
+        layout = (batch, steps) if batch_first else (steps, batch)
+        if timespans.shape != layout:
+            raise ValueError(f"timespans have shape {tuple(timespans.shape)}, expected ({steps},) or {layout}")
+        timespans = timespans.mT if batch_first else timespans
+    return check_timespans(timespans.to(input))
+
+
+def _can_inspect(values: Tensor) -> bool:
+    """Return whether the values can be inspected: on a CPU, outside torch.compile and vmap."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_wrapped(values)
+
+
+def check_lengths(lengths: Tensor, input: Tensor) -> Tensor:
+    """Return `lengths` after checking them, on the device of a time-major input."""
+    steps, batch = input.shape[:2]
+    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise TypeError("lengths must be an integer tensor with one number per sequence")
+    if lengths.shape != (batch,):
+        raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
+    if _can_inspect(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
+        raise ValueError(f"lengths must lie between 0 and {steps}, got {lengths.min()} to {lengths.max()}")
+    return lengths.to(input.device)
+
+
+def check_timespans(timespans: Tensor) -> Tensor:
+    """Return `timespans` after checking their values, where these can be inspected."""
+    if _can_inspect(timespans):
+        good = (timespans >= 0) & timespans.isfinite()
+        if not good.all():
+            raise ValueError(f"timespans must be finite and not negative, got {timespans[~good][0].item()}")
+    return timespans

@@ -1,0 +1,385 @@
+"""`CoRNNCell`, which computes one step of coRNN, and the weights of a layer under the paper's names."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from cornn import _scaling, engine, functional
+from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
+from cornn._initialisation import INITS, SCALED, InitialRanges
+from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans
+from cornn._random import uniform_
+from cornn._torch_private import find_tensors
+from cornn.engine.cell import CellWeights, step
+
+__all__ = ["CoRNNCell", "Matrices"]
+
+
+class Matrices(NamedTuple):
+    """The weights under the paper's names, as copies: `set_matrices` writes them back.
+
+    Attributes:
+        V: Input weights, shape `(hidden, input)`.
+        W: Weights of the positions y, shape `(hidden, hidden)`.
+        W_z: Weights of the velocities z (the paper's calligraphic W), shape `(hidden, hidden)`.
+        b: Bias, shape `(hidden)`, or None.
+    """
+
+    V: Tensor
+    W: Tensor
+    W_z: Tensor
+    b: Tensor | None
+
+
+CELL_TENSORS = (
+    *("weight_ih", "bias", "weight_hh"),
+    *("scale_ih", "scale_bias", "scale_hh"),
+    *("dt", "gamma", "epsilon"),
+)
+"""Names of the tensors of a cell, as `engine.cell.CellWeights` orders them."""
+
+DEFAULT_CONSTANTS = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
+"""What dt, gamma and epsilon are if only some of them are given, or an init of `INITS`."""
+
+
+def _format(value: Tensor) -> str:
+    if value.is_meta:
+        return "?"
+    return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"
+
+
+class CoRNNCell(nn.Module):
+    """Compute one step of coRNN: `y, z = cell(input, (y, z))`.
+
+    A loop over this cell ends in the same state as `CoRNN`. For whole sequences use `CoRNN`, which is much faster.
+
+    Args:
+        input_size: Number of input features.
+        hidden_size: Number of neurons.
+        bias: Whether to add a bias.
+        dt: Time step, in (0, 1): one number, or one per neuron; as in `CoRNN`.
+        gamma: Stiffness: one number, or one per neuron; as in `CoRNN`.
+        epsilon: Damping: one number, or one per neuron; as in `CoRNN`.
+        damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
+        activation: One of `cornn.functional.ACTIVATIONS`.
+        trainable: Names of the constants to train: any of "dt", "gamma", "epsilon".
+        per_neuron: Whether each neuron has its own trainable constants.
+        init: Initialisation of the weights, as in `CoRNN`.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+
+    Examples:
+        >>> cell = CoRNNCell(3, 128)
+        >>> y, z = cell(torch.randn(8, 3))
+        >>> y, z = cell(torch.randn(8, 3), (y, z))
+    """
+
+    states = ("y", "z")
+    recurrent_weights = ("weight_hh",)
+    _version = 2  # of the state_dict; 2 has scales
+    scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
+    scale_hh: Tensor | None  # (hidden, 2 * hidden)
+    scale_bias: Tensor | None  # (hidden)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dt: Values | None = None,
+        gamma: Values | None = None,
+        epsilon: Values | None = None,
+        damping: str = "explicit",
+        activation: str = "tanh",
+        trainable: Sequence[str] = (),
+        per_neuron: bool = False,
+        init: str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_sizes(input_size, hidden_size)
+        given = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
+        chosen = any(value is not None for value in given.values())
+        if init is None:
+            init = "paper" if chosen else SCALED
+        for name, value, known in (
+            ("damping", damping, functional.DAMPINGS),
+            ("activation", activation, functional.ACTIVATIONS),
+            ("init", init, (*INITS, SCALED)),
+        ):
+            if value not in known:
+                raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
+        trainable = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+        for name in trainable:
+            if name not in CONSTANTS:
+                raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")
+
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.default_constants = init == SCALED and not chosen
+        """Whether the constants are the default ones; timespans are then numbers of steps, not factors on dt."""
+        self.damping = damping
+        self.activation = activation
+        self.trainable = trainable
+        self.init = init
+        where = {"device": device or torch.get_default_device(), "dtype": dtype or torch.get_default_dtype()}
+        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        if self.default_constants:
+            given = _scaling.spread_time_scales(hidden_size, damping)._asdict()
+        self.initial_constants = {
+            name: constant(name, DEFAULT_CONSTANTS[name] if value is None else value, hidden_size, per_neuron)
+            for name, value in given.items()
+        }
+        for name, value in self.initial_constants.items():
+            if name in trainable:
+                self.register_parameter(f"free_{name}", nn.Parameter(free(name, value).to(**where)))
+            else:
+                self.register_buffer(name, value.to(**where))
+        shapes = (hidden_size, input_size), (hidden_size, 2 * hidden_size), (hidden_size,)
+        for name, shape in zip(_scaling.WeightScales._fields, shapes, strict=True):
+            self.register_buffer(name, torch.empty(shape, **where) if init == SCALED else None)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Initialise the weights again, and reset the constants to their initial values.
+
+        Args:
+            generator: A CPU generator; PyTorch's default one if None. The same seed gives the same weights on any
+                device.
+        """
+        if self.init == SCALED:
+            self._reset_scaled(generator)
+        else:
+            self._draw(INITS[self.init](self.input_size, self.hidden_size), generator)
+        with torch.no_grad():
+            for name, value in self.initial_constants.items():
+                if name in self.trainable:
+                    getattr(self, f"free_{name}").copy_(free(name, value))
+                else:
+                    getattr(self, name).copy_(value)
+
+    def _draw(self, ranges: InitialRanges, generator: torch.Generator | None) -> None:
+        for parameter, bound in ((self.weight_ih, ranges.V), (self.weight_hh, ranges.W), (self.bias, ranges.b)):
+            uniform_(parameter, -bound, bound, generator)
+        with torch.no_grad():
+            if ranges.feedback and not self.weight_hh.is_meta:
+                V = self.weight_ih.to("cpu", torch.float64)
+                W = -ranges.feedback * V @ torch.linalg.pinv(V)
+                self.weight_hh[:, : self.hidden_size] += W.to(self.weight_hh)
+
+    @torch.no_grad()
+    def _reset_scaled(self, generator: torch.Generator | None) -> None:
+        scales = _scaling.weight_scales(Oscillators(**self.initial_constants), self.damping, self.hidden_size)
+        for name, value in scales._asdict().items():
+            getattr(self, name).copy_(value)
+        bound = (3 / self.input_size) ** 0.5  # a drive of RMS 1 for features of RMS 1
+        uniform_(self.weight_ih, -bound, bound, generator)
+        self.weight_hh.zero_()
+        if self.bias is not None:
+            self.bias.zero_()
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args) -> None:
+        """Load; a state_dict of version 0.1.0 has no scales, and makes this the layer that it was saved from."""
+        names = ["weight_ih", *(f"free_{name}" if name in self.trainable else name for name in CONSTANTS)]
+        old = (
+            self.scale_ih is not None
+            and local_metadata.get("version", 1) < self._version
+            and f"{prefix}scale_ih" not in state_dict
+            and all(prefix + name in state_dict for name in names)  # not a selection, such as the parameters alone
+        )
+        if old:
+            self.init, self.default_constants = "paper", False
+            for name in _scaling.WeightScales._fields:
+                setattr(self, name, None)
+            for name in names[1:]:
+                if state_dict[prefix + name].dim() == 0:
+                    state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+        if old:
+            constants = self.oscillators()._asdict()
+            self.initial_constants = {name: value.detach().double().cpu() for name, value in constants.items()}
+
+    def centre_(self, mean: Float[Tensor, " input"]) -> None:
+        """Shift the bias by -V mean, so that the cell sees the deviation of its input from `mean`.
+
+        Args:
+            mean: Average of the training data, shape `(input_size)`.
+        """
+        mean = torch.as_tensor(mean)
+        if mean.shape != (self.input_size,):
+            raise ValueError(
+                f"mean has shape {tuple(mean.shape)}, expected one value per feature: ({self.input_size},)"
+            )
+        V, _, _, b = self.matrices()
+        if b is None:
+            raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
+        self.set_matrices(b=b - V @ mean.to(V))
+
+    def oscillators(self) -> Oscillators:
+        """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
+        if not self.trainable:
+            return Oscillators(*find_tensors(self, CONSTANTS))  # pyright: ignore[reportArgumentType]
+        return Oscillators(
+            *(
+                constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
+                for name in CONSTANTS
+            )
+        )
+
+    def _scales(self) -> engine.Scales | None:
+        scale_ih, scale_hh, scale_bias = self.scale_ih, self.scale_hh, self.scale_bias
+        if scale_ih is None or scale_hh is None or scale_bias is None:
+            return None
+        return engine.Scales(scale_ih, scale_bias, scale_hh)
+
+    def weights(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return V, b, and W and W_z side by side, as the equation has them: the parameters times their scales."""
+        scales = self._scales()
+        if scales is None:
+            return self.weight_ih, self.bias, self.weight_hh
+        bias = None if self.bias is None else self.bias * scales.bias
+        return self.weight_ih * scales.input_weight, bias, self.weight_hh * scales.weight
+
+    def matrices(self) -> Matrices:
+        """Return copies of the paper's V, W, W_z and b."""
+        V, b, R = self.weights()
+        W, W_z = R.detach().clone().split(self.hidden_size, 1)
+        return Matrices(V.detach().clone(), W, W_z, None if b is None else b.detach().clone())
+
+    @torch.no_grad()
+    def set_matrices(
+        self,
+        V: Float[Tensor, "hidden input"] | None = None,
+        W: Float[Tensor, "hidden hidden"] | None = None,
+        W_z: Float[Tensor, "hidden hidden"] | None = None,
+        b: Float[Tensor, " hidden"] | None = None,
+    ) -> None:
+        """Set the paper's V, W, W_z and b; those that are None stay.
+
+        Args:
+            V: Input weights, shape `(hidden_size, input_size)`.
+            W: Weights of y, shape `(hidden_size, hidden_size)`.
+            W_z: Weights of z, shape `(hidden_size, hidden_size)`.
+            b: Bias, shape `(hidden_size)`.
+        """
+        m, scale_hh = self.hidden_size, self.scale_hh
+        scale_y, scale_z = (None, None) if scale_hh is None else (scale_hh[:, :m], scale_hh[:, m:])
+        for name, value, parameter, scale in (
+            ("V", V, self.weight_ih, self.scale_ih),
+            ("W", W, self.weight_hh[:, :m], scale_y),
+            ("W_z", W_z, self.weight_hh[:, m:], scale_z),
+            ("b", b, self.bias, self.scale_bias),
+        ):
+            if value is None:
+                continue
+            if parameter is None:
+                raise ValueError("b was given for a layer without bias: use bias=True")
+            if value.shape != parameter.shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {tuple(parameter.shape)}")
+            value = value.to(parameter)
+            parameter.copy_(value if scale is None else value / scale)
+
+    def forward(
+        self,
+        input: Float[Tensor, "*batch input"],
+        state: tuple[Tensor, Tensor] | None = None,
+        *,
+        timespans: float | Float[Tensor, "*batch"] | None = None,
+    ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
+        """Compute the next state.
+
+        Args:
+            input: Shape `(batch, input_size)`, or `(input_size)` for a single sequence.
+            state: y and z, each of shape `(batch, hidden_size)`, or `(hidden_size)` for a single sequence; zeros if
+                None.
+            timespans: Duration of this step: one number, or one per sequence, shape `(batch)`. With the default
+                constants a number of steps, with given ones a factor on dt.
+
+        Returns:
+            The next `(y, z)`.
+        """
+        input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
+        shape = (*input.shape[:-1], self.hidden_size)
+        y, z = (None, None) if state is None else check_state(state, self.states, shape, input)
+        if timespans is None and self.activation == "tanh" and not self.trainable:
+            found = step(CellWeights(*find_tensors(self, CELL_TENSORS)), self.damping, input, y, z)  # pyright: ignore
+            if found is not None:
+                return found
+        dt, gamma, epsilon = self.oscillators()
+        if y is None or z is None:
+            y, z = check_state(None, self.states, shape, input)
+        if timespans is not None:
+            timespans = check_timespans(torch.as_tensor(timespans).to(input))
+            if timespans.shape not in ((), input.shape[:-1]):
+                raise ValueError(
+                    f"timespans have shape {tuple(timespans.shape)}, expected one number or {tuple(input.shape[:-1])}"
+                )
+        V, b, R = self.weights()
+        W, W_z = R.split(self.hidden_size, 1)
+        with engine.no_autocast(input.device.type):
+            drive = nn.functional.linear(input, V, b)
+            if timespans is not None:
+                if self.default_constants:
+                    by = functional.transition(dt, gamma, epsilon, timespans.unsqueeze(-1), damping=self.damping)
+                    return functional.step_by(by, drive, y, z, W, W_z, activation=self.activation)
+                dt = dt * timespans.unsqueeze(-1)
+            return functional.step(
+                drive,
+                y,
+                z,
+                W,
+                W_z,
+                dt,
+                gamma,
+                epsilon,
+                damping=self.damping,
+                activation=self.activation,
+            )
+
+    def sequence(
+        self,
+        input: Float[Tensor, "time batch input"],
+        state: Float[Tensor, "2 batch hidden"] | None,
+        *,
+        timespans: Float[Tensor, "time batch"] | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Run all steps. Returns the output of every step (possibly empty if not `every`), and the last y and z."""
+        size = self.hidden_size
+        constants = torch.stack([value if value.dim() else value.expand(size) for value in self.oscillators()])
+        return engine.run(
+            input,
+            state,
+            self.weight_ih,
+            self.bias,
+            self.weight_hh,
+            constants,
+            update=engine.OSCILLATORS[self.damping, self.activation],
+            timespans=timespans,
+            lengths=lengths,
+            scales=self._scales(),
+            exact_spans=self.default_constants,
+            every=every,
+            backend=backend,
+            precision=precision,
+        )
+
+    def extra_repr(self) -> str:
+        """Return constants and options for `repr`."""
+        constants = ", ".join(f"{name}={_format(value)}" for name, value in self.oscillators()._asdict().items())
+        options = [f"init={self.init!r}"] if self.init == SCALED else []
+        options += [f"damping={self.damping!r}"] if self.damping != "explicit" else []
+        options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
+        options += [f"trainable={self.trainable}"] if self.trainable else []
+        options += [] if self.bias is not None else ["bias=False"]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", constants, *options])

@@ -1,0 +1,48 @@
+"""A saved model is built again from its file alone."""
+
+import pytest
+import torch
+from damage import small_model
+
+from cornn import CoRNN, SequenceModel
+from cornn._checksums import DamagedFileError
+from cornn.baselines import MODELS
+from cornn.saved_models import describe_model, pack_model, unpack_model
+
+
+def build_again(model, path):
+    content = pack_model(model.state_dict(), describe_model(model))
+    weights, spec = unpack_model(content, path, "train again")
+    return spec.build(weights, path)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_layer_is_built_again_from_its_arguments(name, tmp_path):
+    model = small_model(name)
+    input = torch.randn(5, 3, 2)
+    with torch.no_grad():
+        torch.testing.assert_close(build_again(model, tmp_path / "a")(input), model.eval()(input), rtol=0, atol=0)
+
+
+def test_options_of_a_layer_are_stored(tmp_path):
+    layer = CoRNN(
+        2, 3, num_layers=2, bidirectional=True, dt=0.3, gamma=[1.0, 2.0, 3.0], epsilon=2.0, damping="implicit"
+    )
+    model = SequenceModel(layer, 2, read="every", encoder=torch.nn.Embedding(7, 2))
+    words = torch.randint(0, 7, (5, 3))
+    with torch.no_grad():
+        assert torch.equal(build_again(model, tmp_path / "a")(words), model(words))
+
+
+def test_weights_of_another_model_are_an_error_with_the_file(tmp_path):
+    spec, other = describe_model(small_model()), SequenceModel(CoRNN(2, 4), 1)
+    assert spec is not None
+    with pytest.raises(DamagedFileError, match="a: its weights and the arguments of the model do not match"):
+        spec.build(other.state_dict(), tmp_path / "a")
+
+
+def test_a_layer_of_the_user_has_no_description():
+    class OwnLayer(CoRNN):
+        pass
+
+    assert describe_model(SequenceModel(OwnLayer(2, 3), 1)) is None
