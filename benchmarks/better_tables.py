@@ -69,7 +69,9 @@ def longer(results: Path = RESULTS) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for status in targets.read(results):
-        runs = {records.read_config(one.records[0]).budget.epochs: one for one in status.ours}
+        same = [one for one in status.ours if one.settings.keys() <= {"recipe", "epochs"}]
+        same = [one for one in same if one.options == same[0].options]
+        runs = {records.read_config(one.records[0]).budget.epochs: one for one in same}
         for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
             figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"
             lines.append(f"| {status.target.title} | {status.target.units} | {figures} |")
