@@ -1,12 +1,14 @@
 """Tables of docs/theory.md and docs/appendix-theory.md, from the register and results/theory."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from cornn.lab.config import from_dictionary
-from cornn.lab.tasks import Adding
+from cornn.lab import records
+from cornn.lab.config import Train, from_dictionary
+from cornn.lab.tasks import TASKS, Adding
 from cornn.theory.register import REGISTER
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "theory"
@@ -56,37 +58,60 @@ def starts() -> str:
 
 
 def watched() -> str:
-    """Metrics of `theory.watch` during training with the paper's settings."""
-    groups: dict[str, list[dict]] = {}
+    """Metrics of `theory.watch` during training with the paper's settings: complete trainings, then short ones."""
+    groups: dict[str, list[Watched]] = {}
+    for task in TASKS:
+        for record in records.read(RESULTS.parent, task):
+            config = records.read_config(record)
+            if config.theory and record["curve"]:
+                run = Watched(record["curve"]["step"][-1], record["curve"]["theory"])
+                groups.setdefault(f"{_case(config)}, complete{records.mark([record['result']])}", []).append(run)
     for path in sorted(RESULTS.glob("watch-*.json")):
         record = json.loads(path.read_text(encoding="utf8"))
-        config = from_dictionary(record["config"])
-        length = f", T = {config.task.length}" if isinstance(config.task, Adding) else ""
-        groups.setdefault(f"{config.task.name}{length}, {config.recipe}", []).append(record)
+        rows = record["rows"]
+        theory = [row["theory"] for row in rows]
+        run = Watched(rows[-1]["step"], theory, record["exponents"][0], record["share_of_watching"])
+        groups.setdefault(_case(from_dictionary(record["config"])), []).append(run)
     lines = [
-        "| task, recipe | runs | training steps | eq:assm, left / right side: start | end "
+        "| task, recipe | runs | training steps | eq:assm, left / right side: first | last "
         "| larger norm of W, W_z at the end | Lyapunov exponent per step | time spent on watching |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for name, records in groups.items():
-        first, last = ([record["rows"][place]["theory"] for record in records] for place in (0, -1))
+    for name, runs in groups.items():
+        first, last = ([run.rows[place] for run in runs] for place in (0, -1))
+        exponents = [run.exponent for run in runs if run.exponent is not None]
+        shares = [run.share for run in runs if run.share is not None]
         lines.append(
-            f"| {name} | {len(records)} | {records[0]['rows'][-1]['step']:,} "
-            f"| {_range(_side(row) for row in first)} | {_range(_side(row) for row in last)} "
+            f"| {name} | {len(runs)} | {runs[0].steps:,} "
+            f"| {_range(map(_side, first))} | {_range(map(_side, last))} "
             f"| {_range(max(row['W_norm'], row['W_z_norm']) for row in last)} "
-            f"| {_range(record['exponents'][0] for record in records)} "
-            f"| {mean(record['share_of_watching'] for record in records):.1%} |"
+            f"| {_range(exponents)} | {f'{mean(shares):.1%}' if shares else '-'} |"
         )
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a training recorded of the theory."""
+
+    steps: int
+    rows: list[dict]
+    exponent: float | None = None
+    share: float | None = None  # of the training time
+
+
+def _case(config: Train) -> str:
+    length = f", T = {config.task.length:,}" if isinstance(config.task, Adding) else ""
+    return f"{config.task.name}{length}, {config.recipe}"
 
 
 def _side(row: dict) -> float:
     return row["assumption"] / row["assumption_limit"]
 
 
-def _range(values) -> str:
-    low, *_, high = sorted(values)
-    return f"{low:.2g} to {high:.2g}"
+def _range(values: Iterable[float]) -> str:
+    ends = sorted(values)
+    return " to ".join(dict.fromkeys(f"{end:.2g}" for end in (ends[0], ends[-1]))) if ends else "-"
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -16,7 +16,7 @@ from cornn import __version__, engine
 from cornn._extras import install_command
 from cornn.cli import COMMANDS, console, report, train
 from cornn.cli.options import GROUPS, MAIN
-from cornn.lab import runs, training
+from cornn.lab import records, runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.tasks import TASKS
@@ -517,8 +517,13 @@ def test_several_seeds_are_not_one_run_and_all_of_a_report(cornn, tmp_path):
     code, _, err = cornn("evaluate", "both")
     assert code == 2
     assert "both contains the runs of several seeds: choose one of them, such as both/seed-0" in err
-    gathered = report._collect((tmp_path / "both",), tmp_path / "gathered")
-    assert len(list(gathered.glob("adding/*.json"))) == 2
+    sources = report._collect((tmp_path / "both",))
+    assert [one["path"] for one in records.read(sources, "adding")] == sources
+    assert records.read(sources, "psmnist") == []
+    path = records.write(records.record(runs.Run(sources[0])), tmp_path / "results")
+    both = records.read([tmp_path / "both/seed-1", tmp_path / "results"], "adding")
+    assert [one["path"] for one in both] == [sources[1], path]
+    assert len(records.read([tmp_path / "results", *sources], "adding")) == 2  # a run counts once
     (tmp_path / "nothing").mkdir()
     code, _, err = cornn("report", "nothing")
     assert code == 2

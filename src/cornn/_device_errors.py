@@ -8,6 +8,10 @@ __all__ = ["DeviceError", "describe_device_error", "is_out_of_memory"]
 class DeviceError(RuntimeError):
     """A GPU has too little memory, failed or disappeared. The message says what can be done."""
 
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{reason}.{remedy}")
+        self.reason = reason
+
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a GPU had too little memory: an error, or one that it came from, says so."""

@@ -34,7 +34,7 @@ def test_a_record_is_what_the_run_folder_says_without_weights(tmp_path):
 
 
 def test_a_run_that_has_not_finished_has_no_record(tmp_path):
-    with pytest.raises(ValueError, match=r"has no result.json: its training has not finished"):
+    with pytest.raises(ValueError, match=r"has not finished: continue with `cornn resume"):
         records.record(create(tmp_path, {}))
 
 

@@ -1,7 +1,5 @@
 """cornn report"""
 
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,18 +31,26 @@ class ReportCommand:
 
     def run(self) -> None:
         console = screen()
-        with console.status("reading the records and drawing the figures"), tempfile.TemporaryDirectory() as folder:
-            results = _collect(self.sources, Path(folder))
+        with console.status("reading the records and drawing the figures"):
+            results = _collect(self.sources)
             text = page(results, _missing(results))
         with write_errors(self.out):
             write_atomically(self.out, text.encode())
         line(console, str(self.out))
 
 
-def _missing(results: Path) -> list[tuple[str, str, int]]:
+def _missing(results: records.Results) -> list[tuple[str, str, int]]:
     """Return the experiments without all their runs, and how many are missing."""
     missing = [(one, len(reproduce.missing(one, results))) for one in reproduce.plan(["all"])]
     return [(one.base.task.name, one.name, seeds) for one, seeds in missing if seeds]
+
+
+def _collect(sources: Sequence[Path]) -> list[Path]:
+    """Return the folders of records and of finished runs, the seeds of a folder of several seeds one by one."""
+    for source in sources:
+        if not source.is_dir():
+            raise FileNotFoundError(f"{source} does not exist: give a folder of records or a run folder")
+    return [folder for source in sources for folder in _runs(source)]
 
 
 def _runs(source: Path) -> list[Path]:
@@ -56,20 +62,3 @@ def _runs(source: Path) -> list[Path]:
     if not done:
         raise ValueError(f"no seed of {source} has finished: continue with `cornn resume {source}`")
     return done
-
-
-def _collect(sources: Sequence[Path], folder: Path) -> Path:
-    """Return one folder of records: the given one, or all records of several sources copied to `folder`."""
-    if len(sources) == 1 and not is_saved(sources[0]):
-        return sources[0]
-    for source in (own for given in sources for own in _runs(given)):
-        if not is_saved(source):
-            if not source.is_dir():
-                raise FileNotFoundError(f"{source} does not exist: give a folder of records or a run folder")
-            shutil.copytree(source, folder, dirs_exist_ok=True)
-            continue
-        run = open_run(source)
-        if run.result is None:
-            raise ValueError(f"{source} has not finished: continue with `cornn resume {source}`")
-        records.write(records.record(run), folder)
-    return folder

@@ -21,14 +21,16 @@ from typing import Any
 from cornn._checked import encode, without_defaults
 from cornn._json import read_json
 from cornn._source import check_source, correct_commit
+from cornn.artifacts import is_saved
 from cornn.lab.config import RivalSpec, Train, as_dictionary, canonical, flat_settings, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
-from cornn.lab.runs import Run, write_json
+from cornn.lab.runs import Run, open_run, write_json
 
 __all__ = [
     "FOOTNOTE",
     "MARK",
     "TRUSTED",
+    "Results",
     "changed_options",
     "changed_settings",
     "columns",
@@ -40,6 +42,7 @@ __all__ = [
     "mark",
     "missing",
     "name",
+    "places",
     "read",
     "read_config",
     "record",
@@ -79,7 +82,7 @@ def group_identity(config: Train) -> str:
 def record(run: Run) -> dict[str, Any]:
     """Return the record of a finished run."""
     if run.result is None:
-        raise ValueError(f"{run.path} has no result.json: its training has not finished")
+        raise ValueError(f"{run.path} has not finished: continue with `cornn resume {run.path}`")
     return {"config": run.config, "result": run.result, "curve": columns(run.metrics())}
 
 
@@ -140,11 +143,10 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     before = find(results, config)
     about = {key: content["config"][key] for key in ("version", "machine") if key in content["config"]}
-    result = correct_commit(content["result"])
     record = {
         "identity": identity(config),
         "config": as_dictionary(config) | about,
-        "result": {**result, "source": check_source(result)},
+        "result": _checked(content["result"]),
         "curve": content.get("curve", {}),
     }
     write_json(path, record, indent=None)
@@ -214,8 +216,32 @@ def mark(results: Iterable[Mapping[str, Any]]) -> str:
     return "" if all(source_of(one) in TRUSTED for one in results) else MARK
 
 
-def read(results: Path, task: str) -> list[dict[str, Any]]:
-    """Return the records of a task under `results`, each with its `path`."""
+Results = Path | Sequence[Path]
+"""A folder of records; or several folders of records and finished run folders, the later of which count if two have the
+same run."""
+
+
+def places(results: Results) -> list[Path]:
+    """Return the folders of which results consist."""
+    return [results] if isinstance(results, Path) else list(results)
+
+
+def read(results: Results, task: str) -> list[dict[str, Any]]:
+    """Return the records of a task, each with its `path`."""
+    folders = places(results)
+    if len(folders) == 1 and not is_saved(folders[0]):
+        return _read_folder(folders[0], task)
+    found: dict[str, dict[str, Any]] = {}
+    for place in folders:
+        runs = [{**record(open_run(place)), "path": place}] if is_saved(place) else _read_folder(place, task)
+        for one in runs:
+            config = read_config(one)
+            if config.task.name == task:
+                found[identity(config)] = one
+    return list(found.values())
+
+
+def _read_folder(results: Path, task: str) -> list[dict[str, Any]]:
     return [
         {**_content(path, path.stat().st_mtime_ns), "path": path} for path in sorted((results / task).glob("*.json"))
     ]
@@ -245,8 +271,8 @@ def find(results: Path, config: Train) -> dict[str, Any] | None:
     return next(found, None)
 
 
-def missing(results: Path, configs: Iterable[Train]) -> list[Train]:
-    """Return the configurations that have no record under `results`."""
+def missing(results: Results, configs: Iterable[Train]) -> list[Train]:
+    """Return the configurations that have no record."""
     known: dict[str, set[str]] = {}
     left = []
     for config in configs:

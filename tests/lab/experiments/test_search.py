@@ -11,7 +11,9 @@ from pathlib import Path
 import optuna
 import pytest
 import tiny
+import torch
 
+from cornn._device_errors import DeviceError
 from cornn._extras import install_command
 from cornn.lab import training
 from cornn.lab.data import har
@@ -181,6 +183,22 @@ def test_a_trial_whose_worker_is_stopped_keeps_its_number_and_values(tmp_path):
     assert stopped.user_attrs["set_aside"] == "it was stopped"
     assert again.user_attrs["trial"] == stopped.user_attrs["trial"] == 0
     assert again.params == stopped.params
+
+
+def test_a_trial_that_needs_too_much_memory_failed_for_that_reason(tmp_path, monkeypatch):
+    cause = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 1")
+    device = DeviceError("CUDA out of memory, at step 3", " Free memory on it.")
+    device.__cause__ = cause
+    for number, (error, reason) in enumerate(
+        [(cause, "CUDA out of memory. Tried to allocate 2.00 GiB"), (device, "CUDA out of memory, at step 3")]
+    ):
+
+        def validate(config, task, watch, error=error):
+            raise error
+
+        monkeypatch.setattr(training, "validate", validate)
+        (tmp_path / str(number)).mkdir()
+        assert run(tmp_path / str(number), 1).rows[0]["failure"] == reason
 
 
 def test_a_trial_that_ends_its_workers_counts_as_failed_in_the_end(tmp_path, monkeypatch):

@@ -123,6 +123,7 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
         None,
         [f"row {row + 1}" for row in range(len(X))],
         notes=notes,
+        remedy="save X and y in an .npz file, or use --task forecast",
     )
 
 

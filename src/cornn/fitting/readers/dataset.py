@@ -55,6 +55,7 @@ class Dataset:
     groups: list[Any] | None = None  # group of each sequence
     notes: tuple[str, ...] = ()  # what the reader assumed, for the user to check
     companion: "Dataset | None" = None  # test data in the same file
+    remedy: str = "choose its column with --target"  # what to do if there is no target
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -121,12 +122,7 @@ class Dataset:
 
     def _present(self) -> list[tuple]:
         if self.target is None:
-            if self.source.endswith(".npy"):
-                raise ValueError(
-                    f"{self.source} contains sequences without a target: save X and y in an .npz file, or use "
-                    "--task forecast"
-                )
-            raise ValueError(f"{self.source} has no target: choose its column with --target")
+            raise ValueError(f"{self.source} has no target: {self.remedy}")
         for row, place in zip(self.target, self.places, strict=True):
             if any(value is None for value in row):
                 raise ValueError(f"{self.source}, {place}: the target is missing: fill it in, or remove the row")

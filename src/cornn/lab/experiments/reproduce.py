@@ -150,7 +150,7 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     return list(wanted.values())
 
 
-def missing(experiment: Experiment, results: Path) -> tuple[int, ...]:
+def missing(experiment: Experiment, results: records.Results) -> tuple[int, ...]:
     """Return the seeds that have no record yet."""
     configs = [experiment.run_config({}, seed) for seed in experiment.seeds]
     return tuple(config.seed for config in records.missing(results, configs))

@@ -14,7 +14,7 @@ from typing import Any
 import optuna
 import torch
 
-from cornn._device_errors import is_out_of_memory
+from cornn._device_errors import DeviceError, describe_device_error, is_out_of_memory
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records, training
@@ -139,7 +139,8 @@ class Worker:
         except Exception as error:
             # A run has settings that were good enough for a trial.
             if work.trial is not None and is_out_of_memory(error):
-                trial.set_user_attr("failure", str(error).split(". ")[0])
+                reason = error.reason if isinstance(error, DeviceError) else describe_device_error(error)
+                trial.set_user_attr("failure", reason)
                 raise _NoResult from None
             trial.set_user_attr("ended_by", f"{type(error).__name__}: {error}")
             raise

@@ -2,7 +2,6 @@
 
 import statistics
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cornn._json import read_json
@@ -145,10 +144,10 @@ class ContestResult:
         )
 
 
-def read(results: Path) -> list[ContestResult]:
+def read(results: records.Results) -> list[ContestResult]:
     """Read the records in results/compare."""
-    paths = sorted((results / "compare").glob("*.json"), key=lambda path: _place(path.stem))
-    return [_compared(read_json(path)) for path in paths]
+    paths = {path.stem: path for folder in records.places(results) for path in (folder / "compare").glob("*.json")}
+    return [_compared(read_json(paths[name])) for name in sorted(paths, key=_place)]
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from cornn._checked import encode
 from cornn._extras import missing_extra
 from cornn._machine import machine
 from cornn._source import commit
+from cornn.artifacts import is_saved
 from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.config import flat_settings
@@ -45,11 +46,11 @@ DIFFERENCES = {
 """Task -> what does not reproduce, and why. Shown only if there are enough runs."""
 
 
-def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
+def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
     """Render the report as HTML that loads nothing from the network.
 
     Args:
-        results: The folder of records.
+        results: The folders of records and of runs.
         left: What has not been run: task, name of the run, number of missing seeds.
 
     Returns:
@@ -59,8 +60,10 @@ def page(results: Path, left: Sequence[tuple[str, str, int]]) -> str:
         import jinja2
     except ImportError:
         raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
-    if not any(results.glob("*/*.json")):
-        raise FileNotFoundError(f"no records under {results}: name the folder, or make some with cornn reproduce")
+    folders = records.places(results)
+    if not any(is_saved(folder) or any(folder.glob("*/*.json")) for folder in folders):
+        names = ", ".join(map(str, folders))
+        raise FileNotFoundError(f"no records under {names}: name the folder, or make some with cornn reproduce")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -104,7 +107,7 @@ def _ablation(found: list[RunGroup]) -> str | None:
     return data_uri(ablation(tests)) if both else None
 
 
-def _watched(results: Path) -> str | None:
+def _watched(results: records.Results) -> str | None:
     """Draw the assumption on the weights during training, for the runs that recorded it."""
     found = [one for task in TASKS for one in records.read(results, task)]
     watched = [one["path"] for one in found if "theory" in (one.get("curve") or {})]
@@ -142,6 +145,6 @@ def _run(record: dict) -> dict[str, Any]:
     }
 
 
-def _speed(results: Path) -> list[dict]:
-    path = results / "speed-cuda.json"
-    return json.loads(path.read_text(encoding="utf8"))["times"] if path.exists() else []
+def _speed(results: records.Results) -> list[dict]:
+    paths = [path for folder in records.places(results) if (path := folder / "speed-cuda.json").exists()]
+    return json.loads(paths[-1].read_text(encoding="utf8"))["times"] if paths else []

@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cornn._machine import ran_on
 from cornn.baselines import MODELS
@@ -95,7 +94,7 @@ def describe(changed: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def group_runs(results: Path, task: str) -> list[RunGroup]:
+def group_runs(results: records.Results, task: str) -> list[RunGroup]:
     """Read the records of a task and group those that differ only in the seed."""
     groups: dict[str, list[tuple[Train, dict]]] = {}
     for record in records.read(results, task):

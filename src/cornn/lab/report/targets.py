@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from cornn.lab import records
 from cornn.lab.report import tables
 from cornn.lab.report.tables import RunGroup
 
@@ -79,12 +79,12 @@ class TargetStatus:
         return f"no: {next(text for text in shown if float(text) != figure)}"
 
 
-def read(results: Path) -> list[TargetStatus]:
+def read(results: records.Results) -> list[TargetStatus]:
     """Return the status of all targets."""
     return [_status(results, target) for target in TARGETS]
 
 
-def _status(results: Path, target: Target) -> TargetStatus:
+def _status(results: records.Results, target: Target) -> TargetStatus:
     found = [
         one
         for one in tables.group_runs(results, target.task)

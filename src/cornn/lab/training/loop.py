@@ -97,7 +97,7 @@ def _explaining_device_errors(states: Sequence[RunState]) -> Iterator[None]:
         if folders and all((folder / CHECKPOINT).exists() for folder in folders):
             folder = folders[0] if len(folders) == 1 else folders[0].parent
             remedy += f" `cornn resume {folder}` continues from the last checkpoint."
-        raise DeviceError(f"{reason}, at step {states[0].step + 1}.{remedy}") from error
+        raise DeviceError(f"{reason}, at step {states[0].step + 1}", remedy) from error
 
 
 class Session:
