@@ -12,7 +12,8 @@ of only some of the test files if the time ends. Then
 the tests that call the changed function run until the first failure, those that mirror the module first
 (tests/PACKAGE/test_MODULE*.py, or the table TESTS below), then the shortest; for code outside functions those that
 mirror the module. A mutation that no test notices is written with its line, to be closed by a test or listed as
-equivalent in EQUIVALENT. The record is written after every mutation and continued when the program is started again.
+equivalent in equivalent_mutations.json. The record is written after every mutation and continued when the program is
+started again.
 
 Without an installation, `PYTHONPATH=src python benchmarks/mutations.py` works too, also without git; the commit is then
 read from the stamp that `python tools/stamp.py` has written.
@@ -75,74 +76,7 @@ TESTS = {
 UNTESTED = {"gpu", "test_mutations.py", "test_docs_site.py"}
 """Tests that are left out: they need a GPU, or know nothing of the source."""
 
-EQUIVALENT: dict[str, str] = {
-    "lab/bench/measure.py: 1000 -> 1001: return start.elapsed_time(end) / 1000": "only a GPU runs it: tests/gpu",
-    "lab/training/graph.py: not removed: if not self.feed.is_full(counts):": "only a GPU runs it: tests/gpu",
-    'engine/backends/cuda/backend.py: 1 -> 2: rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]': (
-        "only a GPU runs it: tests/gpu"
-    ),
-    "engine/backends/cuda/layout.py: 4 -> 5: INPUT_WEIGHTS_WITH_SPANS = 4": "only a GPU runs it: tests/gpu",
-    "engine/backends/cuda/weights.py: 256 -> 257: THREADS = 256": "only a GPU runs it: tests/gpu",
-    "engine/lem.py: 4 -> 5: GATES = 4": "only a GPU runs it: tests/gpu",
-    "lab/experiments/worker.py: Gt -> GtE: if time.monotonic() - looked > self.storage.heartbeat:": (
-        "times are never equal"
-    ),
-    "estimators/preparation.py: Gt -> GtE: return mean, np.where(varies & (scale > 0), scale, 1.0)": (
-        "the scale of what varies is not 0"
-    ),
-    "cli/__init__.py: 1 -> 2: close = difflib.get_close_matches(name, COMMANDS, n=1)": "only the closest name is used",
-    "engine/second_order.py: True -> False: after = tuple(torch.where(mask, part, before) for part, before in zip(after, now, strict=True))": (
-        "both are of one length"
-    ),
-    "engine/contract.py: False -> True: keep: bool = False": "only more is kept for a backward pass",
-    "lab/report/figures/comparison.py: 1.4 -> 2.0999999999999996: panel.plot(common, median, linewidth=1.4, label=one.title, **look)": (
-        "the look of a figure"
-    ),
-    'lab/report/figures/statements.py: 2 -> 3: axes.plot(time, bound, color=COLOURS[2], linestyle=STYLES[2], label="prop:2 (proven bound)")': (
-        "the look of a figure"
-    ),
-    "lab/report/figures/statements.py: 1.0 -> 1.5: for number, epsilon in enumerate((1.0, 9.5)):": (
-        "which example a figure shows"
-    ),
-    "lab/report/figures/lags.py: 0 -> 1: plot_gradients_by_lag(axes[0, 0], cases)": "the look of a figure",
-    'lab/experiments/demo_page.py: 1 -> 2: (axes[0, 1], "b", "Equal time", "processor seconds (log scale)"),': (
-        "the look of a figure"
-    ),
-    "lab/data/download.py: 30.0 -> 45.0: TIMEOUT = 30.0": "how long to wait has no right value",
-    "lab/data/unpack.py: 20 -> 21: shutil.copyfileobj(content, target, 1 << 20)": "the size of a piece that is copied",
-    "estimators/forecast_pool.py: 890 -> 891: (890, 910, (96, 672)),": "the edge of a wide range around 15 minutes",
-    "estimators/bank_inputs.py: 1e-06 -> 1.5e-06: EVEN = 1e-6  # relative deviation up to which times count as evenly spaced": (
-        "a tolerance for rounded times"
-    ),
-    'theory/counterexamples.py: 128 -> 129: "IMDB": (128, 6e-4, 5.4e-2),': "the largest is of another task",
-    "theory/counterexamples.py: 1 -> 2: product = torch.linalg.matrix_power(jacobian(one, torch.ones(1, 2, dtype=torch.float64))[0], n - k)": (
-        "one of two equal rows is used"
-    ),
-    "theory/counterexamples.py: 100 -> 101: delta, C = 1 / (1 + dt), _summed_products(dt, 100)": (
-        "the sum is 0 for any number of steps"
-    ),
-    "baselines/linoss.py: 1 -> 2: d = d * torch.cat((timespans[:1], timespans)).unsqueeze(-1).unsqueeze(-1)": (
-        "a new axis of length 1 before or after another"
-    ),
-    "export/check.py: Or -> And: spans = torch.rand(shape[:2], generator=random).numpy() * 2 * (preparation.unit or 1)": (
-        "random inputs of a comparison"
-    ),
-    "export/check.py: 2 -> 3: spans = torch.rand(shape[:2], generator=random).numpy() * 2 * (preparation.unit or 1)": (
-        "random inputs of a comparison"
-    ),
-    "export/c/bank.py: LtE -> Lt: short = [row for row, own in enumerate(sequences) if len(own.values) <= VECTOR_STEPS]": (
-        "which sequences an example shows"
-    ),
-    'lab/tasks/imdb.py: 0 -> 1: words = shared["words"][(rows["start"] + step).masked_fill(outside, 0)].long().masked_fill(outside, PADDING)': (
-        "the word is replaced by padding"
-    ),
-    "forecasting/seasons.py: GtE -> Gt: if shorter is not None and shorter[0] >= share - TOLERANCE:": (
-        "strengths are never equal"
-    ),
-    "forecasting/members.py: 0 -> 1: end = first + (max(CHUNK, smoother.warmup) if first == 0 else CHUNK)": (
-        "the first piece is shorter, with equal results"
-    ),
-}
+EQUIVALENT = json.loads((ROOT / "benchmarks" / "equivalent_mutations.json").read_text(encoding="utf8"))
 """FILE: CHANGE: LINE OF CODE -> why no test here can notice it."""
 
 SWAPS: dict[type, type] = {
