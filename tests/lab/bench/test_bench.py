@@ -154,7 +154,7 @@ def test_the_command_draws_a_plot(tmp_path, monkeypatch, capsys):
     BenchCommand(against="length", threads=(1,), repeats=1, plot=tmp_path / "here", json=tmp_path / "here.json").run()
     drawn = (tmp_path / "here.svg").read_text()
     assert all(
-        word in drawn for word in ("plain loop", "floor", "steps", "µs a step", "1 sequence, 4 neurons; 1 thread")
+        word in drawn for word in ("plain loop", "floor", "steps", "µs per step", "1 sequence, 4 neurons; 1 thread")
     )
     assert (tmp_path / "here.png").stat().st_size > 1000
     assert "floor" in capsys.readouterr().out
