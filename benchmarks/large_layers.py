@@ -16,7 +16,7 @@ import torch
 
 from cornn import CoRNN
 from cornn._tf32 import no_tf32
-from cornn.lab.bench.measure import record, replayed
+from cornn.lab.bench.measure import capture, record
 
 # steps, batch, neurons
 SIZES = [(784, 120, size) for size in (256, 512, 768, 1024)] + [(784, 1024, 256), (784, 1024, 512), (784, 64, 1536)]
@@ -49,7 +49,7 @@ def measure(steps: int, batch: int, hidden: int, precision: str, repeats: int) -
     def both() -> tuple[torch.Tensor, ...]:
         return torch.autograd.grad(layer(input)[0], weights, gradient)
 
-    times = {"forward_seconds": seconds(replayed(forward), repeats), "seconds": seconds(replayed(both), repeats)}
+    times = {"forward_seconds": seconds(capture(forward), repeats), "seconds": seconds(capture(both), repeats)}
     return {"steps": steps, "batch": batch, "hidden": hidden, "precision": precision, **times}
 
 

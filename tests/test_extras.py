@@ -58,7 +58,7 @@ def train():
 def lock():
     from cornn.lab.runs import Run
 
-    with Run(Path("nowhere")).locked():
+    with Run(Path("nowhere")).lock():
         pass
 
 

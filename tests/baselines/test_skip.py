@@ -7,7 +7,7 @@ from torch import nn
 
 from cornn._random import generator
 from cornn.baselines import SkipGRU, SkipLSTM
-from cornn.baselines.skip import binary
+from cornn.baselines.skip import round_straight_through
 from cornn.models import count_parameters
 
 TIME = 12
@@ -61,7 +61,7 @@ def test_layer_is_its_equations_step_by_step(kind, bias_skip):
 
 def test_gate_is_exact_and_its_gradient_that_of_the_identity():
     chance = torch.tensor([0.1, 0.3, 0.7, 0.9], requires_grad=True)
-    gate = binary(chance)
+    gate = round_straight_through(chance)
     (gradient,) = torch.autograd.grad((gate * torch.arange(4.0)).sum(), chance)
     assert gate.tolist() == [0, 0, 1, 1]
     assert torch.equal(gradient, torch.arange(4.0))

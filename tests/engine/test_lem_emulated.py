@@ -69,7 +69,7 @@ def emulated(tmp_path, monkeypatch):
 
     def launch(what, arguments):
         kernel, _, batch, hidden = what
-        size = lem.padded(hidden)
+        size = lem.pad_size(hidden)
         assert lem.shared_bytes(size) <= 1 << 17  # what the emulation has
         library = library_of(tmp_path / f"{kernel}{size}", kernel, size)
         own = {id(x): guarded(x.detach()) for x in arguments if isinstance(x, torch.Tensor)}  # one may be there twice

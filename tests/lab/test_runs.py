@@ -117,17 +117,17 @@ def test_one_process_at_a_time(tmp_path):
     run = runs.create(tmp_path, {})
     code = (
         "import sys; from pathlib import Path; from cornn.lab.runs import Run\n"
-        "with Run(Path(sys.argv[1])).locked(): print('held', flush=True); sys.stdin.read()"
+        "with Run(Path(sys.argv[1])).lock(): print('held', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with other:
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(RuntimeError, match="another process is training in"), run.locked():
+        with pytest.raises(RuntimeError, match="another process is training in"), run.lock():
             pass
         (tmp_path / ".new-checkpoint.pt-x").write_text("half")
         other.kill()
         other.wait()
-        with run.locked():
+        with run.lock():
             assert not (tmp_path / ".new-checkpoint.pt-x").exists()
 
 
@@ -203,5 +203,5 @@ def test_a_read_only_folder_is_one_sentence(tmp_path, monkeypatch):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path / ".lock"))
 
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
-    with pytest.raises(OSError, match=r"^cannot write in .* \(Read-only file system\): copy the folder"), run.locked():
+    with pytest.raises(OSError, match=r"^cannot write in .* \(Read-only file system\): copy the folder"), run.lock():
         pass

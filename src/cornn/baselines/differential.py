@@ -40,7 +40,7 @@ class AntisymmetricRNNCell(Cell):
         dtype=None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        _checked(epsilon=epsilon, gamma=gamma, spread=spread)
+        _check_not_negative(epsilon=epsilon, gamma=gamma, spread=spread)
         self.epsilon, self.gamma, self.spread = epsilon, gamma, spread
         where = {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(self.drives * hidden_size, input_size, **where))
@@ -49,7 +49,7 @@ class AntisymmetricRNNCell(Cell):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """V from N(0, 1/inputs), W from N(0, spread²/hidden), b = 0."""
+        """Draw V from N(0, 1/inputs) and W from N(0, spread²/hidden); b is 0."""
         for parameter, deviation in (
             (self.weight_ih, self.input_size**-0.5),
             (self.weight_hh, self.spread * self.hidden_size**-0.5),
@@ -59,7 +59,7 @@ class AntisymmetricRNNCell(Cell):
             nn.init.zeros_(self.bias)
 
     def matrix(self) -> Tensor:
-        """A, (hidden, hidden): its eigenvalues all have the real part -gamma."""
+        """Return A, (hidden, hidden); all its eigenvalues have the real part -gamma."""
         return skew(self.weight_hh, self.hidden_size) - self.gamma * _identity(self.hidden_size, self.weight_hh)
 
     def arguments(self) -> Arguments:
@@ -101,7 +101,7 @@ class LipschitzRNNCell(Cell):
         dtype=None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        _checked(epsilon=epsilon, gamma=gamma)
+        _check_not_negative(epsilon=epsilon, gamma=gamma)
         if not 0 <= beta <= 1:
             raise ValueError(f"beta must lie between 0 and 1, got {beta!r}")
         self.epsilon, self.beta, self.gamma = epsilon, beta, gamma
@@ -113,7 +113,7 @@ class LipschitzRNNCell(Cell):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Both M from N(0, (0.1/hidden)²); E and b as `nn.Linear` does, U(±1/sqrt(inputs))."""
+        """Draw both M from N(0, (0.1/hidden)²), E and b from U(±1/sqrt(inputs)), as `nn.Linear` does."""
         uniform_(self.weight_ih, -(self.input_size**-0.5), self.input_size**-0.5, generator)
         for parameter in (self.weight_hh_linear, self.weight_hh_tanh):
             fill_(parameter, lambda fresh: fresh.normal_(0.0, 0.1 / self.hidden_size, generator=generator))
@@ -121,7 +121,7 @@ class LipschitzRNNCell(Cell):
             uniform_(self.bias, -(self.input_size**-0.5), self.input_size**-0.5, generator)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
-        """A and W, each (hidden, hidden)."""
+        """Return A and W, each (hidden, hidden)."""
         shift = self.gamma * _identity(self.hidden_size, self.weight_ih)
         A, W = (
             self.beta * (M - M.mT) + (1 - self.beta) * (M + M.mT) - shift
@@ -130,7 +130,7 @@ class LipschitzRNNCell(Cell):
         return A, W
 
     def arguments(self) -> Arguments:
-        # The linear part has a product and no drive: zeros stand for it.
+        # The linear part has a product and no drive: its drive is zero.
         bias = None if self.bias is None else torch.cat((torch.zeros_like(self.bias), self.bias))
         return Arguments(
             torch.cat((torch.zeros_like(self.weight_ih), self.weight_ih)),
@@ -147,7 +147,7 @@ def _identity(size: int, like: Tensor) -> Tensor:
     return torch.eye(size, dtype=like.dtype, device=like.device)
 
 
-def _checked(**values: float) -> None:
+def _check_not_negative(**values: float) -> None:
     for name, value in values.items():
         if not 0 <= value < float("inf"):
             raise ValueError(f"{name} must be finite and not negative, got {value!r}")

@@ -27,7 +27,7 @@ class TanhRNNCell(Cell):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """As `nn.RNN` does: everything U(±1/sqrt(hidden))."""
+        """Draw all parameters from U(±1/sqrt(hidden)), as `nn.RNN` does."""
         for parameter in self.parameters():
             uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5, generator)
 

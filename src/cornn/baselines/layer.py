@@ -23,7 +23,7 @@ class Arguments(NamedTuple):
 
 
 def skew(values: Tensor, size: int) -> Tensor:
-    """The skew-symmetric matrix whose upper triangle, row by row, is `values`."""
+    """Return the skew-symmetric matrix whose upper triangle, row by row, is `values`."""
     row, column = torch.triu_indices(size, size, 1, device=values.device).unbind(0)
     upper = values.new_zeros(size * size).scatter(0, row * size + column, values).reshape(size, size)
     return upper - upper.mT
@@ -32,12 +32,12 @@ def skew(values: Tensor, size: int) -> Tensor:
 class Cell(nn.Module):
     """One step of a network with one product per step: `state = cell(input, state)`.
 
-    A kind of cell names its `update` (of `engine.UPDATES`), makes its parameters (`weight_ih` among them) and, from
-    them, what the engine takes: `arguments`.
+    A subclass names its `update`, a key of `engine.UPDATES`, creates its parameters, which include `weight_ih`, and
+    returns them as the arguments of the engine in `arguments`.
     """
 
     states: tuple[str, ...] = ("h",)
-    recurrent_weights: tuple[str, ...] = ("weight_hh",)  # the parameters that `recurrent_rate` is for
+    recurrent_weights: tuple[str, ...] = ("weight_hh",)  # those with the learning rate `recurrent_rate`
     update: str
     weight_ih: Tensor
 
@@ -51,7 +51,7 @@ class Cell(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define arguments()")
 
     def _constants(self, *values: float) -> Tensor:
-        """(parameters, hidden) of numbers that are not trained."""
+        """Return constants that are not trained, (parameters, hidden)."""
         return torch.stack([self.weight_ih.new_full((self.hidden_size,), value) for value in values])
 
     def forward(self, input: Tensor, state: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | tuple[Tensor, ...]:
@@ -59,7 +59,7 @@ class Cell(nn.Module):
 
         Args:
             input: Shape `(batch, input_size)` or `(input_size)`.
-            state: The state, a tensor, or a tuple where there are several, each of shape `(batch, hidden_size)` or
+            state: The state, a tensor or a tuple of tensors, each of shape `(batch, hidden_size)` or
                 `(hidden_size)`; zeros if None.
         """
         input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
@@ -81,7 +81,7 @@ class Cell(nn.Module):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """All steps at once: the output of every step (empty, perhaps, if not `every`) and the last state."""
+        """Run all steps; return the output of every step (possibly empty if not `every`) and the last state."""
         with engine.no_autocast(input.device.type):
             arguments = self.arguments()
         return engine.run(

@@ -16,7 +16,7 @@ from cornn import engine
 from cornn._random import uniform_
 from cornn._stacking import split_state
 from cornn.baselines.layer import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, walked
+from cornn.baselines.stepwise import Step, StepwiseCell, unroll_steps
 from cornn.engine import lem
 
 __all__ = ["LEM", "LEMCell"]
@@ -72,7 +72,7 @@ class LEMCell(StepwiseCell):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """All steps at once: by kernels where they can serve, otherwise step by step."""
+        """Run all steps, by kernels if they support the call, otherwise step by step."""
         if backend in ("auto", "cuda") and precision == "exact":
             state = self.state_before(input, state)
             given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
@@ -106,9 +106,9 @@ def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:
 
 
 def _steps(dt: float, given: lem.Given) -> tuple[Tensor, Tensor]:
-    """y of every step and the last state, step by step."""
+    """Run step by step; return y of every step and the last state."""
     drive = nn.functional.linear(given.input, given.weight_ih, given.bias)
-    return walked(_stepper(given.weight_hh, given.weight_zy, dt), drive, given.state)
+    return unroll_steps(_stepper(given.weight_hh, given.weight_zy, dt), drive, given.state)
 
 
 class LEM(Layer):

@@ -42,7 +42,7 @@ class Frame(NamedTuple):
     xx: Tensor
 
     def after(self, first: "Frame") -> "Frame":
-        """The product of the matrices: `first`, then this one."""
+        """Return the product of the matrices: `first` acts first, then this one."""
         return Frame(
             self.zz * first.zz + self.zx * first.xz,
             self.zz * first.zx + self.zx * first.xx,
@@ -50,12 +50,12 @@ class Frame(NamedTuple):
             self.xz * first.zx + self.xx * first.xx,
         )
 
-    def moved(self, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def apply(self, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.zz * z + self.zx * x, self.xz * z + self.xx * x
 
 
 def scan(M: Frame, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The states of [z; x]_n = M_n [z; x]_{n-1} + (z_n, x_n), starting from (z_0, x_0).
+    """Return the states of [z; x]_n = M_n [z; x]_{n-1} + (z_n, x_n), starting from (z_0, x_0).
 
     z, x (time, ...): what is added at each step. M broadcasts against them; where its first dimension is 1 all steps
     share it. Two steps make one step of half the sequence, so the depth is log2(time) and the work grows with time.
@@ -64,39 +64,39 @@ def scan(M: Frame, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     if steps == 1:
         return z, x
     half, rest = steps // 2, (steps - 1) // 2
-    early, late = (_paired(M, half, side) for side in (0, 1))
+    early, late = (_select_side(M, half, side) for side in (0, 1))
     (z_even, z_odd), (x_even, x_odd) = (part[: 2 * half].unflatten(0, (half, 2)).unbind(1) for part in (z, x))
-    z_moved, x_moved = late.moved(z_even, x_even)
+    z_moved, x_moved = late.apply(z_even, x_even)
     z_odd, x_odd = scan(late.after(early), z_moved + z_odd, x_moved + x_odd)
 
     between = M if M.zz.shape[0] == 1 else Frame(*(part[2::2] for part in M))
-    z_moved, x_moved = between.moved(z_odd[:rest], x_odd[:rest])
+    z_moved, x_moved = between.apply(z_odd[:rest], x_odd[:rest])
     z_even = torch.cat((z[:1], z_moved + z[2::2]))
     x_even = torch.cat((x[:1], x_moved + x[2::2]))
-    return _woven(z_even, z_odd), _woven(x_even, x_odd)
+    return _interleave(z_even, z_odd), _interleave(x_even, x_odd)
 
 
-def _paired(M: Frame, half: int, side: int) -> Frame:
-    """M of the first (side 0) or second (side 1) steps of all pairs."""
+def _select_side(M: Frame, half: int, side: int) -> Frame:
+    """Return M of the first (side 0) or second (side 1) steps of all pairs."""
     if M.zz.shape[0] == 1:
         return M
     return Frame(*(part[: 2 * half].unflatten(0, (half, 2)).select(1, side) for part in M))
 
 
-def _woven(even: Tensor, odd: Tensor) -> Tensor:
-    """even[0], odd[0], even[1], ...: `even` may have one more."""
+def _interleave(even: Tensor, odd: Tensor) -> Tensor:
+    """Return even[0], odd[0], even[1], ...; `even` may have one more."""
     woven = torch.stack((even[: len(odd)], odd), 1).flatten(0, 1)
     return torch.cat((woven, even[len(odd) :]))
 
 
 def stable_range(d: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """The lowest and highest A whose states cannot grow, for the damped kind (and imex, with G = 0)."""
+    """Return the lowest and highest A for which states cannot grow, for the damped kind (and imex, with G = 0)."""
     middle, width = 2 + d * G, 2 * torch.sqrt(1 + d * G)
     return (middle - width) / d**2, (middle + width) / d**2
 
 
 def frame(discretisation: str, A: Tensor, G: Tensor | float, d: Tensor) -> tuple[Frame, Tensor, Tensor]:
-    """(M, F_z, F_x) of one of the DISCRETISATIONS; A, G and d broadcast. coRNN calls them gamma, epsilon and dt."""
+    """Return M, F_z and F_x of one of the DISCRETISATIONS; A, G and d, coRNN's gamma, epsilon and dt, broadcast."""
     if discretisation == "implicit":
         S = 1 / (1 + d**2 * A)
         return Frame(S, -d * A * S, d * S, S), d * S, d**2 * S
@@ -152,7 +152,7 @@ class LinOSSCell(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """As the authors. The damped kind has its eigenvalues spread over the ring of radii 0.9 to 1."""
+        """Initialise as the authors do. Eigenvalues of the damped kind are spread over the ring of radii 0.9 to 1."""
         bound = self.hidden_size**-0.5
         for parameter in (self.B, self.C, self.weight_glu, self.bias_glu):
             uniform_(parameter, -bound, bound, generator)
@@ -171,15 +171,15 @@ class LinOSSCell(nn.Module):
             self.A.copy_((S + 1 - 2 * S.sqrt() * angle.cos()) / d**2)
 
     def follow(self) -> None:
-        """Make this a block after another one: what has `hidden_size` features already is not mapped to as many."""
+        """Make this a block after another one, whose output has `hidden_size` features and needs no input map."""
         if self.input_size == self.hidden_size:
             self.weight_ih = self.bias_ih = None
 
     def oscillators(self) -> tuple[Tensor, Tensor, Tensor]:
-        """A, G and d as they act, (hidden) each: in float32 at least, since the stable range is a difference."""
-        A, step = _widened(self.A), _widened(self.step)
+        """Return the effective A, G and d, (hidden) each, in at least float32: the stable range is a difference."""
+        A, step = _widen(self.A), _widen(self.step)
         d = torch.sigmoid(step)
-        G = torch.zeros_like(d) if self.damping is None else torch.relu(_widened(self.damping))
+        G = torch.zeros_like(d) if self.damping is None else torch.relu(_widen(self.damping))
         if self.discretisation == "implicit":
             return torch.relu(A), G, d
         low, high = stable_range(d, G)
@@ -203,7 +203,7 @@ class LinOSSCell(nn.Module):
             features = input if self.weight_ih is None else functional.linear(input, self.weight_ih, self.bias_ih)
             normed = functional.layer_norm(features, (self.hidden_size,))
             z, x = self._states(normed, state, timespans)
-            output = features + self._mixed(x[1:].flatten(-2), normed)
+            output = features + self._mix(x[1:].flatten(-2), normed)
             if lengths is None:
                 z, x, end = z[-1], x[-1], output[-1]
             else:
@@ -211,13 +211,13 @@ class LinOSSCell(nn.Module):
             return output, split_state(torch.cat((end.unsqueeze(0), z.transpose(0, 1), x.transpose(0, 1))))
 
     def _states(self, normed: Tensor, state: Tensor, timespans: Tensor | None) -> tuple[Tensor, Tensor]:
-        """z and x before the first and after every step: (time + 1, batch, 2, hidden), real and imaginary parts.
+        """Return z and x before the first and after every step, (time + 1, batch, 2, hidden): real and imaginary parts.
 
         They are summed in at least float32, and rounded to the type of the weights at the end.
         """
         A, G, d = self.oscillators()
         if timespans is not None:
-            # The step that leads to the given state is not made, so its span does not matter.
+            # No step leads to the given state, so its span does not matter.
             d = d * torch.cat((timespans[:1], timespans)).unsqueeze(-1).unsqueeze(-1)
         M, F_z, F_x = frame(self.discretisation, A, G, d)
         if timespans is None:
@@ -225,13 +225,13 @@ class LinOSSCell(nn.Module):
         else:
             F_z, F_x = F_z[1:], F_x[1:]
         driven = functional.linear(normed, self.B.flatten(0, 1)).unflatten(-1, (2, self.hidden_size))
-        first = _widened(state[1:].transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0))
+        first = _widen(state[1:].transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0))
         z_first, x_first = first.unbind(2)
         z, x = scan(M, torch.cat((z_first, F_z * driven)), torch.cat((x_first, F_x * driven)))
         return z.to(normed.dtype), x.to(normed.dtype)
 
-    def _mixed(self, x: Tensor, normed: Tensor) -> Tensor:
-        """What the block adds to its input."""
+    def _mix(self, x: Tensor, normed: Tensor) -> Tensor:
+        """Return what the block adds to its input."""
         y = functional.linear(x, torch.cat((self.C[0], -self.C[1]), -1)) + self.D * normed
         y = functional.dropout(functional.gelu(y), self.block_dropout, self.training)
         bias = None if self.bias_glu is None else self.bias_glu.flatten()
@@ -242,12 +242,12 @@ class LinOSSCell(nn.Module):
         return f"{self.input_size}, {self.hidden_size}, discretisation={self.discretisation!r}"
 
 
-def _widened(tensor: Tensor) -> Tensor:
+def _widen(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 def _at(lengths: Tensor, sequence: Tensor) -> Tensor:
-    """sequence[lengths[b], b] for each b."""
+    """Return sequence[lengths[b], b] for each b."""
     return sequence[lengths.to(sequence.device), torch.arange(sequence.shape[1], device=sequence.device)]
 
 

@@ -20,35 +20,35 @@ __all__ = ["DTRIV", "INITS", "DTRIVCell", "ExpRNN", "ExpRNNCell"]
 
 
 def _henaff(blocks: int, generator: torch.Generator | None) -> Tensor:
-    """Rotations by angles from U(-π, π)."""
+    """Draw angles from U(-π, π)."""
     return torch.empty(blocks, dtype=torch.float64, device="cpu").uniform_(-math.pi, math.pi, generator=generator)
 
 
 def _cayley(blocks: int, generator: torch.Generator | None) -> Tensor:
-    """Angles -sqrt((1 - cos t) / (1 + cos t)), t from U(0, π/2)."""
+    """Draw angles -sqrt((1 - cos t) / (1 + cos t)) with t from U(0, π/2)."""
     t = torch.empty(blocks, dtype=torch.float64, device="cpu").uniform_(0.0, math.pi / 2, generator=generator)
     return -torch.sqrt((1 - torch.cos(t)) / (1 + torch.cos(t)))
 
 
 INITS = {"henaff": _henaff, "cayley": _cayley}
-"""Name -> (number of 2 x 2 blocks, generator) -> the angle that each block turns by."""
+"""Name -> function (number of 2 x 2 blocks, generator) -> angle of each block."""
 
 
 SQUARINGS = 10
-"""Largest number; enough for columns with a sum of absolute values of 2**(SQUARINGS - 1), far more than angles need."""
+"""Number of squarings: enough for matrices with absolute column sums up to 2**(SQUARINGS - 1)."""
 
 
 def _exponential(matrix: Tensor) -> Tensor:
-    """exp, by scaling, the first 16 terms of its series, and squaring.
+    """Compute the matrix exponential by scaling, the first 16 terms of its series, and squaring.
 
-    `torch.linalg.matrix_exp` looks at the values to choose how far to go, for which a GPU has to wait; a captured
-    training step may not. Here both are the same: squarings that are not needed are made and not used. It is in double
-    precision, since it is made once a call and its rounding comes back at every step of the sequence.
+    `torch.linalg.matrix_exp` chooses the number of terms from the values, which makes the host wait for a GPU and
+    cannot be captured in a CUDA graph. Here the number of squarings is fixed, and superfluous ones are discarded. It is
+    computed in double precision, since its rounding error acts at every step of the sequence.
     """
     A = matrix.double()
     norm = A.detach().abs().sum(-2).amax(-1)
     needed = torch.log2(norm).add(1).ceil().clamp(0, SQUARINGS)[..., None, None]
-    A = A * torch.exp2(-needed)  # of norm at most 1/2: the terms left out are below 1e-18
+    A = A * torch.exp2(-needed)  # of norm at most 1/2: the omitted terms are below 1e-18
     powers = [torch.eye(A.shape[-1], dtype=A.dtype, device=A.device), A, A @ A]
     powers.append(powers[2] @ A)
     fourth = powers[2] @ powers[2]
@@ -87,17 +87,17 @@ class ExpRNNCell(Cell):
         self.reset_parameters()
 
     def _make_base(self, where: dict) -> None:
-        """expRNN has none: its exponential starts from the identity."""
+        """Add no base: the exponential of expRNN starts from the identity."""
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """V Kaiming normal, b from U(±0.01), A of 2 x 2 blocks as `init` says."""
+        """Draw V from a Kaiming normal, b from U(±0.01), and the 2 x 2 blocks of A by `init`."""
         fill_(self.weight_ih, lambda fresh: fresh.normal_(0.0, (2 / self.input_size) ** 0.5, generator=generator))
         if self.bias is not None:
             uniform_(self.bias, -0.01, 0.01, generator)
         self._start(self._blocks(generator))
 
     def _blocks(self, generator: torch.Generator | None) -> Tensor:
-        """The upper triangle of the skew-symmetric matrix that the layer starts with, in double precision."""
+        """Draw the upper triangle of the initial skew-symmetric matrix, in double precision."""
         size = self.hidden_size
         upper = torch.zeros(size, size, dtype=torch.float64, device="cpu")
         first = torch.arange(0, size - 1, 2, device="cpu")
@@ -109,7 +109,7 @@ class ExpRNNCell(Cell):
         fill_(self.weight_hh, lambda fresh: upper)
 
     def matrix(self) -> Tensor:
-        """B, (hidden, hidden), orthogonal."""
+        """Return B, (hidden, hidden), orthogonal."""
         return _exponential(skew(self.weight_hh, self.hidden_size))
 
     def arguments(self) -> Arguments:
@@ -118,7 +118,7 @@ class ExpRNNCell(Cell):
 
 
 class DTRIVCell(ExpRNNCell):
-    """As `ExpRNNCell`, with B = B₀ exp(A): A starts at 0, and `base` (B₀) is where it is measured from."""
+    """`ExpRNNCell` with B = B₀ exp(A), where A starts at 0 and `base` is B₀."""
 
     base: Tensor
 
@@ -134,7 +134,7 @@ class DTRIVCell(ExpRNNCell):
 
     @torch.no_grad()
     def rebase_(self) -> None:
-        """Set the base to the current B, orthogonal to rounding, and A to 0."""
+        """Set the base to the current B, orthogonal up to rounding, and A to 0."""
         left, _, right = torch.linalg.svd(self.matrix().double())
         self.base.copy_(left @ right)
         self.weight_hh.zero_()

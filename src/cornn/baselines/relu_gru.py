@@ -19,7 +19,7 @@ __all__ = ["ReLUGRU", "ReLUGRUCell", "gru_step"]
 
 
 def gru_step(drive: Tensor, h: Tensor, weight: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
-    """The next h. drive (batch, 3 * hidden) and weight (3 * hidden, hidden) in the order update, reset, candidate.
+    """Return the next h; drive: (batch, 3 * hidden), weight: (3 * hidden, hidden), both update, reset, candidate.
 
     The reset acts before the product, as in the first GRU; PyTorch's own acts after it.
     """

@@ -17,17 +17,17 @@ from cornn.baselines.layer import Layer
 from cornn.baselines.relu_gru import gru_step
 from cornn.baselines.stepwise import Step, StepwiseCell
 
-__all__ = ["SkipGRU", "SkipGRUCell", "SkipLSTM", "SkipLSTMCell", "binary", "lstm_step"]
+__all__ = ["SkipGRU", "SkipGRUCell", "SkipLSTM", "SkipLSTMCell", "lstm_step", "round_straight_through"]
 
 
-def binary(chance: Tensor) -> Tensor:
-    """Rounded to 0 or 1, with the gradient of the identity."""
-    # In this order the value is exact: what is added is exactly zero.
+def round_straight_through(chance: Tensor) -> Tensor:
+    """Round to 0 or 1, with the gradient of the identity."""
+    # In this order the value is exact: the added term is exactly zero.
     return chance.round().detach() + (chance - chance.detach())
 
 
 def lstm_step(drive: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The next (h, c); gates in PyTorch's order: input, forget, cell, output."""
+    """Return the next (h, c); gates in PyTorch's order: input, forget, cell, output."""
     i, f, g, o = (drive + h @ weight.T).chunk(4, -1)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(c), c
@@ -36,7 +36,7 @@ def lstm_step(drive: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tens
 class _SkipCell(StepwiseCell):
     """The gate around a recurrent step.
 
-    The chance, and how many steps were taken, are one number a sequence; in the state it stands once for each neuron.
+    The chance and the number of steps taken are one number per sequence; the state repeats it for every neuron.
     """
 
     gates: int
@@ -61,7 +61,7 @@ class _SkipCell(StepwiseCell):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """As PyTorch's LSTM and GRU, and the bias of the gate one, so that at first few steps are left out."""
+        """Initialise like PyTorch's LSTM and GRU, and the gate's bias with 1, so that few steps are skipped."""
         bound = self.hidden_size**-0.5
         for parameter in self.parameters():
             uniform_(parameter, -bound, bound, generator)
@@ -73,16 +73,16 @@ class _SkipCell(StepwiseCell):
         state[-2] = 1.0
         return state
 
-    def advanced(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """What the state without chance and count would be if this step were taken; its last part feeds the gate."""
+    def advance(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the state after this step, without chance and count; its last part is the input of the gate."""
         raise NotImplementedError
 
     def stepper(self) -> Step:
         def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
             *old, chance, taken = state
             chance, taken = chance[:, :1], taken[:, :1]
-            u = binary(chance)
-            new = [u * one + (1 - u) * other for one, other in zip(self.advanced(drive, (*old,)), old, strict=True)]
+            u = round_straight_through(chance)
+            new = [u * one + (1 - u) * other for one, other in zip(self.advance(drive, (*old,)), old, strict=True)]
             total = new[-1] @ self.weight_skip.unsqueeze(-1)
             growth = torch.sigmoid(total if self.bias_skip is None else total + self.bias_skip)
             chance = u * growth + (1 - u) * (chance + torch.minimum(growth, 1 - chance))
@@ -97,7 +97,7 @@ class SkipLSTMCell(_SkipCell):
     states = ("h", "c", "chance", "taken")
     gates = 4
 
-    def advanced(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def advance(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         h, c = state
         return lstm_step(drive, h, c, self.weight_hh)
 
@@ -108,7 +108,7 @@ class SkipGRUCell(_SkipCell):
     states = ("h", "chance", "taken")
     gates = 3
 
-    def advanced(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def advance(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return (gru_step(drive, state[0], self.weight_hh, torch.tanh),)
 
 

@@ -1,6 +1,6 @@
 """Recurrences that run step by step in PyTorch operations and are differentiated by autograd.
 
-For the rivals with more than one matrix product per step, which the engine does not support. LEM has its own GPU
+They serve the rivals with more than one matrix product per step, which the engine does not support. LEM also has GPU
 kernels.
 """
 
@@ -14,10 +14,11 @@ from cornn import engine
 from cornn._layer_arguments import check_sizes
 from cornn._stacking import split_state
 
-__all__ = ["Step", "StepwiseCell", "check_plain", "no_timespans", "running", "walked"]
+__all__ = ["Step", "StepwiseCell", "check_no_timespans", "check_plain", "find_active_steps", "unroll_steps"]
 
 Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
-"""(drive, state, span) -> state. drive (batch, rows of weight_ih), state in parts (batch, hidden), span (batch, 1)"""
+"""Function (drive, state, span) -> state; drive: (batch, rows of weight_ih), parts of the state: (batch, hidden), span:
+(batch, 1) or None."""
 
 
 def check_plain(model: str, backend: str, precision: str) -> None:
@@ -32,7 +33,7 @@ def check_plain(model: str, backend: str, precision: str) -> None:
         )
 
 
-def no_timespans(model: str, timespans: Tensor | None) -> None:
+def check_no_timespans(model: str, timespans: Tensor | None) -> None:
     """Raise if timespans are given to a model without a time step."""
     if timespans is not None:
         raise ValueError(
@@ -40,13 +41,13 @@ def no_timespans(model: str, timespans: Tensor | None) -> None:
         )
 
 
-def running(lengths: Tensor, steps: int) -> Tensor:
-    """Whether a sequence still runs at a step: (steps, batch, 1)."""
+def find_active_steps(lengths: Tensor, steps: int) -> Tensor:
+    """Return whether each step is within its sequence, (steps, batch, 1)."""
     clock = torch.arange(steps, device=lengths.device).unsqueeze(1)
     return (clock < lengths).unsqueeze(-1)
 
 
-def walked(
+def unroll_steps(
     step: Step,
     drive: Float[Tensor, "time batch rows"],
     state: Float[Tensor, "states batch hidden"],
@@ -54,10 +55,10 @@ def walked(
     lengths: Tensor | None = None,
     every: bool = True,
 ) -> tuple[Tensor, Float[Tensor, "states batch hidden"]]:
-    """The first part of the state after every step (empty if not `every`) and the last state."""
+    """Run all steps; return the first part of the state after every step (empty if not `every`) and the last state."""
     steps = drive.shape[0]
     spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
-    runs = [None] * steps if lengths is None else running(lengths.to(drive.device), steps).unbind(0)
+    runs = [None] * steps if lengths is None else find_active_steps(lengths.to(drive.device), steps).unbind(0)
     outputs, parts = [], state.unbind(0)
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
     for now, span, runs_on in zip(drive.unbind(0), spans, runs, strict=True):
@@ -71,16 +72,16 @@ def walked(
 
 
 class StepwiseCell(nn.Module):
-    """A cell that is given by its step. The output is the first part of the state.
+    """A cell that is defined by its step. The output is the first part of the state.
 
-    A subclass names its `states`, has `weight_ih` (rows, input) and `bias` (rows) or None, and makes in `stepper` the
-    function of one step, with all that does not change during a sequence computed once.
+    A subclass names its `states`, has `weight_ih` (rows, input) and `bias` (rows) or None, and returns the function of
+    one step in `stepper`, which computes everything that is constant during a sequence once.
     """
 
     states: tuple[str, ...]
     recurrent_weights: tuple[str, ...] = ("weight_hh",)
     timed = False
-    """Whether a step of time is there for timespans to scale."""
+    """Whether the cell has a time step, which timespans scale."""
 
     weight_ih: Tensor
     bias: Tensor | None
@@ -92,11 +93,11 @@ class StepwiseCell(nn.Module):
         self.hidden_size = hidden_size
 
     def initial_state(self) -> Tensor:
-        """The state that a sequence starts from if none is given, (states, hidden)."""
+        """Return the default initial state, (states, hidden)."""
         return self.weight_ih.new_zeros(len(self.states), self.hidden_size)
 
     def state_before(self, input: Tensor, state: Tensor | None) -> Tensor:
-        """The given state, or the initial one for every sequence of the input: (states, batch, hidden)."""
+        """Return the given state, or the default one for every sequence of the input, (states, batch, hidden)."""
         if state is not None:
             return state
         return self.initial_state().unsqueeze(1).expand(-1, input.shape[1], -1).contiguous()
@@ -105,7 +106,7 @@ class StepwiseCell(nn.Module):
         raise NotImplementedError
 
     def drive(self, input: Float[Tensor, "time batch input"]) -> Tensor:
-        """What the input adds to each step: one product for the whole sequence."""
+        """Return V u + b of all steps, by one product."""
         return nn.functional.linear(input, self.weight_ih, self.bias)
 
     def sequence(
@@ -119,14 +120,14 @@ class StepwiseCell(nn.Module):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The output of every step (empty if not `every`) and the parts of the last state."""
+        """Run all steps; return the output of every step (empty if not `every`) and the parts of the last state."""
         model = type(self).__name__.removesuffix("Cell")
         check_plain(model, backend, precision)
         if not self.timed:
-            no_timespans(model, timespans)
+            check_no_timespans(model, timespans)
         with engine.no_autocast(input.device.type):
             start = self.state_before(input, state)
-            output, last = walked(self.stepper(), self.drive(input), start, timespans, lengths, every)
+            output, last = unroll_steps(self.stepper(), self.drive(input), start, timespans, lengths, every)
             return output, split_state(last)
 
     def extra_repr(self) -> str:

@@ -7,7 +7,7 @@ Source: Rusch and Mishra, UnICORNN: a recurrent model for learning very long tim
     y <- y + s * z
 
 This is the symplectic Euler method for a separable Hamiltonian, so y - s * z and then z + s * (...) undo a step. The
-backward pass makes the states again from the last one; nothing is stored for it but input, output and both ends.
+backward pass recomputes the states from the last one; it needs only the input, the output and the first and last state.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from cornn._random import uniform_
 from cornn._stacking import split_state
 from cornn._torch_private import is_eager
 from cornn.baselines.layer import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, running
+from cornn.baselines.stepwise import Step, StepwiseCell, check_plain, find_active_steps
 
 __all__ = ["UnICORNN", "UnICORNNCell"]
 
 PIECE = 64
-"""Steps whose drive is in memory at a time: enough for one large product, little beside a long sequence."""
+"""Number of steps whose drive is in memory at a time."""
 
 SAFETY = 0.9
-"""The part of the range of stable stiffness that is used; on its edge rounding errors grow without bound."""
+"""Share of the stable range of the stiffness that is used; at its edge rounding errors grow without bound."""
 
 
 def _spans(spans: Tensor | None, steps: int) -> list[Tensor | None]:
@@ -36,7 +36,7 @@ def _spans(spans: Tensor | None, steps: int) -> list[Tensor | None]:
 
 
 def _states(input, state, V, bias, w, s, spans, alpha) -> Iterator[tuple[Tensor, Tensor]]:
-    """y and z after every step."""
+    """Yield y and z after every step."""
     y, z = state.unbind(0)
     parts = [None] * -(-input.shape[0] // PIECE) if spans is None else spans.split(PIECE)
     for piece, part in zip(input.split(PIECE), parts, strict=True):
@@ -49,13 +49,13 @@ def _states(input, state, V, bias, w, s, spans, alpha) -> Iterator[tuple[Tensor,
 
 
 def _run(*given) -> tuple[Tensor, Tensor]:
-    """y of every step and the last state, of what `_states` takes: for autograd, which keeps all states."""
+    """Return y of every step and the last state, for autograd, which keeps all states."""
     states = list(_states(*given))
     return torch.stack([y for y, _ in states]), torch.stack(states[-1])
 
 
 class _Invertible(torch.autograd.Function):
-    """The recurrence, with a backward pass that makes the states again.
+    """The recurrence, with a backward pass that recomputes the states.
 
     input (time, batch, features), state (2, batch, hidden), V (hidden, features), bias (hidden) or None, w and s
     (hidden), spans (time, batch) or None: factors on s, zero past the end of a sequence.
@@ -80,15 +80,15 @@ class _Invertible(torch.autograd.Function):
             given, grads, needs = ctx.saved_tensors[:7], (grad_output, grad_last), ctx.needs_input_grad[:7]
             return *engine.by_autograd(lambda *given: _run(*given, ctx.alpha), given, grads, needs), None, None
         with engine.no_autocast(ctx.device):
-            return _Invertible.by_states_made_again(ctx, grad_output, grad_last)
+            return _Invertible.backward_by_inversion(ctx, grad_output, grad_last)
 
     @staticmethod
-    def by_states_made_again(ctx, grad_output, grad_last):
-        """The gradients of what `forward` was given."""
+    def backward_by_inversion(ctx, grad_output, grad_last):
+        """Return the gradients of the arguments of `forward`."""
         input, state, V, bias, w, s, spans, output, last = ctx.saved_tensors
         alpha = ctx.alpha
         y, z = last.unbind(0)
-        # The output, where there is one, holds y itself: taking it keeps rounding errors from adding up.
+        # If there is an output, y is read from it, so that rounding errors do not add up.
         known = (state[0], *output.unbind(0)) if ctx.every else None
         grad_y, grad_z = torch.zeros_like(last) if grad_last is None else grad_last
         grad_input = torch.empty_like(input) if ctx.needs_input_grad[0] else None
@@ -119,7 +119,7 @@ class _Invertible(torch.autograd.Function):
                 if grad_spans is not None:
                     grad_spans[first + n] = (for_step * s).sum(-1)
                 y, z = before, z + s_n * force
-                # Its drive is not needed any more, so the gradient takes its place.
+                # The gradient overwrites the drive, which is no longer needed.
                 drive[n] = grad_drive
             flat = drive.flatten(0, 1)
             grad_V += flat.T @ piece.flatten(0, 1)
@@ -174,7 +174,7 @@ class UnICORNNCell(StepwiseCell):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """As the authors: V by He and others for a leaky ReLU of slope 8, w in (0, 1), c within 0.1, bias zero."""
+        """Initialise as the authors do: V by He et al. for a leaky ReLU of slope 8, w in (0, 1), c in ±0.1, b = 0."""
         reach = (6 / ((1 + 8**2) * self.input_size)) ** 0.5
         uniform_(self.weight_ih, -reach, reach, generator)
         uniform_(self.weight_hh, 0, 1, generator)
@@ -222,7 +222,7 @@ class UnICORNNCell(StepwiseCell):
             return super().sequence(input, state, timespans=timespans, lengths=lengths, **options)
         check_plain("UnICORNN", backend, precision)
         if lengths is not None:
-            runs = running(lengths.to(input.device), input.shape[0]).squeeze(-1).to(input.dtype)
+            runs = find_active_steps(lengths.to(input.device), input.shape[0]).squeeze(-1).to(input.dtype)
             timespans = runs if timespans is None else runs * timespans
         with engine.no_autocast(input.device.type):
             w, s = self.constants()

@@ -24,7 +24,7 @@ SMALLEST = 1e-5
 
 
 def mod_relu(a: Tensor, bias: Tensor | None) -> Tensor:
-    """ReLU on the modulus of a complex number; its phase stays. Without bias it is the identity."""
+    """Apply ReLU to the modulus of complex numbers and keep their phase; the identity without bias."""
     if bias is None:
         return a
     modulus = a.abs()
@@ -65,7 +65,7 @@ class UnitaryRNNCell(StepwiseCell):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """As the authors: phases all around the circle, V by Glorot and Bengio, h0 of length about one, bias zero."""
+        """Initialise as the authors do: uniform phases, V by Glorot and Bengio, h0 of length about 1, bias zero."""
         reach = (6 / (self.input_size + self.hidden_size)) ** 0.5
         uniform_(self.weight_ih, -reach, reach, generator)
         uniform_(self.phases, -torch.pi, torch.pi, generator)
@@ -87,16 +87,16 @@ class UnitaryRNNCell(StepwiseCell):
         rotate, reflect, kind = self._rotations(), self._reflections(), self.weight_ih.dtype
 
         def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
-            h = self._evolved(_complex(state[0]), rotate, reflect) + _complex(drive)
+            h = self._evolve(_complex(state[0]), rotate, reflect) + _complex(drive)
             h = mod_relu(h, self.bias)
             return (torch.cat((h.real, h.imag), -1).to(kind),)
 
         return step
 
     def evolution(self) -> Tensor:
-        """The matrix W (n, n), complex."""
+        """Return the complex matrix W, (n, n)."""
         unit = torch.eye(self.hidden_size // 2, dtype=self.weight_ih.dtype, device=self.weight_ih.device)
-        rows = self._evolved(torch.complex(unit, torch.zeros_like(unit)), self._rotations(), self._reflections())
+        rows = self._evolve(torch.complex(unit, torch.zeros_like(unit)), self._rotations(), self._reflections())
         return rows.T
 
     def _rotations(self) -> tuple[Tensor, ...]:
@@ -104,20 +104,20 @@ class UnitaryRNNCell(StepwiseCell):
         return torch.polar(torch.ones_like(phases), phases).unbind(0)
 
     def _reflections(self) -> tuple[Tensor, ...]:
-        """The vectors of the reflections, of length one: I - 2 v v*."""
+        """Return the unit vectors v of the reflections I - 2 v v*."""
         real, imaginary = self.reflections.to(_wide(self.reflections.dtype)).unbind(1)
         vectors = torch.complex(real, imaginary)
         return (vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)).unbind(0)
 
-    def _evolved(self, h: Tensor, rotate: tuple[Tensor, ...], reflect: tuple[Tensor, ...]) -> Tensor:
-        """W h, for rows of h."""
-        h = _reflected(_transformed(torch.fft.fft, h * rotate[0]), reflect[0])
-        h = _transformed(torch.fft.ifft, h.index_select(-1, self.permutation) * rotate[1])
-        return _reflected(h, reflect[1]) * rotate[2]
+    def _evolve(self, h: Tensor, rotate: tuple[Tensor, ...], reflect: tuple[Tensor, ...]) -> Tensor:
+        """Return W h for the rows of h."""
+        h = _reflect(_transform(torch.fft.fft, h * rotate[0]), reflect[0])
+        h = _transform(torch.fft.ifft, h.index_select(-1, self.permutation) * rotate[1])
+        return _reflect(h, reflect[1]) * rotate[2]
 
 
 def _wide(kind: torch.dtype) -> torch.dtype:
-    """There are no complex numbers of less than float32 to compute in."""
+    """Return a type that has complex numbers: at least float32."""
     return torch.promote_types(kind, torch.float32)
 
 
@@ -126,12 +126,12 @@ def _complex(pair: Tensor) -> Tensor:
     return torch.complex(real, imaginary)
 
 
-def _transformed(transform: Callable[..., Tensor], h: Tensor) -> Tensor:
-    # Libraries of Fourier transforms refuse a batch of none.
+def _transform(transform: Callable[..., Tensor], h: Tensor) -> Tensor:
+    # Fourier transforms do not accept an empty batch.
     return transform(h, norm="ortho") if h.shape[0] else h
 
 
-def _reflected(h: Tensor, vector: Tensor) -> Tensor:
+def _reflect(h: Tensor, vector: Tensor) -> Tensor:
     return h - 2 * (h @ vector.conj()).unsqueeze(-1) * vector
 
 

@@ -12,7 +12,7 @@ from cornn._autocast import autocast_to_bfloat16, no_autocast
 from cornn._torch_private import is_eager, is_tracing, is_transformed
 from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
 from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, check, wants_gradient
-from cornn.engine.eager import scaled
+from cornn.engine.eager import apply_scales
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
 from cornn.engine.updates import (
@@ -193,7 +193,7 @@ def run(
         if direct:
             check(update, given)
             return eager.recur(given, scales, name, request)
-        output, last, _ = recurrence(*scaled(given, scales), *options(name, request))
+        output, last, _ = recurrence(*apply_scales(given, scales), *options(name, request))
         return output, _parts(last)
 
 
@@ -203,7 +203,7 @@ def _parts(last: Tensor) -> tuple[Tensor, ...]:
 
 def _run_reference(given: Given, scales: Scales | None, update: Update, exact_spans: bool = False):
     with no_autocast(given.input.device.type):
-        output, last = reference(scaled(given, scales), update, exact_spans=exact_spans)
+        output, last = reference(apply_scales(given, scales), update, exact_spans=exact_spans)
         return output, _parts(last)
 
 

@@ -1,8 +1,8 @@
-"""Large memory on a CPU that is used again and again.
+"""A pool of large buffers on a CPU.
 
-A training step needs the same few hundred megabytes as the step before, and fresh memory is slow: the system clears a
-page when it is first touched, and threads at the same step touch the same page. So up to `SPARE_BYTES` are kept when
-they are no longer needed. This is for what stays inside the engine; what is handed out is PyTorch's own memory.
+Every training step needs the same few hundred megabytes, and new memory is slow: the system clears a page when it is
+first touched, and threads at the same step touch the same page. Up to `SPARE_BYTES` are therefore kept for later calls.
+The pool serves only buffers that stay inside the engine; results are allocated by PyTorch.
 """
 
 import ctypes
@@ -15,10 +15,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["LARGE", "SPARE_BYTES", "release", "reusable"]
+__all__ = ["LARGE", "SPARE_BYTES", "release", "take_buffer"]
 
 LARGE = 1 << 21
-"""Bytes from which memory is kept, and asked for in large pages."""
+"""Smallest size in bytes of a buffer that is kept, and allocated in large pages."""
 
 SPARE_BYTES = 1 << 29
 
@@ -44,14 +44,14 @@ def _give_back(block: mmap.mmap) -> None:
         _spare.pop(0)
 
 
-def reusable(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A tensor without values, as `torch.empty` makes it. Its memory is used again when nothing refers to it."""
+def take_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return an uninitialised tensor, like `torch.empty`. Its memory returns to the pool when nothing refers to it."""
     count = math.prod(shape)
     size = count * dtype.itemsize
     if size < LARGE or not sys.platform.startswith("linux"):
         return torch.empty(shape, dtype=dtype)
     block = _take(size)
-    # The tensor's storage refers to the lease alone, so that the lease ends with it.
+    # Only the tensor's storage refers to the lease, so the lease ends with the tensor.
     lease = (ctypes.c_char * len(block)).from_buffer(block)
     weakref.finalize(lease, _give_back, block).atexit = False
     tensor = torch.frombuffer(lease, dtype=dtype, count=count).view(shape)
@@ -62,5 +62,5 @@ def reusable(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 
 def release() -> None:
-    """Gives the spare memory back to the system."""
+    """Return the spare memory to the system."""
     _spare.clear()

@@ -1,4 +1,4 @@
-"""The folder on disk where compiled kernels are kept."""
+"""The folder on disk with the compiled kernels."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ from cornn._atomic import TEMPORARY, write_atomically
 __all__ = ["LEFTOVER_AGE", "folder", "write_kernel"]
 
 LEFTOVER_AGE = 3600.0
-"""Seconds after which a file that is being written is taken for a leftover."""
+"""Seconds after which a temporary file counts as a leftover."""
 
 
 def folder() -> Path:
-    """Where compiled kernels are kept: CORNN_CACHE if it is set, else the user's cache directory."""
+    """Return the folder of the compiled kernels: CORNN_CACHE if it is set, else in the user's cache directory."""
     if "CORNN_CACHE" in os.environ:
         return Path(os.environ["CORNN_CACHE"])
     if sys.platform == "win32":

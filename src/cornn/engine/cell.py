@@ -1,7 +1,7 @@
 """One step of coRNN for a few sequences of a few neurons on a CPU, by one call of the C library.
 
-For a cell in a loop of the user's the operations of PyTorch would take longer than the arithmetic. What is larger, or
-has another activation, timespans or trained constants, is for `functional.step`, and so are derivatives of gradients.
+In a loop over a small cell, PyTorch's operations would take longer than the arithmetic. `functional.step` computes
+larger cells, other activations, timespans, trained constants, and derivatives of gradients.
 """
 
 import ctypes
@@ -53,7 +53,7 @@ class CellWeights(NamedTuple):
 
 @functools.cache
 def _passes(dtype: torch.dtype) -> tuple[Callable[[Any], None], Callable[[Any], None]] | None:
-    """The functions of the C library, or None where it cannot be used."""
+    """Return the functions of the C library; None if it cannot be used."""
     names = {torch.float32: "float", torch.float64: "double"}
     try:
         library = c.load_library()
@@ -70,7 +70,7 @@ def _passes(dtype: torch.dtype) -> tuple[Callable[[Any], None], Callable[[Any], 
 def _call(
     weights: CellWeights, damping: str, input: Tensor, y: Tensor | None, z: Tensor | None, *others: Tensor | None
 ) -> Cell:
-    """A call for these tensors, which must outlive it; the others are those from `next_y` on."""
+    """Return a call for these tensors, which must outlive it; `others` are those from `next_y` on."""
     hidden, features = weights.V.shape
     _, _, _, _, _, _, dt, gamma, epsilon = weights
     return Cell(
@@ -110,7 +110,7 @@ class _Step(torch.autograd.Function):
 
 
 def _equations(weights: CellWeights, damping: str, input, y, z, V, b, R) -> tuple[Tensor, Tensor]:
-    """The step by the reference."""
+    """Compute the step by the reference."""
     _, _, _, scale_V, scale_b, scale_R, dt, gamma, epsilon = weights
     if scale_V is not None:
         V, b, R = V * scale_V, None if b is None else b * scale_b, R * scale_R
@@ -127,7 +127,7 @@ _apply = find_apply(_Step)
 def step(
     weights: CellWeights, damping: str, input: Tensor, y: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
-    """Compute the next y and z, or return None where this is for `functional.step`.
+    """Compute the next y and z; return None if `functional.step` should compute them.
 
     Args:
         weights: The tensors of the cell.

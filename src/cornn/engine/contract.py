@@ -1,4 +1,4 @@
-"""The interface of a backend: what it is given, and what it returns.
+"""The interface of a backend: its arguments and its results.
 
 Everything is time-major. One model has the shapes below; a group of models, each with its own weights and its own
 batch, has one more dimension `group` in front of `batch` (and in front of the weights' and parameters' last ones).
@@ -67,11 +67,11 @@ class Problem(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is asked of a backend, in addition to the tensors.
+    """The options of a call of a backend, in addition to the tensors.
 
     Attributes:
         update: One of `UPDATES.values()`.
-        every: Whether the output of every step is wanted.
+        every: Whether the output of every step is requested.
         keep: Whether a backward pass may follow.
         precision: One of `PRECISIONS`.
     """
@@ -112,7 +112,7 @@ class Passed(NamedTuple):
 
 
 class After(NamedTuple):
-    """What there is after a forward pass: gradients of its results, either may be None, and what it kept."""
+    """The inputs of a backward pass: gradients of the results, either of which may be None, and what was kept."""
 
     grad_output: Tensor | None
     grad_last: Tensor | None
@@ -121,7 +121,7 @@ class After(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients of what there may be one for: all of `Given` but the lengths. None where none was asked for."""
+    """Gradients of all tensors of `Given` except the lengths; None if not requested."""
 
     input: Tensor | None
     state: Tensor | None
@@ -133,7 +133,7 @@ class Gradients(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """Whether each of `Gradients` is wanted."""
+    """Whether each of `Gradients` is requested."""
 
     input: bool
     state: bool
@@ -147,7 +147,7 @@ class Needs(NamedTuple):
 class Backend(Protocol):
     """An implementation of the recurrence: a module with these functions.
 
-    `gemms` has the products over all steps, before and after the recurrence, for backends that do not make them.
+    `gemms` has the products over all steps for backends that do not compute them.
     """
 
     def usable(self, problem: Problem) -> tuple[bool, str]:
@@ -169,20 +169,20 @@ class Backend(Protocol):
 
 
 def active(lengths: Tensor, like: Tensor) -> Tensor:
-    """1 for the steps of a sequence, 0 past its end: (time, batch), on the device and of the type of `like`."""
+    """Return 1 for the steps of a sequence and 0 past its end, (time, batch), with device and type of `like`."""
     clock = torch.arange(like.shape[0], device=like.device).reshape(-1, *[1] * lengths.dim())
     return (clock < lengths.to(like.device)).to(like.dtype)
 
 
 def live_spans(given: Given) -> Tensor | None:
-    """The factor on every step of every sequence, (time, batch): 0 past its end, which leaves a state as it is."""
+    """Return the factor on dt of every step and sequence, (time, batch); 0 past the end, which keeps the state."""
     if given.lengths is None:
         return given.timespans
     return active(given.lengths, given.input) * (1 if given.timespans is None else given.timespans)
 
 
 def initial_state(update: Update, given: Given) -> Tensor:
-    """The state before the first step, with the zeros that None stands for."""
+    """Return the initial state; zeros if it is None."""
     if given.state is not None:
         return given.state
     batch, hidden = given.input.shape[1:-1], given.weight.shape[-2] // update.products
@@ -192,14 +192,14 @@ def initial_state(update: Update, given: Given) -> Tensor:
 def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
     """Return whether autograd records an operation on these tensors."""
     if torch.is_grad_enabled():
-        for x in tensors:  # a loop: this is asked at every call
+        for x in tensors:  # a loop, since this runs at every call
             if x is not None and x.requires_grad:
                 return True
     return False
 
 
 def check(update: Update, given: Given) -> None:
-    """Raise ValueError for wrong shapes and devices. Kernels get addresses only, and would read beyond the end."""
+    """Raise ValueError for wrong shapes and devices, with which kernels would read beyond the end of a tensor."""
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     shape, group, hidden = input.shape, weight.shape[:-2], weight.shape[-2] // update.products
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden

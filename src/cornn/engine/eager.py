@@ -1,9 +1,9 @@
-"""The recurrence for plain tensors, past PyTorch's dispatcher: a backend's two functions in one autograd function.
+"""The recurrence for plain tensors, as one autograd function around a backend that bypasses PyTorch's dispatcher.
 
-For short sequences the registered operator (`op.py`) and its checks would take longer than the recurrence. Whether
-tensors are plain is for `_torch_private.is_eager` to say.
+For short sequences the registered operator (`op.py`) and its checks would take longer than the recurrence.
+`_torch_private.is_eager` decides which tensors are plain.
 
-Weights may come with factors, `Scales`: they are multiplied here, all by one call; backends multiply their gradients.
+Weights may have factors, `Scales`. They are multiplied here, all by one call; backends scale the gradients.
 """
 
 import torch
@@ -14,10 +14,10 @@ from cornn._torch_private import find_apply, is_eager, multiply_all, without_his
 from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request, Scales
 from cornn.engine.op import BACKENDS, options, recurrence_backward
 
-__all__ = ["recur", "scaled"]
+__all__ = ["apply_scales", "recur"]
 
 
-def scaled(given: Given, scales: Scales | None) -> Given:
+def apply_scales(given: Given, scales: Scales | None) -> Given:
     """Return the tensors with the weights multiplied by their scales, by operations that autograd records."""
     if scales is None:
         return given
@@ -28,8 +28,8 @@ def scaled(given: Given, scales: Scales | None) -> Given:
     return Given(input, state, *weights, parameters, timespans, lengths)
 
 
-def _scaled_at_once(given: Given, scales: Scales | None) -> Given:
-    """The same by one call, which autograd does not record."""
+def _apply_scales_at_once(given: Given, scales: Scales | None) -> Given:
+    """Multiply as `apply_scales` does, by one call that autograd does not record."""
     if scales is None:
         return given
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
@@ -41,12 +41,12 @@ def _scaled_at_once(given: Given, scales: Scales | None) -> Given:
 
 
 class _Recurrence(torch.autograd.Function):
-    """(backend, request, scales, *Given) -> the output, then the parts of the last state, each (1, batch, hidden)."""
+    """Map (backend, request, scales, *Given) to the output and the parts of the last state, each (1, batch, hidden)."""
 
     @staticmethod
     def forward(ctx, backend: str, request: Request, scales: Scales | None, *tensors):
         module: Backend = BACKENDS[backend]
-        given = _scaled_at_once(Given(*tensors), scales)
+        given = _apply_scales_at_once(Given(*tensors), scales)
         output, last, trail = module.forward(given, request)
         ctx.backend, ctx.request, ctx.scales = backend, request, scales
         ctx.save_for_backward(*tensors, output, trail, *(given[2:5] if scales is not None else ()))
@@ -75,7 +75,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
-    """The gradient of the last state, of those of its parts; None if there is none."""
+    """Join the gradients of the parts of the last state; None if there are none."""
     some = next((part for part in parts if part is not None), None)
     if some is None:
         return None
@@ -83,9 +83,9 @@ def _join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
 
 
 def _differentiable(ctx, given: Given, after: After, needs: Needs) -> tuple[Tensor | None, ...]:
-    """The gradients by the registered operator, which can be differentiated again."""
+    """Compute the gradients by the registered operator, which can be differentiated again."""
     scales: Scales | None = ctx.scales
-    found = recurrence_backward(*after, *scaled(given, scales), *options(ctx.backend, ctx.request), needs)
+    found = recurrence_backward(*after, *apply_scales(given, scales), *options(ctx.backend, ctx.request), needs)
     gradients = Gradients._make(gradient if need else None for gradient, need in zip(found, needs, strict=True))
     if scales is None:
         return gradients
@@ -101,5 +101,5 @@ def recur(given: Given, scales: Scales | None, backend: str, request: Request) -
     if request.keep:
         output, *parts = _apply(backend, request, scales, *given)
         return output, tuple(parts)
-    output, last, _ = BACKENDS[backend].forward(_scaled_at_once(given, scales), request)
+    output, last, _ = BACKENDS[backend].forward(_apply_scales_at_once(given, scales), request)
     return output, tuple(map(without_history, last.chunk(request.update.states)))

@@ -1,5 +1,8 @@
-"""The products over all steps at once: the drive V u + b before the recurrence, and after it, from the drive's
-gradient, the gradients of the input and of the weights."""
+"""Matrix products over all steps at once.
+
+Before the recurrence they give the drive V u + b; after it, the gradients of the input and of the weights from the
+gradient of the drive.
+"""
 
 from typing import NamedTuple
 
@@ -13,7 +16,7 @@ __all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "scale_", "s
 
 
 class StepGradients(NamedTuple):
-    """What the steps give, each of the shape of what it is the gradient of; the last two if they were asked for."""
+    """Gradients that the steps return, each in the shape of its tensor; the last two only if requested."""
 
     drive: Tensor
     state: Tensor | None
@@ -22,7 +25,7 @@ class StepGradients(NamedTuple):
 
 
 def start_trail(given: Given, request: Request) -> Tensor:
-    """The trail, of which the last block has the drive and the others no values yet; only that block without `keep`."""
+    """Return the trail: uninitialised blocks, which only `keep` needs, and the drive in the last block."""
     update = request.update
     drives = update.drives * (given.weight.shape[-2] // update.products)
     trail = given.input.new_empty(update.trail if request.keep else 1, *given.input.shape[:-1], drives)
@@ -31,18 +34,18 @@ def start_trail(given: Given, request: Request) -> Tensor:
 
 
 def _rows(sequence: Tensor) -> Tensor:
-    """(time, batch, features) -> (time * batch, features)"""
+    """Reshape (time, batch, features) to (time * batch, features)."""
     return sequence.reshape(-1, sequence.shape[-1])
 
 
 def _rows_from(sequence: Tensor, first: int, count: int) -> Tensor:
-    """Rows of a contiguous sequence (..., features) by one view, which takes less time than two."""
+    """Return `count` rows of a contiguous sequence (..., features), from row `first`, as one view."""
     features = sequence.shape[-1]
     return sequence.as_strided((count, features), (features, 1), sequence.storage_offset() + first * features)
 
 
 def drive_(given: Given, out: Tensor) -> None:
-    """out = V u + b for every step, (time, batch, drives), as one product."""
+    """Write V u + b of every step to `out`, (time, batch, drives), by one product."""
     input, input_weight, bias = given.input, given.input_weight, given.bias
     if input_weight is None:
         if bias is None:
@@ -63,47 +66,46 @@ def drive_(given: Given, out: Tensor) -> None:
 
 
 def _flat(sequence: Tensor) -> Tensor:
-    """(time, batch, features) -> (time * batch, features); of a group (group, time * batch, features)."""
+    """Reshape (time, batch, features) to (time * batch, features); a group to (group, time * batch, features)."""
     if sequence.dim() == 4:
         return sequence.transpose(0, 1).flatten(1, 2)
     return _rows(sequence)
 
 
-# Values from which a GPU is slower at a sum than at two kernels instead.
+# Number of values above which a product with ones is faster than a sum on a GPU.
 LARGE_SUM = 1 << 21
 
-# Sequences of a group of models that fill a GPU when each makes a product of its own.
+# Number of sequences above which one product per sequence fills a GPU.
 ENOUGH_SEQUENCES = 64
 
 
 def _over_steps(left: Tensor, right: Tensor) -> Tensor:
-    """The sum over all steps and sequences of left right^T, for each model of a group.
+    """Sum left right^T over all steps and sequences, for each model of a group.
 
-    left (time, group, batch, rows), right (time, group, batch, columns) -> (group, rows, columns)
+    left: (time, group, batch, rows), right: (time, group, batch, columns), result: (group, rows, columns).
     """
     _, models, batch, _ = left.shape
     if not left.is_cuda or models * batch < ENOUGH_SEQUENCES:
         return _flat(left).mT @ _flat(right)
-    # A product for each model would be a handful of deep ones, which leave most of a GPU idle, from copies in another
-    # order.
+    # One product per model would leave most of a GPU idle, and would need copies in another order.
     return _by_sequence(left, right)
 
 
 def _by_sequence(left: Tensor, right: Tensor) -> Tensor:
-    """The same by a product for each sequence, which reads everything where it lies."""
+    """Compute `_over_steps` by one product per sequence, without copies."""
     sequences = left.shape[1:3]
     left, right = left.flatten(1, 2), right.flatten(1, 2)
     return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, sequences).sum(1)
 
 
 def _for_weight(drive: Tensor, given: Given, after: After, rounded: bool) -> Tensor:
-    """The gradient of R: of each step's drive, times the state before it."""
+    """Return the gradient of R: the sum over steps of the gradient of the drive times the previous state."""
     state, rows = given.state, given.weight.shape[-2]
     if drive.shape[-1] != rows:
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
     gradient = drive.new_empty(given.weight.shape)
-    # y and z of the step before: the initial state, then all but the last of what was kept.
+    # The previous states are the initial state, then all kept ones but the last.
     if drive.dim() == 4:
         for i, columns in enumerate(gradient.split(after.output.shape[-1], -1)):
             sequence = after.trail[i - 1] if i else after.output
@@ -130,14 +132,14 @@ def _for_weight(drive: Tensor, given: Given, after: After, rounded: bool) -> Ten
 
 
 def _with_one(input: Tensor) -> Tensor:
-    """(..., features) -> (..., features + 1), the last always 1."""
+    """Append a feature that is always 1."""
     return torch.nn.functional.pad(input, (0, 1), value=1.0)
 
 
 def for_input_map(
     drive: Tensor, given: Given, need_weight: bool, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of V and b, from that of the drive."""
+    """Return the gradients of V and b from that of the drive."""
     input = given.input
     if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
         gradient = _over_steps(drive, _with_one(input))
@@ -149,7 +151,7 @@ def for_input_map(
 def _for_bias(flat: Tensor) -> Tensor:
     if not flat.is_cuda or flat.numel() < LARGE_SUM:
         return flat.sum(-2)
-    # A product with ones sums over many rows faster than a sum does.
+    # A product with ones is faster than a sum over many rows.
     return (flat.new_ones(*flat.shape[:-2], 1, flat.shape[-2]) @ flat).squeeze(-2)
 
 
@@ -158,12 +160,12 @@ def _for_input_weight(drive: Tensor, input: Tensor) -> Tensor:
         return torch.mm(drive.t(), input)
     if drive.device.type != "cpu":
         return drive.mT @ input
-    # BLAS on a CPU is several times slower at results with few columns than at results with few rows.
+    # On a CPU, BLAS is several times slower for results with few columns than for results with few rows.
     return (input.mT @ drive).mT.contiguous()
 
 
 def scale_(gradients: Gradients, scales: Scales | None) -> Gradients:
-    """The gradients of the weights become those of the weights before their scales."""
+    """Multiply the gradients of the weights by their scales, in place."""
     if scales is not None:
         pairs = zip(gradients[2:5], scales, strict=True)
         wanted = [(gradient, scale) for gradient, scale in pairs if gradient is not None]
@@ -180,9 +182,9 @@ def gradients(
     scales: Scales | None = None,
     rounded: bool = False,
 ) -> Gradients:
-    """All gradients, from what the steps give.
+    """Return all gradients from those that the steps return.
 
-    rounded: whether the inputs of the products for the gradient of R are rounded to bf16, on a GPU.
+    rounded: Whether to round the inputs of the products for the gradient of R to bf16, on a GPU.
     """
     drive = steps.drive
     for_input_weight, for_bias = for_input_map(drive, given, needs.input_weight, needs.bias)

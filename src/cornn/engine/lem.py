@@ -1,8 +1,8 @@
-"""LEM's steps on NVIDIA GPUs: one kernel for each pass, in place of many for every step.
+"""LEM on NVIDIA GPUs: one kernel forward and one backward, instead of many per step.
 
-LEM takes two products a step, the second of what the first one made, which the engine's recurrences do not have. A
-block of threads has one sequence and keeps all four matrices, in registers and shared memory: 128 neurons are as many
-as fit. Second derivatives go through the plain steps.
+LEM has two products per step, the second of which depends on the first, unlike the engine's recurrences. A block of
+threads runs one sequence and holds all four matrices in registers and shared memory, which limits it to 128 neurons.
+Second derivatives are computed by the plain equations.
 """
 
 import functools
@@ -20,12 +20,12 @@ from cornn.engine.second_order import by_autograd
 __all__ = ["SIZES", "Given", "run", "unusable", "unusable_there"]
 
 SIZES = {32: 32, 64: 64, 128: 80}
-"""Neurons, padded -> weights of a thread that are in registers, of which it may have 128 for everything."""
+"""Padded number of neurons -> number of weights in the registers of a thread, which has 128 registers in total."""
 LEAST = (7, 5)
 """Smallest compute capability."""
 GATES = 4
 STATIC = 5
-"""Largest number of values per neuron that a kernel keeps in shared memory, not counting the weights."""
+"""Largest number of values per neuron in the shared memory of a kernel, in addition to the weights."""
 
 
 class Given(NamedTuple):
@@ -44,7 +44,7 @@ Steps = Callable[[Given], tuple[Tensor, Tensor]]
 
 
 def unusable(given: Given) -> str | None:
-    """Why the kernels cannot serve these, or None if they can."""
+    """Return why the kernels cannot run this call; None if they can."""
     input, hidden = given.input, given.state.shape[-1]
     if not input.is_cuda or torch.version.hip is not None:
         return "its kernel is for NVIDIA GPUs"
@@ -54,12 +54,12 @@ def unusable(given: Given) -> str | None:
         return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
     if not is_eager(given):
         return "its kernel needs eager mode and a tested PyTorch, without function transforms or forward-mode AD"
-    return unusable_there(input.device.index, padded(hidden))
+    return unusable_there(input.device.index, pad_size(hidden))
 
 
 @functools.cache
 def unusable_there(device: int | None, size: int) -> str | None:
-    """Why a device cannot run the kernels of a padded size, or None if it can."""
+    """Return why a device cannot run the kernels of a pad_size size; None if it can."""
     if reason := unable(device, LEAST):
         return reason
     room = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
@@ -70,9 +70,13 @@ def unusable_there(device: int | None, size: int) -> str | None:
 
 
 def run(given: Given, dt: float, every: bool, steps: Steps) -> tuple[Tensor, Tensor]:
-    """The y of every step (empty, perhaps, if not `every`), and the last state. dt: the longest step of time.
+    """Run LEM over a sequence; return y of every step (possibly empty if not `every`) and the last state.
 
-    steps: the same by the plain equations, for second derivatives.
+    Args:
+        given: The tensors.
+        dt: Longest time step.
+        every: Whether to return y of every step.
+        steps: The same by the plain equations, for second derivatives.
     """
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given):
         return _Kernels.apply(steps, dt, *given)  # pyright: ignore[reportReturnType]
@@ -110,13 +114,13 @@ class _Kernels(torch.autograd.Function):
 def forward(
     given: Given, dt: Tensor, every: bool, keep: bool
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor]:
-    """(output, kept, memory, last) as lem_forward.cu has them; None for what is not asked for."""
+    """Return output, kept, memory and last of lem_forward.cu; None for those that are not requested."""
     state, weight_hh, weight_zy = (x.contiguous() for x in (given.state, given.weight_hh, given.weight_zy))
     drive = nn.functional.linear(given.input, given.weight_ih, given.bias).contiguous()
     steps, batch, hidden = *drive.shape[:2], state.shape[-1]
     output = drive.new_empty(steps, batch, hidden) if every or keep else None
     memory = drive.new_empty(steps, batch, hidden) if keep else None
-    kept = drive if keep else None  # a thread has read a value when it writes in its place
+    kept = drive if keep else None  # a thread overwrites a value after reading it
     last = torch.empty_like(state)
     if batch:
         tensors = drive, state, weight_hh, weight_zy, dt, output, kept, memory, last
@@ -127,7 +131,7 @@ def forward(
 def backward(
     given: Given, grads: tuple[Tensor | None, Tensor | None], dt: Tensor, output: Tensor, kept: Tensor, memory: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the drive and of the first state. grads: of the output and of the last state."""
+    """Return the gradients of the drive and of the initial state; `grads` are those of output and last state."""
     steps, batch, hidden = output.shape
     grad_drive, state = torch.empty_like(kept), given.state.contiguous()
     grad_state = torch.empty_like(state)
@@ -142,13 +146,13 @@ def backward(
 def _spread(
     given: Given, grad_drive: Tensor, grad_state: Tensor, output: Tensor, memory: Tensor, needs
 ) -> list[Tensor | None]:
-    """The gradients of `given`, those that are wanted. A weight's is a product over all steps of all sequences."""
+    """Return the requested gradients of `given`. Those of weights are products over all steps and sequences."""
     hidden = given.state.shape[-1]
     rows = grad_drive.flatten(0, 1)
     of_y, of_z = rows.split((3 * hidden, hidden), 1)
 
     def before() -> Tensor:
-        """y before each step."""
+        """Return y before each step."""
         return torch.cat((given.state[:1], output))[:-1].flatten(0, 1)
 
     makers = (
@@ -162,7 +166,7 @@ def _spread(
     return [make() if need else None for make, need in zip(makers, needs, strict=True)]
 
 
-def padded(hidden: int) -> int:
+def pad_size(hidden: int) -> int:
     return next(size for size in SIZES if hidden <= size)
 
 
@@ -171,11 +175,11 @@ def macros(size: int) -> dict[str, object]:
 
 
 def shared_bytes(size: int) -> int:
-    """Of the weights that are not in registers."""
+    """Return the bytes of shared memory for the weights that are not in registers."""
     return GATES * size * (size - SIZES[size]) * 4
 
 
 @functools.cache
 def _prepared(name: str, device: int, batch: int, hidden: int) -> Launch:
-    size = padded(hidden)
+    size = pad_size(hidden)
     return prepare(f"{name}.cu", name, macros(size), device, batch, GATES * size, shared_bytes(size))

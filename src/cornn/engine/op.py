@@ -53,7 +53,7 @@ def _forward_fake(*inputs) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _backward(*inputs) -> tuple[Tensor, ...]:
-    """The gradients; an empty tensor where `needs` says that none is wanted."""
+    """Return the gradients; an empty tensor for those that `needs` does not request."""
     *tensors, backend, update, every, keep, precision, needs = inputs
     after, given = After(*tensors[: len(After._fields)]), Given(*tensors[len(After._fields) :])
     request = _request(update, every, keep, precision)
@@ -72,7 +72,7 @@ LIBRARY = torch.library.Library("cornn", "FRAGMENT")
 
 
 def _registered(name: str, tensors: dict[str, object], options: str, results: int, function, fake):
-    """An operator of tensors, each with its type, and of options."""
+    """Register an operator of tensors, each with its type, and of options."""
     takes = ", ".join(f"Tensor{'' if kind is Tensor else '?'} {tensor}" for tensor, kind in tensors.items())
     schema = f"{name}({takes}, {options}) -> ({', '.join(['Tensor'] * results)})"
     LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))

@@ -78,7 +78,7 @@ def by_autograd(
     """
     again, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
     with torch.enable_grad(), no_autocast(device):
-        # Views: what a state owes to weights that are here too belongs to the state's own graph.
+        # Views: the dependence of a state on weights that are also inputs belongs to the graph of the state.
         views = [None if x is None else x.view_as(x) for x in tensors]
         pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
         wanted = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
@@ -96,14 +96,14 @@ def _setup(ctx, inputs, output) -> None:
 
 
 def _variable(x: Tensor | None) -> Tensor | None:
-    """To differentiate for: a view, where it has a graph of its own that may be gone through after this one."""
+    """Return a tensor to differentiate for: a view if it has its own graph, which may be traversed later."""
     if x is None:
         return None
     return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
 
 
 def _gradients(ctx, *grads):
-    """The gradient of the gradient, by differentiating the reference twice, and once more where that is asked for."""
+    """Return the gradients of the backward pass, by differentiating the reference twice."""
     grad_output, grad_last, *arguments, lengths = ctx.saved_tensors
     if all(grad is None for grad in grads):
         return (None,) * ctx.count
@@ -121,7 +121,7 @@ def _gradients(ctx, *grads):
         second = torch.autograd.grad(first, present, seconds, create_graph=again, allow_unused=True)
     found = iter(second)
     for_output, for_last, *for_arguments = [None if x is None else next(found) for x in variables]
-    # Nothing for the output and the trail, whose values the gradient depends on through the arguments alone.
+    # None for the output and the trail: the gradient depends on them only through the arguments.
     for_tensors = (*After(for_output, for_last, None, None), *for_arguments)  # pyright: ignore[reportArgumentType]
     return *for_tensors, *(None,) * (ctx.count - len(for_tensors))
 

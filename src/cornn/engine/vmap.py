@@ -8,7 +8,7 @@ from cornn.engine.op import LIBRARY, recurrence, recurrence_backward
 
 __all__: list[str] = []
 
-# Where a group of models puts its dimension.
+# Position of the group dimension in each tensor.
 _GIVEN = Given(input=1, state=1, input_weight=0, bias=0, weight=0, parameters=1, timespans=1, lengths=0)  # pyright: ignore
 _AFTER = After(grad_output=1, grad_last=1, output=1, trail=2)  # pyright: ignore
 _PASSED = (1, 1, 2)
@@ -16,7 +16,7 @@ _GRADIENTS = _GIVEN[: len(Gradients._fields)]
 
 
 def _group(info, in_dims, tensors, places) -> list[Tensor | None]:
-    """Each tensor with its group dimension where the backends expect it; what is shared is expanded."""
+    """Move the group dimension of each tensor to where the backends expect it; expand shared tensors."""
     grouped = []
     for tensor, dim, place in zip(tensors, in_dims, places, strict=True):
         if tensor is not None and dim is None:
@@ -32,7 +32,7 @@ def _group(info, in_dims, tensors, places) -> list[Tensor | None]:
 
 
 def _dims(results: tuple[Tensor, ...], places) -> tuple[int | None, ...]:
-    # What is not wanted comes as an empty tensor of one dimension.
+    # A gradient that is not requested is an empty tensor of one dimension.
     return tuple(place if result.dim() > 1 else None for result, place in zip(results, places, strict=True))
 
 
@@ -40,7 +40,7 @@ def _forward(info, in_dims, *arguments):
     count = len(Given._fields)
     grouped = _group(info, in_dims[:count], arguments[:count], _GIVEN)
     backend, update, every, keep, precision = arguments[count:]
-    # Whether a gradient is wanted shows only once the wrapping of vmap is off.
+    # Whether a gradient is requested is known only without the wrappers of vmap.
     results = recurrence(*grouped, backend, update, every, keep or wants_gradient(grouped), precision)
     return results, _dims(results, _PASSED)
 

@@ -1,4 +1,4 @@
-"""The models beside coRNN as their authors ran them."""
+"""The published settings of the rivals."""
 
 import math
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ __all__ = ["RIVALS", "Rival"]
 
 @dataclass(frozen=True)
 class Rival:
-    """A model beside coRNN as its authors ran it."""
+    """The published settings of a model."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of its layer."""
+    """Options of its layer."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """That take the place of a recipe's. Where no learning rate would do for all tasks, the recipe's is used."""
+    """Settings that replace those of a recipe. The learning rate is the recipe's if none suits all tasks."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each of these values comes from, by its name."""
+    """Name of a value -> its source."""
 
 
 _FASTGRNN = "Kusupati et al. 2018, where it starts"
@@ -79,4 +79,4 @@ RIVALS = {
     ),
     "custom": Rival({"update": "leaky"}, sources={"update": "ours, a tanh RNN with trained constants"}),
 }
-"""Model -> its published values; for the layers of `baselines.LAYERS`. What is not here is as the layer has it."""
+"""Model -> its published values; for the layers of `baselines.LAYERS`. Other values are the defaults of the layer."""

@@ -105,7 +105,7 @@ class Run(RunArtifact):
             raise _unwritten(self.path / "artifact.json", error) from error
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Lock the folder for this process and remove temporary files of a previous one."""
         try:
             from filelock import FileLock, Timeout

@@ -7,7 +7,7 @@ import torch
 
 from cornn import CoRNN, engine
 from cornn.cli.bench import BenchCommand
-from cornn.engine._buffer_pool import reusable
+from cornn.engine._buffer_pool import take_buffer
 from cornn.lab import bench
 from cornn.lab.bench import cases, measure, plot, sweep, user_loop
 from cornn.lab.bench.measure import peak_memory, row, turns
@@ -76,7 +76,7 @@ def test_peak_memory_sees_what_a_call_lets_go_of():
 
 def test_peak_memory_sees_what_is_used_again():
     def call():
-        reusable((1 << 24,), torch.float32).fill_(1)
+        take_buffer((1 << 24,), torch.float32).fill_(1)
 
     call()
     found = peak_memory(call, "cpu")
@@ -154,7 +154,7 @@ def test_the_command_draws_a_plot(tmp_path, monkeypatch, capsys):
     BenchCommand(against="length", threads=(1,), repeats=1, plot=tmp_path / "here", json=tmp_path / "here.json").run()
     drawn = (tmp_path / "here.svg").read_text()
     assert all(
-        word in drawn for word in ("plain loop", "floor", "steps", "µs a step", "1 sequence, 4 neurons; 1 thread")
+        word in drawn for word in ("plain loop", "floor", "steps", "µs per step", "1 sequence, 4 neurons; 1 thread")
     )
     assert (tmp_path / "here.png").stat().st_size > 1000
     assert "floor" in capsys.readouterr().out
@@ -163,8 +163,8 @@ def test_the_command_draws_a_plot(tmp_path, monkeypatch, capsys):
 
 def test_which_passes_are_captured():
     layers, _ = bench.contenders(TINY, "cpu")
-    assert {name for name, layer in layers.items() if measure.captures(layer)} == {"nn.LSTM", "nn.GRU", "nn.RNN"}
-    assert measure.captures(CoRNN(2, 3, backend="cuda"))
+    assert {name for name, layer in layers.items() if measure.can_capture(layer)} == {"nn.LSTM", "nn.GRU", "nn.RNN"}
+    assert measure.can_capture(CoRNN(2, 3, backend="cuda"))
 
 
 def test_colours_and_markers_tell_everybody_apart():

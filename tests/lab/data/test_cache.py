@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cornn.lab.data import cache
-from cornn.lab.data.cache import CACHE, cached
+from cornn.lab.data.cache import CACHE, read_cached
 
 
 class Source:
@@ -21,7 +21,7 @@ class Source:
             self.parsed += 1
             return {"numbers": np.array([int(word) for word in self.path.read_text().split()])}
 
-        return cached(self.folder, "set", [self.path], build, **options)["numbers"].tolist()
+        return read_cached(self.folder, "set", [self.path], build, **options)["numbers"].tolist()
 
     @property
     def file(self):
@@ -149,7 +149,7 @@ def test_a_full_disk_leaves_nothing_behind(source, monkeypatch):
 def test_arrays_are_the_same_from_the_cache_and_before_it(tmp_path):
     turned = np.arange(6).reshape(2, 3).T
     turned.flags.writeable = False
-    first, second = (cached(tmp_path, "set", [], lambda: {"turned": turned})["turned"] for _ in range(2))
+    first, second = (read_cached(tmp_path, "set", [], lambda: {"turned": turned})["turned"] for _ in range(2))
     for array in (first, second):
         assert np.array_equal(array, turned)
         assert array.flags.c_contiguous

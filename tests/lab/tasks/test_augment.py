@@ -5,7 +5,7 @@ import torch
 
 from cornn._random import generator
 from cornn.lab.tasks import HAR2, IMDB, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.lab.tasks.augment import cut_out, jittered, mirrored, shifted, warped
+from cornn.lab.tasks.augment import add_noise, cut_out, mirror_images, shift_images, warp_images
 from cornn.lab.tasks.imdb import PADDING, UNKNOWN
 from cornn.lab.tasks.mnist import permutation
 
@@ -40,7 +40,7 @@ def moved_by_hand(image, down, right):
 
 def test_every_shift_is_drawn_and_is_a_shift():
     image = torch.arange(1, 61, dtype=torch.uint8).view(4, 3, 5)
-    images = shifted(image.expand(200, -1, -1, -1), 1, generator(0, "x"))
+    images = shift_images(image.expand(200, -1, -1, -1), 1, generator(0, "x"))
     possible = [moved_by_hand(image, down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
     seen = [next(number for number, one in enumerate(possible) if torch.equal(one, got)) for got in images]
     assert set(seen) == set(range(9))
@@ -52,7 +52,7 @@ def test_a_warp_is_a_linear_map_about_the_middle():
     axis = torch.arange(20.0) - 9.5
     down, right = axis[:, None].expand(20, 20), axis.expand(20, 20)
     slopes = torch.stack((down, right), 1).expand(300, -1, -1, -1) + 100  # (batch, rows, channels, columns)
-    found = warped(slopes, most, generator(0, "x"))[:, middle, :, middle] - 100
+    found = warp_images(slopes, most, generator(0, "x"))[:, middle, :, middle] - 100
     places = torch.stack((down, right), -1)[middle, middle].reshape(-1, 2)
     values = found.transpose(2, 3).reshape(300, -1, 2)
     matrix = torch.linalg.lstsq(places.expand(300, -1, -1), values).solution
@@ -64,7 +64,7 @@ def test_a_warp_is_a_linear_map_about_the_middle():
 
 def test_mirrored_every_other_time():
     image = torch.arange(24).view(2, 3, 4)
-    images = mirrored(image.expand(400, -1, -1, -1), generator(0, "x"))
+    images = mirror_images(image.expand(400, -1, -1, -1), generator(0, "x"))
     turned = sum(torch.equal(got, image.flip(-1)) for got in images)
     assert turned + sum(torch.equal(got, image) for got in images) == 400
     assert 150 < turned < 250
@@ -87,7 +87,7 @@ def test_a_square_is_cut_out_of_every_image():
 
 
 def test_jitter_has_its_deviation():
-    noise = jittered(torch.full((100, 1000), 3.0), 0.2, generator(0, "x")) - 3
+    noise = add_noise(torch.full((100, 1000), 3.0), 0.2, generator(0, "x")) - 3
     assert noise.mean().item() == pytest.approx(0, abs=0.005)
     assert noise.std().item() == pytest.approx(0.2, rel=0.01)
 

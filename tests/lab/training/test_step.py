@@ -18,7 +18,7 @@ from cornn.lab.training.batches import Feed
 from cornn.lab.training.graph import can_capture
 from cornn.lab.training.optimiser import build_optimiser, take_step
 from cornn.lab.training.schedule import learning_rate, shares_of_rate
-from cornn.lab.training.side_by_side import SideBySide, fits_side_by_side, named
+from cornn.lab.training.side_by_side import SideBySide, fits_side_by_side, name_parameters
 from cornn.lab.training.state import prepare
 
 synthetic.register()
@@ -97,7 +97,7 @@ def test_steps_are_those_of_pytorchs_optimisers(changes):
             model.layer.rebase_()
         total += loss.item()
     assert step == 12
-    for name, value in named(own.state.model, own.models.weights[0]).items():
+    for name, value in name_parameters(own.state.model, own.models.weights[0]).items():
         torch.testing.assert_close(value, dict(model.named_parameters())[name].data, **FLOAT32)
     for name, buffer in own.state.model.named_buffers():
         torch.testing.assert_close(buffer, dict(model.named_buffers())[name], **FLOAT32)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import gemms
-from cornn.engine._buffer_pool import reusable
+from cornn.engine._buffer_pool import take_buffer
 from cornn.engine.backends import compiled
 from cornn.engine.contract import (
     After,
@@ -41,7 +41,7 @@ INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 """Most preferred first."""
 
 LARGE_PAGES = 1 << 23
-"""Bytes from which fresh memory is asked for in large pages: a smaller block lies on few of them, or none."""
+"""Smallest size in bytes of a buffer that is allocated in large pages."""
 
 INTERFACE = 5
 LIBRARY = Path(__file__).parents[1] / ("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
@@ -112,8 +112,7 @@ def load_library() -> ctypes.CDLL:
 
 
 def _team() -> tuple[Callable, Callable] | None:
-    """What PyTorch itself starts its threads with, where that is an OpenMP runtime that speaks GNU's dialect, and what
-    numbers them."""
+    """Return the functions with which PyTorch starts and numbers its threads; None if it does not use GNU OpenMP."""
     try:
         runtime = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
         return runtime.GOMP_parallel, runtime.omp_get_thread_num
@@ -121,7 +120,7 @@ def _team() -> tuple[Callable, Callable] | None:
         return None
 
 
-# Cached, since virtual machines take long to say what their processor has.
+# Cached: on virtual machines the query of the processor's features is slow.
 @functools.cache
 def instruction_set() -> str:
     """Return the instruction set in use: that of CORNN_ISA, or the best one of this processor."""
@@ -144,11 +143,11 @@ def _find(dtype: torch.dtype, update: Update) -> Passes:
     isa, double = instruction_set(), dtype == torch.float64
     found = load_library().cornn_kernel(isa.encode(), int(double), update.name.encode())
     if not found:
-        found = _compiled(update, isa, double)
+        found = _compile(update, isa, double)
     return Passes(*(getattr(found.contents, field) for field in Passes._fields))
 
 
-def _compiled(update: Update, isa: str, double: bool) -> Any:
+def _compile(update: Update, isa: str, double: bool) -> Any:
     if update.code is None:
         raise Unusable(f"there is no C kernel for the update {update.name!r}")
     try:
@@ -176,7 +175,7 @@ def _usable_here(dtype: torch.dtype, update: Update) -> tuple[bool, str]:
 
 
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Fresh memory, in large pages if it is large, which saves page faults. Only speed depends on it."""
+    """Return an uninitialised tensor, in large pages if it is large, which saves page faults."""
     fresh = torch.empty(shape, dtype=dtype)
     if fresh.nbytes >= LARGE_PAGES:
         load_library().cornn_large_pages(ctypes.c_void_p(fresh.data_ptr()), ctypes.c_int64(fresh.nbytes))
@@ -201,11 +200,11 @@ def _call(
     last: Tensor | None = None,
     after: tuple[Tensor | None, ...] = (None,) * 10,
 ) -> tuple[Call, Any]:
-    """A call with its sizes, its tensors and its workspace, and what must live as long as it.
+    """Return a call with its sizes, tensors and workspace, and the objects that must live as long as the call.
 
     Args:
         passes: The functions that will be called.
-        given: The tensors; the state is there.
+        given: The tensors, with a state.
         output: Output of every step.
         trail: What the backward pass needs.
         last: The last state.
@@ -231,8 +230,8 @@ def _call(
     return call, (read, lengths, order, workspace)
 
 
-def _is_given_drives(update: Update, given: Given) -> bool:
-    """An update whose drives share a product is given its drives, since the kernels' product has no room."""
+def _needs_drives(update: Update, given: Given) -> bool:
+    """Return whether the drive is computed before the kernels run, as for updates whose drives share a product."""
     return update.products < update.drives and (given.input_weight is not None or given.bias is not None)
 
 
@@ -242,12 +241,12 @@ def forward(given: Given, request: Request) -> Passed:
     state = initial_state(update, given)
     hidden = state.shape[-1]
     given = given._replace(state=state)
-    if _is_given_drives(update, given):
+    if _needs_drives(update, given):
         drives = _empty((*shape, update.drives * hidden), dtype)
         gemms.drive_(given, drives)
         given = given._replace(input=drives, input_weight=None, bias=None)
     output = _empty((*shape, hidden) if keep or every else (0,), dtype)
-    trail = reusable((update.trail, *shape, update.drives * hidden), dtype) if keep else None
+    trail = take_buffer((update.trail, *shape, update.drives * hidden), dtype) if keep else None
     last = torch.empty(state.shape, dtype=dtype)
     passes = _find(dtype, update)
     call, alive = _call(passes, given, output if keep or every else None, trail, last)
@@ -258,8 +257,8 @@ def forward(given: Given, request: Request) -> Passed:
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     update, dtype = request.update, given.input.dtype
-    if _is_given_drives(update, given):
-        # The drives as they were are not needed, only their shape.
+    if _needs_drives(update, given):
+        # Only the shape of the drives is needed.
         driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
         asked = needs._replace(input=True, input_weight=False, bias=False)
         found = backward(driven, after, request, asked)
@@ -276,7 +275,7 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
     handed_out = needs.input and given.input_weight is None
     grad_output, grad_last, output, trail = (_contiguous(x, dtype) for x in after)
     assert trail is not None
-    grad_drive = (_empty if handed_out else reusable)(trail.shape[1:], dtype)
+    grad_drive = (_empty if handed_out else take_buffer)(trail.shape[1:], dtype)
     grad_state = torch.empty(state.shape, dtype=dtype)
     grad_timespans = fresh(given.timespans, needs.timespans)
     grad_input = fresh(given.input, needs.input and not handed_out)

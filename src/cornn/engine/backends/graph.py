@@ -1,8 +1,8 @@
-"""The portable path on an NVIDIA GPU, captured in CUDA graphs: for what the kernels do not serve.
+"""The portable backend on an NVIDIA GPU, captured in CUDA graphs, for problems that the kernels do not support.
 
-A step is then a few calls of cuBLAS and of pointwise operations that the device runs one after the other, without
-waiting for Python. A graph holds CHUNK steps over buffers of its own; a sequence goes through it chunk by chunk, and
-what is left over goes the portable way. The interface is in `contract.py`.
+A step is a few calls of cuBLAS and pointwise operations, which the device runs without waiting for Python. A graph has
+CHUNK steps and its own buffers. A sequence runs through it in chunks; the portable backend runs the remaining steps.
+The interface is in `contract.py`.
 """
 
 import threading
@@ -34,7 +34,7 @@ from cornn.engine.updates import Update
 __all__ = ["backward", "forward", "usable"]
 
 CHUNK = 32
-KEPT = 8  # graphs of different shapes that are remembered
+KEPT = 8  # number of graphs that are kept, one per shape
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -48,7 +48,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
 
 
 class _Captured:
-    """A function of tensors whose work was recorded once, for tensors of these shapes."""
+    """A function of tensors, captured for inputs of given shapes."""
 
     def __init__(self, function: Callable[..., Any], inputs: dict[str, Tensor]) -> None:
         self.inputs = {name: x.clone() for name, x in inputs.items()}
@@ -66,7 +66,7 @@ class _Captured:
             self.inputs[name].copy_(value)
 
     def __call__(self, **inputs: Tensor) -> Any:
-        """The results, which the next call overwrites."""
+        """Replay the graph and return its results, which the next call overwrites."""
         self.set(**inputs)
         self.graph.replay()
         return self.results
@@ -77,8 +77,10 @@ _lock = threading.Lock()
 
 
 def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Tensor]) -> _Captured:
-    """The graph of a function for inputs like these, on this stream and in this thread: two streams must not share its
-    buffers, nor two threads that use the same stream."""
+    """Return the graph of a function for inputs of these shapes, on this stream and in this thread.
+
+    Neither two streams nor two threads may share its buffers.
+    """
     device = inputs["weight"].device
     shapes = tuple((name, x.shape, x.dtype) for name, x in inputs.items())
     stream = torch.cuda.current_stream(device).cuda_stream
@@ -115,7 +117,7 @@ def forward(given: Given, request: Request) -> Passed:
     fixed = {"weight": given.weight, "parameters": given.parameters}
 
     def chunk(start: int) -> dict[str, Tensor]:
-        """What the forward pass of the chunk from `start` needs."""
+        """Return the inputs of the forward pass of the chunk from `start`."""
         part = slice(start, start + CHUNK)
         return _present(trail=trail[:, part], state=state, spans=None if spans is None else spans[part])
 
@@ -129,7 +131,7 @@ def forward(given: Given, request: Request) -> Passed:
                 if keep:
                     trail[:, part].copy_(run.inputs["trail"])
             else:
-                # The product of a part of the trail is written into it.
+                # The steps write to the trail in place.
                 found, state = _forward(*options, **chunk(start), **fixed)
             if keep or every:
                 output[part].copy_(found)
@@ -160,7 +162,7 @@ def _backward_steps(
     fixed = {"weight": given.weight, "parameters": given.parameters}
 
     def chunk(start: int) -> dict[str, Tensor]:
-        """What the backward pass of the chunk from `start` needs."""
+        """Return the inputs of the backward pass of the chunk from `start`."""
         part = slice(start, min(start + CHUNK, steps))
         before = state if start == 0 else torch.stack((output[start - 1], *trail[: len(state) - 1, start - 1]))
         return _present(

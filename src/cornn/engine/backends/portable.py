@@ -47,7 +47,7 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
 
 
 def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """total += left @ right, for one model or a group; a product that is narrower goes to every drive."""
+    """Add left @ right to `total`, for one model or a group; a narrower product is added to every drive."""
     if total.shape[-1] != right.shape[-1]:
         total.unflatten(-1, (-1, right.shape[-1])).add_((left @ right).unsqueeze(-2))
     elif total.dim() == 2:
@@ -57,7 +57,7 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _spans_and_masks(update: Update, given: Given) -> tuple[list[Tensor | None], list[Tensor | None]]:
-    """One span and one mask per step, (batch, 1) each, or None: past its end a sequence has span 0, or is masked."""
+    """Return a span and a mask per step, (batch, 1) each, or None; past its end a sequence has span 0 or is masked."""
     live = live_spans(given)
     nothing: list[Tensor | None] = [None] * given.input.shape[0]
     if live is None:
@@ -70,8 +70,8 @@ def _spans_and_masks(update: Update, given: Given) -> tuple[list[Tensor | None],
 def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor, Tensor]:
     """Run the steps; return the output and the last state.
 
-    The last block of the trail is the drive, which is overwritten by what is kept. Without `keep` there is no other
-    block. Of `given`, the state must be there, and the input and its weights are not looked at.
+    The last block of the trail is the drive, which the kept values overwrite. Without `keep` there is no other block.
+    `given` must have a state; its input and input weights are not used.
     """
     update, every, keep, _ = request
     assert given.state is not None
@@ -83,7 +83,7 @@ def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor
     step_ = update.portable.step_
     spans, masks = _spans_and_masks(update, given)
 
-    # Where a sequence need not be written down, two buffers take turns.
+    # If the sequence is not kept, two buffers alternate.
     output = drive.new_empty((*drive.shape[:-1], hidden) if keep or every else 0)
     written = [output if keep or every else None, *(trail[:-1] if keep else [None] * (update.states - 1))]
     afters = (
@@ -104,7 +104,7 @@ def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor
 def backward_steps(
     given: Given, after: After, update: Update, need_parameters: bool, need_timespans: bool
 ) -> StepGradients:
-    """Return what the steps give: gradients of the drive, the initial state, the parameters and the timespans."""
+    """Return the gradients of the drive, the initial state, the parameters and the timespans."""
     assert given.state is not None
     grad_output, grad_last, output, trail = after
     state, parameters = given.state, given.parameters.unsqueeze(-2)
@@ -115,7 +115,7 @@ def backward_steps(
     spans, masks = _spans_and_masks(update, given)
     grad_outputs = [None] * steps if grad_output is None else grad_output.unbind(0)
 
-    # The gradients of all states side by side, so that one product serves them.
+    # The gradients of all states side by side need one product only.
     if grad_last is None:
         whole = state.new_zeros(*state.shape[1:-1], update.states * hidden)
     else:

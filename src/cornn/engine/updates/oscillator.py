@@ -63,12 +63,12 @@ class Oscillator(Update):
 
     @functools.cached_property
     def saved(self) -> Saved:
-        """The activation, with what is saved of it for the backward pass."""
+        """The activation and the values that are saved for the backward pass."""
         return saved_activation(ACTIVATIONS[self.activation])
 
     @functools.cached_property
     def macros(self) -> Mapping[str, object]:
-        """What the CUDA kernels are compiled with."""
+        """The macros of the CUDA kernels."""
         implicit = int(self.damping == "implicit")
         return {"UPDATE": "Oscillator", "IMPLICIT": implicit, "ACTIVATION": self.activation.upper()}
 

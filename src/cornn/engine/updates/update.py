@@ -114,7 +114,7 @@ class Update:
 
     @functools.cached_property
     def macros(self) -> Mapping[str, object]:
-        """What the CUDA kernels are compiled with."""
+        """The macros of the CUDA kernels."""
         assert self.code is not None
         source = cuda_source(self.code, self.names, self.products)
         return {"UPDATE": "Pointwise", "UPDATE_CODE": source, "IMPLICIT": 0, "ACTIVATION": "TANH"}

@@ -1,8 +1,7 @@
-"""How long a sequence takes, and how much memory: every backend beside a plain loop and PyTorch's own layers.
+"""Time and memory per sequence of every backend, a plain loop and PyTorch's layers, for `cornn bench`.
 
-`cases.py` says what is measured and against whom, `measure.py` how, `sweep.py` how the cost grows with one size,
-`user_loop.py` what a layer costs in a user's own loop. The
-command `cornn bench` prints it.
+`cases.py` has the sizes and the contenders, `measure.py` the measurement, `sweep.py` the growth of the cost with one
+size, and `user_loop.py` the cost of a layer in a user's own loop.
 """
 
 from cornn.lab.bench.cases import CASES, QUICK, Case, contenders

@@ -1,4 +1,4 @@
-"""What is measured, and against whom."""
+"""The sizes that are measured, and the contenders."""
 
 import importlib.util
 from collections.abc import Callable
@@ -14,14 +14,14 @@ __all__ = ["CASES", "QUICK", "Case", "contenders"]
 
 @dataclass(frozen=True)
 class Case:
-    """One size of problem."""
+    """The size of a problem."""
 
     steps: int
     batch: int
     hidden: int
     inputs: int = 1
     devices: tuple[str, ...] = ("cpu", "cuda")
-    """Where it is measured unless it is asked for by name: some take minutes on a CPU."""
+    """Devices on which it is measured by default; some take minutes on a CPU."""
 
 
 CASES = {
@@ -44,12 +44,12 @@ QUICK = ("har2-64", "adding-500", "one-128")
 def _torchrecurrent(inputs: int, hidden: int, device: str) -> nn.Module:
     import torchrecurrent  # pyright: ignore[reportMissingImports]
 
-    # Without the biases that its coRNN has twice and three times.
+    # Without the redundant biases of its coRNN.
     return torchrecurrent.coRNN(inputs, hidden, recurrent_bias=False, cell_bias=False, device=torch.device(device))
 
 
 OTHERS: dict[str, Callable[[int, int, str], nn.Module]] = {
-    # autograd through the equations as they stand
+    # autograd through the reference equations
     "plain loop": lambda inputs, hidden, device: CoRNN(inputs, hidden, backend="reference", device=device),
     "torchrecurrent coRNN": _torchrecurrent,
     "nn.LSTM": lambda inputs, hidden, device: nn.LSTM(inputs, hidden, device=device),
@@ -59,7 +59,7 @@ OTHERS: dict[str, Callable[[int, int, str], nn.Module]] = {
 
 
 def contenders(case: Case, device: str) -> tuple[dict[str, nn.Module], dict[str, str]]:
-    """Name -> layer, and name -> why it is left out. On a GPU PyTorch's own layers are cuDNN's."""
+    """Return name -> layer, and name -> reason for those that are left out. On a GPU, cuDNN runs PyTorch's layers."""
     layers, left_out = {}, {}
     for name, make in OTHERS.items():
         if make is _torchrecurrent and importlib.util.find_spec("torchrecurrent") is None:

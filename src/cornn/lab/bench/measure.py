@@ -1,13 +1,11 @@
-"""How it is measured: medians over turns, after warm-up; on a GPU by device events.
+"""Measure contenders: medians over rounds after a warm-up; on a GPU by device events.
 
-Contenders take turns, so that whatever else the machine does hits all alike. A turn is a tenth of a second or so of one
-contender's passes, and the first of them are not counted: they find the caches full of what the contender before
-needed, which a short pass feels and a long one does not. Who trains has one layer run over and over; that is what is
-measured. It holds for all contenders alike: whoever takes longer than that for one pass has one that is not counted,
-too.
+Contenders take turns, so that other load of the machine affects all of them alike. In each turn a contender runs for
+about a tenth of a second. The first passes of a turn are not counted, at least one: they find the caches filled by the
+previous contender, while in training one layer runs over and over.
 
-A pass is the forward pass alone, without recording for gradients; or forward and backward, from a gradient for the
-output of every step to the gradients of all weights.
+A pass is the forward pass without gradients, or forward and backward, from a gradient of the output of every step to
+the gradients of all weights.
 """
 
 import ctypes
@@ -32,12 +30,12 @@ from cornn.layers import CoRNN
 __all__ = [
     "Figure",
     "Pass",
-    "captures",
+    "can_capture",
+    "capture",
     "compare",
     "passes",
     "peak_memory",
     "record",
-    "replayed",
     "row",
     "seconds",
     "turns",
@@ -45,29 +43,29 @@ __all__ = [
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 SETTLING_SECONDS = 0.05
-"""Of a turn, before passes count; one does not in any case."""
+"""Seconds at the start of a turn in which passes do not count."""
 TURN_SECONDS = 0.1
-"""Of a turn, while passes count; one does in any case."""
+"""Seconds of a turn in which passes count; at least one does."""
 
 Pass = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What one contender took. None: not measured here."""
+    """The medians of one contender."""
 
     contender: str
     seconds: float
     """Forward and backward."""
     forward_seconds: float
     memory: int | None
-    """Bytes at the peak of forward and backward, beyond weights, input and the output's gradient."""
+    """Peak bytes of forward and backward, without weights, input and the gradient of the output; None: not measured."""
     repeats: int
-    """Passes forward and backward that counted."""
+    """Number of passes forward and backward that counted."""
 
 
 def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
-    """The forward pass, and forward and backward."""
+    """Return the forward pass, and forward and backward."""
     random = generator(0, "bench")
     input = torch.randn(case.steps, case.batch, case.inputs, generator=random).to(device)
     gradient = torch.randn(case.steps, case.batch, case.hidden, generator=random).to(device)
@@ -84,7 +82,7 @@ def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
 
 
 def seconds(call: Pass, device: str) -> float:
-    """Of one call."""
+    """Return the seconds of one call."""
     if device == "cuda":
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
@@ -97,8 +95,8 @@ def seconds(call: Pass, device: str) -> float:
     return time.perf_counter() - began
 
 
-def replayed(call: Pass) -> Pass:
-    """The same as a CUDA graph: what the device needs, without the time the host takes to ask for it."""
+def capture(call: Pass) -> Pass:
+    """Capture a call as a CUDA graph, whose replay takes the time of the device without that of the host."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -109,14 +107,14 @@ def replayed(call: Pass) -> Pass:
     with torch.cuda.graph(graph):
         kept = call()
 
-    def replay(kept=(kept, call)) -> None:  # the graph reads what the call reads, and does not keep it alive
+    def replay(kept=(kept, call)) -> None:  # the graph does not keep the tensors alive that it reads
         graph.replay()
 
     return replay
 
 
-def captures(layer: nn.Module) -> bool:
-    """Whether a contender's passes fit a CUDA graph; the others launch a kernel for every step, or are graphs."""
+def can_capture(layer: nn.Module) -> bool:
+    """Return whether to capture a contender; the others launch a kernel per step, or are graphs already."""
     return isinstance(layer, nn.RNNBase) or (isinstance(layer, CoRNN) and layer.backend == "cuda")
 
 
@@ -127,7 +125,7 @@ def _resident(field: str) -> int:
 
 
 def peak_memory(call: Pass, device: str) -> int | None:
-    """Bytes in use at the peak of a call, beyond those before it. On a CPU only Linux can say."""
+    """Return the peak bytes of a call, beyond those before it; None on a CPU without Linux."""
     if device == "cuda":
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
@@ -135,7 +133,7 @@ def peak_memory(call: Pass, device: str) -> int | None:
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
     try:
-        # What was freed and not given back would not be seen when it is used again.
+        # Memory that was freed but not returned to the system would not count when it is used again.
         release()
         with suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
@@ -154,7 +152,15 @@ def turns(
     say: Callable[[str], None] = lambda text: None,
     share: float = 1.0,
 ) -> dict[str, list[float]]:
-    """Seconds of every call that counts, of each, in so many turns after a warm-up, of this share of their length."""
+    """Measure calls in turns after a warm-up; return the seconds of each call that counts.
+
+    Args:
+        calls: Name -> call.
+        device: "cpu" or "cuda".
+        repeats: Number of turns per call.
+        say: Called with what is being measured.
+        share: Length of a turn, relative to the usual one.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(WARM_UP[device]):
         for name, call in calls.items():
@@ -163,13 +169,13 @@ def turns(
     for turn in range(repeats):
         for name, call in calls.items():
             say(f"{name}, turn {turn + 1}")
-            _for_a_while(call, device, share * SETTLING_SECONDS)
-            times[name] += _for_a_while(call, device, share * TURN_SECONDS)
+            _repeat(call, device, share * SETTLING_SECONDS)
+            times[name] += _repeat(call, device, share * TURN_SECONDS)
     return times
 
 
-def _for_a_while(call: Pass, device: str, enough: float) -> list[float]:
-    """Seconds of each of as many calls as make up so many seconds, one at least."""
+def _repeat(call: Pass, device: str, enough: float) -> list[float]:
+    """Repeat a call for `enough` seconds, at least once; return the seconds of each repetition."""
     taken, together = [], 0.0
     while not taken or together < enough:
         taken.append(seconds(call, device))
@@ -180,7 +186,7 @@ def _for_a_while(call: Pass, device: str, enough: float) -> list[float]:
 def compare(
     case: Case, device: str, repeats: int, say: Callable[[str], None] = lambda text: None
 ) -> tuple[list[Figure], dict[str, str]]:
-    """A figure for each contender, the fastest first; and name -> why it is left out."""
+    """Measure all contenders; return their figures, the fastest first, and the reasons of those that are left out."""
     layers, left_out = contenders(case, device)
     both, forward, memory = {}, {}, {}
     with no_tf32():
@@ -190,11 +196,11 @@ def compare(
             both[name]()
             memory[name] = peak_memory(both[name], device)
         if device == "cuda":
-            for name in [name for name, layer in layers.items() if captures(layer)]:
+            for name in [name for name, layer in layers.items() if can_capture(layer)]:
                 graph = f"{name} (replayed)"
                 say(f"{graph}, captured")
                 try:
-                    forward[graph], both[graph] = replayed(forward[name]), replayed(both[name])
+                    forward[graph], both[graph] = capture(forward[name]), capture(both[name])
                     memory[graph] = None
                 except RuntimeError as error:
                     left_out[graph] = f"cannot be captured: {error}"
@@ -211,7 +217,7 @@ def compare(
 
 
 def record(kind: str, rows: list[dict]) -> dict:
-    """What goes into results/."""
+    """Return the record of measurements for results/."""
     processor = None
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
@@ -220,6 +226,6 @@ def record(kind: str, rows: list[dict]) -> dict:
 
 
 def row(name: str, case: Case, threads: int, figure: Figure) -> dict:
-    """One row of a record."""
+    """Return one row of a record."""
     sizes = {key: value for key, value in asdict(case).items() if key != "devices"}
     return {"case": name, **sizes, "threads": threads, **asdict(figure)}

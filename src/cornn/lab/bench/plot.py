@@ -1,4 +1,4 @@
-"""The picture of a sweep: microseconds a step against one size."""
+"""The plot of a sweep: microseconds per step against one size."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from cornn.lab.bench.sweep import Point
 
 __all__ = ["check_plotting", "draw"]
 
-# Okabe and Ito's colours, which all kinds of colour vision tell apart; markers differ as well.
+# Okabe and Ito's palette, safe for colour-blind readers; markers differ as well.
 THIN, BOLD = 1.4, 2.4
 STYLES = {
     "plain loop": ("#000000", "x", THIN),
@@ -26,13 +26,13 @@ SPARE = ("#7F3C00", "*", THIN)
 
 
 def check_plotting() -> None:
-    """Raises, before anything is measured, where nothing could be drawn."""
+    """Raise ImportError if matplotlib is missing. Call it before measuring."""
     if importlib.util.find_spec("matplotlib") is None:
         raise missing_extra("report", "a plot needs matplotlib")
 
 
 def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str, stem: Path) -> list[Path]:
-    """Writes stem.svg and stem.png."""
+    """Write stem.svg and stem.png; return their paths."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str
             linestyle=":",
             label="floor: its products at the\nspeed of one large product",
         )
-        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="µs a step, forward and backward", title=title)
+        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="µs per step, forward and backward", title=title)
         axes.grid(which="major", color="#DDDDDD")
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right center", frameon=False)

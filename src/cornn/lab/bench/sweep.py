@@ -1,4 +1,4 @@
-"""How the cost grows with one size, the others held."""
+"""Measure how the cost grows with one size."""
 
 import statistics
 from collections.abc import Callable, Iterator
@@ -9,20 +9,20 @@ import torch
 
 from cornn._tf32 import no_tf32
 from cornn.lab.bench.cases import Case, contenders
-from cornn.lab.bench.measure import captures, passes, peak_memory, replayed, seconds
+from cornn.lab.bench.measure import can_capture, capture, passes, peak_memory, seconds
 
 __all__ = ["SWEEPS", "Point", "Sweep", "follow"]
 
 LARGE_PRODUCT = 2048
 MOST_MEMORY = 0.4
-"""A contender is not followed beyond this share of the memory that is free."""
+"""Largest share of the free memory that a contender may use."""
 MEMORY_OF_LOOP = 40
-"""Values that the least economical contender keeps of a step, a sequence and a neuron, where memory is not measured."""
+"""Number of values that the plain loop keeps per step, sequence and neuron, to estimate memory that is not measured."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One size of a case that takes these values."""
+    """A case in which one size takes several values."""
 
     field: str
     label: str
@@ -54,7 +54,7 @@ class Point:
 
 
 def _free(device: str) -> float:
-    """Bytes that may be used."""
+    """Return the free memory in bytes."""
     if device == "cuda":
         return torch.cuda.mem_get_info()[0]
     try:
@@ -65,12 +65,12 @@ def _free(device: str) -> float:
 
 
 def _products(case: Case) -> float:
-    """Multiply-adds of forward, backward and the weights' gradients, which are three products of the same size."""
+    """Return the multiply-adds of forward, backward and the gradients of the weights, three products of equal size."""
     return 3.0 * case.steps * case.batch * case.hidden * (2 * case.hidden + case.inputs)
 
 
-def _multiply_adds_a_second(device: str) -> float:
-    """Of one large product in float32, which nothing that is made of products can beat."""
+def _measure_multiply_adds(device: str) -> float:
+    """Measure the multiply-adds per second of one large product in float32, an upper limit for all contenders."""
     left = torch.randn(LARGE_PRODUCT, LARGE_PRODUCT, device=device)
     torch.mm(left, left)
     return LARGE_PRODUCT**3 / min(seconds(lambda: torch.mm(left, left), device) for _ in range(7))
@@ -79,14 +79,18 @@ def _multiply_adds_a_second(device: str) -> float:
 def follow(
     sweep: Sweep, device: str, repeats: int, longest: float, say: Callable[[str], None] = lambda text: None
 ) -> tuple[list[Point], list[Point], dict[str, str]]:
-    """The points of every contender as far as memory allows and a pass takes no more than `longest` seconds, and those
-    of the floor; and name -> why, of contenders that failed: cuDNN does not take every length."""
+    """Measure every contender as far as memory allows and a pass takes at most `longest` seconds.
+
+    Returns:
+        The points, those of the floor, and name -> reason for contenders that failed: cuDNN does not support every
+        length.
+    """
     points: list[Point] = []
     last: dict[str, tuple[Case, Point]] = {}
     dropped: set[str] = set()
     failed: dict[str, str] = {}
     with no_tf32():
-        rate = _multiply_adds_a_second(device)
+        rate = _measure_multiply_adds(device)
         floor = [Point("floor", value, case.steps, _products(case) / rate, None) for value, case in sweep.cases()]
         for value, case in sweep.cases():
             for name, layer in contenders(case, device)[0].items():
@@ -97,7 +101,7 @@ def follow(
                 _, both = passes(layer, case, device)
                 try:
                     memory = peak_memory(both, device)
-                    both = replayed(both) if device == "cuda" and captures(layer) else both
+                    both = capture(both) if device == "cuda" and can_capture(layer) else both
                     first = seconds(both, device)
                 except RuntimeError as error:
                     dropped.add(name)
@@ -111,7 +115,7 @@ def follow(
 
 
 def _too_much(before: Case, point: Point, case: Case, device: str, longest: float) -> bool:
-    """Whether a contender that took this much at the size before is too long or too large at the next."""
+    """Return whether a contender would take too long or too much memory, judging by its previous size."""
     growth = _products(case) / _products(before)
     values = case.steps * case.batch * case.hidden
     larger = values / (before.steps * before.batch * before.hidden)

@@ -1,4 +1,4 @@
-"""What a layer costs in a user's own training loop, in each of the ways to run it.
+"""Measure the cost of a layer in a user's own training loop, in each of the ways to run it.
 
 Every contender is an ordinary layer, called as a user calls it: the forward pass alone, without recording for
 gradients, or forward and backward from a gradient for the output of every step to the gradients of all weights. A pass
@@ -17,7 +17,7 @@ from cornn import CoRNN
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.lab.bench.cases import Case
-from cornn.lab.bench.measure import Pass, replayed, turns
+from cornn.lab.bench.measure import Pass, capture, turns
 
 __all__ = ["COMPILED", "CONTENDERS", "LOOPS", "MODES", "LoopFigure", "follow_loops", "loop_rows"]
 
@@ -35,10 +35,10 @@ LOOPS = {
 """Sizes of the paper's experiments, one sequence alone, a size that the kernels must pad, and large ones."""
 
 COMPILED = ("har2-64", "psmnist-128")
-"""Cases that are also compiled, which takes longest."""
+"""Cases that are also compiled, which is slow."""
 
 SHARE = 0.4
-"""Of the usual length of a turn: there are many contenders."""
+"""Length of a turn, relative to the usual one: there are many contenders."""
 
 CONTENDERS: dict[str, Callable[[int, int, str], nn.Module]] = {
     "CoRNN": lambda inputs, hidden, device: CoRNN(inputs, hidden, device=device),
@@ -85,7 +85,7 @@ def _in_mode(mode: str, layer: nn.Module, case: Case, device: str) -> tuple[Pass
         return _passes(layer, layer, case, device)
     if mode == "captured":
         forward, both = _passes(layer, layer, case, device)
-        return replayed(forward), replayed(both)
+        return capture(forward), capture(both)
     torch.compiler.reset()
     forward, both = _passes(layer, torch.compile(layer, mode="reduce-overhead", fullgraph=True), case, device)
     for _ in range(3):  # compiled, warmed up, recorded
@@ -122,7 +122,7 @@ def follow_loops(
             say(f"{name}, {mode}")
             try:
                 forward[key], both[key] = _in_mode(mode, layer, case, device)
-            except Exception as error:  # whatever a compiler or cuDNN raises is the answer
+            except Exception as error:  # any error of a compiler or of cuDNN is a result
                 left_out[f"{name}, {mode}"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         labels = {f"{name}, {mode}": (name, mode) for name, mode in both}
         passes = [{label: calls[key] for label, key in labels.items()} for calls in (forward, both)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from cornn._atomic import write_atomically
 
-__all__ = ["CACHE", "FORMAT", "cached"]
+__all__ = ["CACHE", "FORMAT", "read_cached"]
 
 CACHE = ".cornn-cache"
 FORMAT = 1
@@ -27,7 +27,7 @@ FORMAT = 1
 Arrays = dict[str, np.ndarray]
 
 
-def cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], Arrays], about: str = "") -> Arrays:
+def read_cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], Arrays], about: str = "") -> Arrays:
     """Return what `build()` makes of `files`, from the cache under `folder` if possible.
 
     Args:
@@ -41,7 +41,7 @@ def cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], A
     path = place / f"{name}-{_key(place, name, files, about)}.npz"
     arrays = _read(path)
     if arrays is None:
-        # As they will come from the cache, so that what is computed of them is the same to the last bit.
+        # In the memory layout of cached arrays, so that results are the same to the last bit.
         arrays = {name: np.require(array, requirements=["C", "W", "O"]) for name, array in build().items()}
         with contextlib.suppress(OSError):
             _write(path, _pack(arrays))
@@ -55,8 +55,10 @@ KEY = 32  # characters of a checksum in a file's name
 
 
 def _key(place: Path, name: str, files: Sequence[Path], about: str) -> str:
-    """The checksum of the files' names and content. It is remembered with their sizes and times, so that tens of
-    thousands of files need not be read again as long as these are the same."""
+    """Return a checksum of the names and contents of the files.
+
+    It is stored with their sizes and times, so that unchanged files are not read again.
+    """
     stamp = hashlib.sha256(f"{FORMAT}/{about}".encode())
     for file in files:
         status = file.stat()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from cornn.lab.data import cifar10, glove, har, imdb, mnist
-from cornn.lab.data.download import Watch, fetch, verified
+from cornn.lab.data.download import Watch, fetch, has_checksum
 from cornn.lab.data.unpack import unpack
 
 __all__ = ["SETS", "DataSet", "Download", "State", "get", "state"]
@@ -18,10 +18,10 @@ class Download:
     """One file of a publisher."""
 
     file: str  # where it goes in the data folder
-    urls: tuple[str, ...]  # the publisher's first, then others that hold the same bytes
+    urls: tuple[str, ...]  # the publisher's first, then mirrors
     checksum: str
     wanted: str | None = None  # for an archive, which of its files are unpacked; None keeps the file as it is
-    inside: str | None = None  # the archive within the archive that holds them
+    inside: str | None = None  # name of a nested archive that contains them
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[
     """
     for download in SETS[name].downloads:
         path = folder / download.file
-        if path.exists() and not verified(path, download.checksum):
+        if path.exists() and not has_checksum(path, download.checksum):
             raise ValueError(f"{path} is damaged: its checksum is not {download.checksum}; remove it and try again")
         here = path.exists()
         if not here:

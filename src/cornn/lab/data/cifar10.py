@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from cornn.lab.data.cache import cached
+from cornn.lab.data.cache import read_cached
 from cornn.lab.data.pickles import read_pickle
-from cornn.lab.data.places import checked, missing
+from cornn.lab.data.places import check_md5, missing
 
 __all__ = ["PLACES", "SUMS", "find", "read"]
 
@@ -51,7 +51,7 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
 
     def parse() -> dict[str, np.ndarray]:
         contents = (_members if source.is_file() else _files)(source, names)
-        batches = [_batch(checked(contents[name], name, SUMS, source, "cifar10"), name) for name in names]
+        batches = [_batch(check_md5(contents[name], name, SUMS, source, "cifar10"), name) for name in names]
         planes = np.concatenate([images for images, _ in batches]).reshape(-1, 3, SIDE, SIDE)
         return {
             "images": np.ascontiguousarray(planes.transpose(0, 2, 1, 3)).reshape(-1, SIDE, 3 * SIDE),
@@ -59,7 +59,7 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
         }
 
     files = [source] if source.is_file() else [source / name for name in names]
-    arrays = cached(folder, f"cifar10-{split}", files, parse)
+    arrays = read_cached(folder, f"cifar10-{split}", files, parse)
     return arrays["images"], arrays["labels"]
 
 
@@ -73,7 +73,7 @@ def _files(folder: Path, names: list[str]) -> dict[str, bytes]:
 
 
 def _members(archive: Path, names: list[str]) -> dict[str, bytes]:
-    """The content of an archive's files, by the last part of their names. Nothing is written anywhere."""
+    """Return the contents of the files of an archive by the last part of their names. Nothing is written to disk."""
     found = {}
     try:
         with tarfile.open(archive, "r|gz") as members:
@@ -92,7 +92,7 @@ def _members(archive: Path, names: list[str]) -> dict[str, bytes]:
 
 
 def _batch(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (size, 3072), plane by plane, and labels."""
+    """Return images (size, 3072), plane by plane, and labels."""
     if name.endswith(".bin"):
         rows = np.frombuffer(content, np.uint8).reshape(-1, 1 + 3 * SIDE * SIDE)
         return rows[:, 1:], rows[:, 0]

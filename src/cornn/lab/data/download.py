@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["Watch", "fetch", "verified"]
+__all__ = ["Watch", "fetch", "has_checksum"]
 
 Watch = Callable[[int, int | None], None]
 """Called with the number of bytes received, and the total number if the server reports it."""
@@ -40,7 +40,7 @@ def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda 
             reason = getattr(error, "reason", None) or error
             failures.append(f"{urllib.parse.urlsplit(url).netloc}: {reason}")
             continue
-        if verified(part, checksum):
+        if has_checksum(part, checksum):
             os.replace(part, path)
             return
         part.unlink()
@@ -51,7 +51,7 @@ def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda 
     )
 
 
-def verified(path: Path, checksum: str) -> bool:
+def has_checksum(path: Path, checksum: str) -> bool:
     method, _, expected = checksum.partition(":")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, method).hexdigest() == expected
@@ -66,7 +66,9 @@ def _transfer(url: str, part: Path, watch: Watch) -> None:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         with contextlib.closing(error):
-            if have and error.code == 416:  # nothing after what is here: it is whole, or it is of another file
+            if (
+                have and error.code == 416
+            ):  # the server has nothing after these bytes: the file is complete, or another one
                 return
             raise urllib.error.URLError(f"{error.code} {error.reason}") from None
     with response:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.lab.data.cache import cached
+from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
 __all__ = ["ARCHIVE", "FILE", "SIZE", "find", "read"]
@@ -31,7 +31,7 @@ def find(folder: Path) -> Path:
 def read(folder: Path) -> tuple[list[str], np.ndarray]:
     """Return the words and their vectors (words, 100) float32."""
     source = find(folder)
-    arrays = cached(folder, "glove", [source], lambda: _parse(source))
+    arrays = read_cached(folder, "glove", [source], lambda: _parse(source))
     return arrays["words"].tobytes().decode("utf8").split("\n"), arrays["vectors"]
 
 
@@ -43,7 +43,7 @@ def _parse(source: Path) -> dict[str, np.ndarray]:
         else:
             content = source.read_bytes()
         content.decode("utf8")
-        # Only a newline ends a line and only a blank ends a word: some words hold rarer white space.
+        # Lines end with a newline and words with a space only: some words contain other white space.
         lines = [line.split(b" ", 1) for line in content.split(b"\n") if line]
         for number, line in enumerate(lines, 1):
             if len(line) != 2 or line[1].count(b" ") != SIZE - 1:

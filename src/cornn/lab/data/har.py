@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from cornn.lab.data.cache import cached
+from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
 __all__ = ["ACTIVITIES", "FOLDER", "SIGNALS", "STEPS", "find", "read"]
@@ -48,12 +48,12 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
                 raise _damaged(path, f"it has {len(content)} rows, {activities.name} has {len(labels)}")
         return {"signals": np.stack(columns, -1), **arrays}
 
-    arrays = cached(folder, f"har-{split}", files, parse)
+    arrays = read_cached(folder, f"har-{split}", files, parse)
     return arrays["signals"], arrays["activities"], arrays["subjects"]
 
 
 def _numbers(path: Path, columns: int) -> np.ndarray:
-    """A text file of numbers as (rows, columns)."""
+    """Read a text file of numbers, (rows, columns)."""
     words = path.read_bytes().split()
     try:
         numbers = np.array(words, dtype=np.float64)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from cornn.lab.data.cache import cached
+from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
 __all__ = ["FOLDER", "Reviews", "find", "read", "tokens"]
@@ -56,7 +56,7 @@ def find(folder: Path) -> dict[str, list[Path]]:
 
 def read(folder: Path, split: Literal["train", "test"]) -> Reviews:
     files = find(folder)[split]
-    arrays = cached(folder, f"imdb-{split}", files, lambda: _parse(files))
+    arrays = read_cached(folder, f"imdb-{split}", files, lambda: _parse(files))
     lexicon = arrays["lexicon"].tobytes().decode("utf8").split("\n")
     return Reviews(arrays["words"], arrays["lengths"], arrays["positive"], lexicon)
 
@@ -80,7 +80,7 @@ def _parse(files: Sequence[Path]) -> dict[str, np.ndarray]:
 
 
 def _reviews(place: Path) -> list[Path]:
-    """Files named NUMBER_RATING.txt, in the order of their numbers."""
+    """Return the files NUMBER_RATING.txt in the order of their numbers."""
     if not place.is_dir():
         return []
     names = [name for name in os.listdir(place) if re.fullmatch(r"\d+_\d+\.txt", name)]

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from cornn.lab.data.cache import cached
-from cornn.lab.data.places import checked, missing
+from cornn.lab.data.cache import read_cached
+from cornn.lab.data.places import check_md5, missing
 
 __all__ = ["FILES", "PLACES", "SUMS", "find", "read"]
 
@@ -46,7 +46,7 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
             raise ValueError(f"{files[0].parent} has different numbers of MNIST images and labels")
         return {"images": images.reshape(len(images), -1), "labels": labels}
 
-    arrays = cached(folder, f"mnist-{split}", files, parse)
+    arrays = read_cached(folder, f"mnist-{split}", files, parse)
     return arrays["images"], arrays["labels"]
 
 
@@ -62,7 +62,7 @@ def _array(path: Path) -> np.ndarray:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f'{path} is damaged ({error}): remove it and run "cornn data get mnist"') from error
-    checked(content, path.name.removesuffix(".gz"), SUMS, path, "mnist")
+    check_md5(content, path.name.removesuffix(".gz"), SUMS, path, "mnist")
     # Two zero bytes, the type (8: unsigned bytes), the number of dimensions, and each of them in four bytes.
     shape = np.frombuffer(content, ">u4", content[3], 4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)

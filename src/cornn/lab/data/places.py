@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["checked", "folder", "missing", "user_cache"]
+__all__ = ["check_md5", "folder", "missing", "user_cache"]
 
 
 def folder(data: Path | None = None) -> Path:
@@ -32,7 +32,7 @@ def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoun
     )
 
 
-def checked(content: bytes, file: str, sums: Mapping[str, str], where: Path | str, name: str) -> bytes:
+def check_md5(content: bytes, file: str, sums: Mapping[str, str], where: Path | str, name: str) -> bytes:
     """Return the content of a file after checking its md5 sum."""
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != sums[file]:

@@ -1,4 +1,4 @@
-"""coRNN and its rivals at the same budget of tuning: a list of experiments that differ in the model and its space.
+"""Compare coRNN and its rivals at equal tuning budgets: experiments that differ in the model and its space.
 
 Each model has the same number of random trials of the same length, judged by validation. The best one is trained longer
 with other seeds and tested once.
@@ -89,7 +89,7 @@ class Contest:
 # Other networks of oscillators that are fast enough for long contests. UnICORNN is computed step by step.
 _OSCILLATORS = ("horn", "linoss", "d-linoss")
 _COMMON = ("cornn", "cornn-memory", "lstm", "gru", "tanh-rnn", "fastrnn", "antisymmetric", "exprnn")
-# LEM, which takes longest, comes last, so that it keeps no other waiting.
+# LEM takes longest, so it comes last.
 _ADDING = (*_COMMON, *_OSCILLATORS, "lem")
 _PSMNIST = (
     *("cornn-ringing", *_COMMON, "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv"),
@@ -148,7 +148,7 @@ CONTESTS = {
     "adding-2000": _adding(2000, 600, 2000),
     "adding-5000": _adding(5000, 400, 1500),
 }
-"""Name -> what is compared, in the order in which it is wanted."""
+"""Name -> contest, in order of priority."""
 
 
 def select_contests(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:

@@ -65,7 +65,7 @@ def _reason(entry: FrozenTrial) -> str | None:
 
 
 def _counts(entry: FrozenTrial) -> bool:
-    """Whether an entry has a result."""
+    """Return whether an entry has a result."""
     return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _reason(entry) is not None
 
 
@@ -252,7 +252,7 @@ def _lost(entries: Sequence[FrozenTrial]) -> str:
 
 def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
     def finite(value: float | None) -> float | None:
-        """JSON has no others."""
+        """Return a number if it is finite, else None: JSON has no others."""
         return value if value is not None and math.isfinite(value) else None
 
     began, ended = entry.datetime_start, entry.datetime_complete

@@ -52,7 +52,7 @@ def _har2() -> list[Experiment]:
 
 
 def _lorenz96() -> list[Experiment]:
-    """The rate of each model is the best of one grid, by validation at that force (results/lorenz96-rates*.json)."""
+    """Return the runs of Lorenz-96, with the best rate of a grid by validation (results/lorenz96-rates*.json)."""
     runs = (
         resolve("lorenz96", "ours-cycle"),
         resolve("lorenz96"),
@@ -94,14 +94,14 @@ def _better() -> list[Experiment]:
 
 
 def _ablation() -> list[Experiment]:
-    """The grid of the figure, whose axes are printed swapped."""
+    """Return the grid of the figure, whose axes are swapped in the paper."""
     gammas, epsilons = (0.8, 1.05, 1.3, 1.55, 1.8), (5.7, 8.7, 11.7, 14.7, 17.7)
     grid = [(gamma, epsilon) for gamma in gammas for epsilon in epsilons]
     return [_runs(resolve("noisy-cifar10", gamma=gamma, epsilon=epsilon), 1) for gamma, epsilon in grid]
 
 
 def _variants() -> list[Experiment]:
-    """What the paper says makes little difference: the damping, and whether dt, gamma and epsilon are trained."""
+    """Return runs for claims of little difference: implicit damping, and trained dt, gamma and epsilon."""
     runs = []
     for task, recipe in (("smnist", "paper-128"), ("har2", "paper")):
         runs.append(resolve(task, recipe, damping="implicit"))
@@ -125,7 +125,7 @@ TARGETS: dict[str, Callable[[], list[Experiment]]] = {
     "ablation": _ablation,
     "heuristics": list,
 }
-"""Name -> its runs, in the order in which they are worth running. Of the heuristics there is a figure alone."""
+"""Name -> runs, in order of priority. The heuristics have a figure and no runs."""
 
 
 def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) -> list[Experiment]:

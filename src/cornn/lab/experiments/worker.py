@@ -29,7 +29,7 @@ from cornn.lab.training import Progress
 __all__ = ["Follow", "LockedSplitError", "OutOfTime", "Worker", "lock_test", "read_status"]
 
 SECONDS_BETWEEN_LOOKS = 1
-"""Of a worker that waits for the others."""
+"""Seconds between two looks at the queue of a worker that waits for others."""
 SHARE_BEFORE_PRUNING = 0.25
 """Share of a training in which no trial is pruned: the first epochs say little."""
 POINTS = 50
@@ -97,7 +97,7 @@ class Worker:
                     if not any(map(take, self.experiments)):
                         if not any(queue.running for queue in queues.values() if not queue.done):
                             break
-                        # The others may die of what they are at.
+                        # Other workers may die and leave their work.
                         time.sleep(SECONDS_BETWEEN_LOOKS)
             return [_status(experiment, storage) for experiment in self.experiments]
 
@@ -118,7 +118,7 @@ class Worker:
         self.follow(status, None)
         if time.time() + self._expected(status) > self.ends:
             return False
-        # What a training leaves on a GPU goes before the next one comes.
+        # Free the GPU memory of one training before the next one starts.
         return queue.take(lambda trial, work: self._do(queue, trial, work), (_NoResult,))
 
     def _expected(self, status: Status) -> float:
@@ -216,7 +216,7 @@ def read_status(experiments: Sequence[Experiment], storage: Storage) -> list[Sta
 
 
 UNKNOWN = TaskInfo("metric", "lower")
-"""Of an experiment that nobody has begun."""
+"""The task of an experiment that has not begun."""
 
 
 def _status(experiment: Experiment, storage: Any) -> Status:

@@ -31,7 +31,7 @@ LORENZ_96_LSTM = Train(
 
 
 def _with_memory(train: Train) -> Recipe:
-    """With adding's constants and start, its falling rate and its clipped gradients."""
+    """Return a recipe with the constants, initialisation, schedule and clipping of adding."""
     names = ("dt", "epsilon", "half_lives", "init", "centre")
     constants = {name: getattr(_CONSTANTS, name) for name in names}
     source = "ours: constants and weights for long memory (docs/adding.md); size, batches and epochs as in the paper"

@@ -26,7 +26,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """An accuracy in percent that a later paper has of its own model."""
+    """An accuracy in percent that a later paper reports for its own model."""
 
     model: str
     figure: float

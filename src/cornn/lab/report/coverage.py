@@ -59,8 +59,8 @@ class Item:
 
     Attributes:
         place: Section or label of the paper's source.
-        content: What it says.
-        status: What became of it.
+        content: The claim.
+        status: Its status, one of `MEANINGS`.
         note: The measured values, or a remark.
         evidence: Files and folders of the repository that show it.
     """

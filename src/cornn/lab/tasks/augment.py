@@ -5,15 +5,15 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
 
 __all__ = [
-    "changed",
+    "add_noise",
+    "augment_images",
     "changes_in_words",
     "check_changes",
     "check_not_negative",
     "cut_out",
-    "jittered",
-    "mirrored",
-    "shifted",
-    "warped",
+    "mirror_images",
+    "shift_images",
+    "warp_images",
 ]
 
 
@@ -38,7 +38,7 @@ def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False, cu
     return (f"training images are {' and '.join(words)}",) if words else ()
 
 
-def changed(
+def augment_images(
     images: Tensor,
     random: torch.Generator,
     shift: int = 0,
@@ -48,17 +48,17 @@ def changed(
 ) -> Tensor:
     """Warp, shift, mirror and cut out each image of (batch, rows, channels, columns) at random, as the options ask."""
     if warp:
-        images = warped(images, warp, random)
+        images = warp_images(images, warp, random)
     if shift:
-        images = shifted(images, shift, random)
+        images = shift_images(images, shift, random)
     if mirror:
-        images = mirrored(images, random)
+        images = mirror_images(images, random)
     if cutout:
         images = cut_out(images, cutout, random)
     return images
 
 
-def shifted(images: Tensor, most: int, random: torch.Generator) -> Tensor:
+def shift_images(images: Tensor, most: int, random: torch.Generator) -> Tensor:
     """Shift each image of (batch, rows, channels, columns) by up to `most` pixels in each direction, padded with 0."""
     batch, rows, _, columns = images.shape
     frame = pad(images, (most, most, 0, 0, most, most))
@@ -68,7 +68,7 @@ def shifted(images: Tensor, most: int, random: torch.Generator) -> Tensor:
     return frame.take_along_dim(row[:, :, None, None], 1).take_along_dim(column[:, None, None, :], 3)
 
 
-def warped(images: Tensor, most: float, random: torch.Generator) -> Tensor:
+def warp_images(images: Tensor, most: float, random: torch.Generator) -> Tensor:
     """Rotate, scale and shear each image of (batch, rows, channels, columns) about its centre, padded with 0.
 
     Args:
@@ -87,7 +87,7 @@ def warped(images: Tensor, most: float, random: torch.Generator) -> Tensor:
     return grid_sample(pictures, grid, align_corners=False).transpose(1, 2)
 
 
-def mirrored(images: Tensor, random: torch.Generator) -> Tensor:
+def mirror_images(images: Tensor, random: torch.Generator) -> Tensor:
     """Mirror each image of (batch, rows, channels, columns) with probability 1/2."""
     coin = torch.randint(2, (len(images), 1, 1, 1), generator=random, device=images.device, dtype=torch.bool)
     return torch.where(coin, images.flip(-1), images)
@@ -111,7 +111,7 @@ def cut_out(images: Tensor, side: int, random: torch.Generator) -> Tensor:
     return torch.where(square, pictures.mean((1, 3), keepdim=True), pictures)
 
 
-def jittered(signals: Tensor, deviation: float, random: torch.Generator) -> Tensor:
+def add_noise(signals: Tensor, deviation: float, random: torch.Generator) -> Tensor:
     """Add normal noise of this standard deviation to every value."""
     noise = torch.randn(signals.shape, generator=random, device=signals.device, dtype=signals.dtype)
     return torch.add(signals, noise, alpha=deviation)

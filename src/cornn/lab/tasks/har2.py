@@ -19,7 +19,7 @@ from torch import Tensor
 from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, har
-from cornn.lab.tasks.augment import check_not_negative, jittered
+from cornn.lab.tasks.augment import add_noise, check_not_negative
 from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, hold_out
 
@@ -116,4 +116,4 @@ def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.G
 def _make_jittered(
     deviation: float, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
 ) -> Batch:
-    return _make({**rows, "signals": jittered(rows["signals"], deviation, random)}, shared, random)
+    return _make({**rows, "signals": add_noise(rows["signals"], deviation, random)}, shared, random)

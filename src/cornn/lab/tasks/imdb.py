@@ -75,7 +75,7 @@ class IMDB(Checked):
             outputs=1,
             length=int(lengths.max()),
             input_mean=tuple((torch.from_numpy(counts / counts.sum()).float() @ vectors).tolist()),
-            training=self._shown(_rows(whole, training)),
+            training=self._augment(_rows(whole, training)),
             validation=_rows(whole, validation),
             test=lambda: self._split(imdb.read(where, "test"), vocabulary),
             loss=logistic,
@@ -99,7 +99,7 @@ class IMDB(Checked):
         """Return the indices of the training and validation reviews."""
         if not self.by_film:
             return hold_out(len(positive), self.validation, random)
-        # Each side has numbers of its own, and gives its half.
+        # Positive and negative reviews are numbered separately; half of the split comes from each.
         training, validation = [], []
         for side, count in ((0, self.validation // 2), (1, self.validation - self.validation // 2)):
             numbers = torch.from_numpy(np.flatnonzero(positive == side))
@@ -108,15 +108,15 @@ class IMDB(Checked):
             validation.append(numbers[held])
         return torch.cat(training), torch.cat(validation)
 
-    def _shown(self, split: Split) -> Split:
-        """Reviews as training sees them."""
+    def _augment(self, split: Split) -> Split:
+        """Return the split with dropped words, if any are to be dropped."""
         if not self.drop_words:
             return split
-        return replace(split, make=_dropping(split.make, self.drop_words), draws=True)
+        return replace(split, make=_drop_words(split.make, self.drop_words), draws=True)
 
     def _vocabulary(self, reviews: imdb.Reviews, training: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """The most frequent words of the training split, and how often each number occurs in it."""
-        names, number_of = self._cased(reviews.lexicon)
+        """Return the most frequent words of the training split, and how often each occurs."""
+        names, number_of = self._apply_case(reviews.lexicon)
         chosen = np.zeros(len(reviews.lengths), bool)
         chosen[training] = True
         words = number_of[reviews.words[np.repeat(chosen, reviews.lengths)]]
@@ -127,14 +127,14 @@ class IMDB(Checked):
         rest = counts.sum() - counts[order].sum()
         return [names[number] for number in order], np.concatenate(([rest, 0], counts[order]))
 
-    def _cased(self, lexicon: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        """Different words as this task sees them, and for each of the lexicon its number among them."""
+    def _apply_case(self, lexicon: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """Return the distinct words, in lower case if requested, and the index of each word of the lexicon."""
         numbers: dict[str, int] = {}
         of = [numbers.setdefault(word.lower() if self.lower else word, len(numbers)) for word in lexicon]
         return list(numbers), np.array(of, np.int64)
 
     def _split(self, reviews: imdb.Reviews, vocabulary: Sequence[str]) -> Split:
-        """All reviews of a split. Their words are one long row that `start` and `length` point into."""
+        """Return all reviews of a split. Their words are one long row, which `start` and `length` index."""
         numbers = {word: FIRST + place for place, word in enumerate(vocabulary)}
         names = (word.lower() if self.lower else word for word in reviews.lexicon)
         of = np.array([numbers.get(word, UNKNOWN) for word in names], np.int32)
@@ -155,7 +155,7 @@ def _rows(split: Split, chosen: Tensor) -> Split:
 
 
 def _vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) -> tuple[Tensor, int]:
-    """What the embedding starts from (2 + words, 100), and how many of the words GloVe knows."""
+    """Return the initial embedding, (2 + words, 100), and how many of the words GloVe contains."""
     words, known = glove.read(where)
     place = {word: number for number, word in enumerate(words)}
     found = np.array([place.get(word, -1) for word in vocabulary])
@@ -171,7 +171,7 @@ def _maker(at_end: bool) -> Make:
     cannot be made within a CUDA graph."""
 
     def make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-        lengths = rows["length"].clamp(min=1)  # an empty review is one step of padding
+        lengths = rows["length"].clamp(min=1)  # an empty review has one step of padding
         step = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)
         outside = step >= rows["length"]
         words = shared["words"][(rows["start"] + step).masked_fill(outside, 0)].long().masked_fill(outside, PADDING)
@@ -180,8 +180,8 @@ def _maker(at_end: bool) -> Make:
     return make
 
 
-def _dropping(make: Make, share: float) -> Make:
-    """The same batches with a share of the words unknown."""
+def _drop_words(make: Make, share: float) -> Make:
+    """Return a function that makes batches in which a share of the words is unknown."""
 
     def made(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
         batch = make(rows, shared, random)

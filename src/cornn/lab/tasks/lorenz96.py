@@ -19,7 +19,7 @@ from cornn._checked import Checked
 from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn.lab.data import folder, user_cache
-from cornn.lab.data.cache import cached
+from cornn.lab.data.cache import read_cached
 from cornn.lab.tasks.task import Batch, Split, Task
 
 __all__ = ["Lorenz96", "flow", "paths", "trajectories"]
@@ -73,17 +73,17 @@ def paths(force: float, where: Path) -> dict[str, np.ndarray]:
     """Return the trajectories of each split, (128, 2000, 5) in double precision, from the cache if possible."""
     about = f"{force!r} {TRAJECTORIES} {POINTS} {SPACING} {TOLERANCE}"
     place = where if where.is_dir() else user_cache()
-    return cached(place, f"lorenz96-{force:g}", [], lambda: _solve(force), about)
+    return read_cached(place, f"lorenz96-{force:g}", [], lambda: _solve(force), about)
 
 
 def flow(state: np.ndarray, force: float) -> np.ndarray:
-    """The derivative of states (..., 5)."""
+    """Return the derivative of states (..., 5)."""
     before, twice_before, after = (np.roll(state, shift, -1) for shift in (1, 2, -1))
     return (after - twice_before) * before - state + force
 
 
 def trajectories(start: np.ndarray, force: float, points: int) -> np.ndarray:
-    """The flow from `start` (size, 5) as (size, points, 5)."""
+    """Integrate the flow from `start`, (size, 5), to (size, points, 5)."""
     try:
         from scipy.integrate import solve_ivp
     except ImportError:
@@ -115,13 +115,13 @@ def _split(path: Tensor) -> Split:
 
 
 def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    """Only the points that have a target are fed: (1975, batch, 5), and as many targets."""
+    """Return a batch of the points that have a target, (1975, batch, 5), and their targets."""
     path = rows["path"].transpose(0, 1).contiguous()
     return Batch(path[:-AHEAD], path[AHEAD:])
 
 
 def _score(prediction: Tensor, target: Tensor) -> Tensor:
-    """Sums of squares of error and target of each sequence, (batch, 2)."""
+    """Return the sums of squares of error and target of each sequence, (batch, 2)."""
     squares = ((prediction - target).square(), target.square())
     return torch.stack([square.sum((0, 2), dtype=torch.float64) for square in squares], -1)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab.data import folder, mnist
-from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
+from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
 from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, hold_out
 
@@ -92,7 +92,7 @@ def _load(
 
     changes = {"shift": options.shift, "warp": options.warp}
     if words := changes_in_words(**changes):
-        # Permuted after it was changed, so the images stay as they are and the order goes along.
+        # Images are augmented before they are permuted, so the order is applied to each batch.
         places = torch.arange(PIXELS) if order is None else order
         rows = {"image": pixels, "target": labels[training]}
         split = Split(len(pixels), functools.partial(_make_changed, changes), rows, {"order": places}, draws=True)
@@ -124,7 +124,7 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
 
 def _batch(images: Tensor, target: Tensor) -> Batch:
     pixels = images.t()
-    # Turned, made floats and divided in one go.
+    # Transpose, convert to float and divide in one operation.
     input = torch.div(pixels, 255, out=torch.empty(pixels.shape, dtype=torch.float32, device=pixels.device))
     return Batch(input.unsqueeze(-1), target)
 
@@ -136,5 +136,5 @@ def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.G
 def _make_changed(
     changes: Mapping[str, Any], rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
 ) -> Batch:
-    image = changed(rows["image"].view(-1, SIDE, 1, SIDE), random, **changes)
+    image = augment_images(rows["image"].view(-1, SIDE, 1, SIDE), random, **changes)
     return _batch(image.flatten(1)[:, shared["order"]], rows["target"])

@@ -21,7 +21,7 @@ from torch import Tensor
 from cornn._checked import Checked, Natural, NotNegative
 from cornn._random import generator
 from cornn.lab.data import cifar10, folder
-from cornn.lab.tasks.augment import changed, changes_in_words, check_changes
+from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
 from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, hold_out
 
@@ -95,11 +95,11 @@ class NoisyCIFAR10(Checked):
             if name == "training":
                 make = MAKERS[self.noise]
                 if words:
-                    make = functools.partial(_changed, changes, make)
+                    make = functools.partial(_make_augmented, changes, make)
                 return Split(len(images), make, rows, shared, draws=bool(words) or self.noise != "fixed-normal")
             if self.noise == "fixed-normal":
                 return Split(len(images), _fixed, rows, shared)
-            # A number for each image that its noise is computed from: to keep all of it would take gigabytes.
+            # The noise is computed from one key per image: stored, it would take gigabytes.
             keys = torch.randint(
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
             )
@@ -130,7 +130,7 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
 
 
 def _scale(images: Tensor) -> dict[str, Tensor]:
-    """Mean and deviation of each colour, for every feature."""
+    """Return the mean and the deviation of the colour of every feature."""
     levels = torch.arange(256, dtype=torch.float64) / 255
     found = []
     for colour in images.unflatten(-1, (3, -1)).unbind(2):
@@ -180,10 +180,10 @@ def _fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random
 
 
 MAKERS = {"fixed-normal": _fixed, "fresh-normal": _fresh_normal, "fresh-uniform": _fresh_uniform}
-"""Noise -> how a batch for training is made."""
+"""Noise -> function that makes a training batch."""
 
 
-def _changed(
+def _make_augmented(
     changes: Mapping[str, Any],
     make: Callable[..., Batch],
     rows: dict[str, Tensor],
@@ -191,7 +191,7 @@ def _changed(
     random: torch.Generator,
 ) -> Batch:
     image = rows["image"].unflatten(-1, (3, -1))  # (batch, rows, channels, columns)
-    return make({**rows, "image": changed(image, random, **changes).flatten(2)}, shared, random)
+    return make({**rows, "image": augment_images(image, random, **changes).flatten(2)}, shared, random)
 
 
 def _own_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
@@ -210,7 +210,7 @@ def uniform_of(keys: Tensor) -> Tensor:
     """
     counter = torch.arange(1, NOISE * FEATURES + 1, device=keys.device).view(NOISE, 1, FEATURES)
     mixed = counter * _signed(0x9E3779B97F4A7C15) + keys.view(1, -1, 1)
-    mixed ^= mixed >> 30 & (1 << 34) - 1  # shifts keep the sign here: the mask takes it off
+    mixed ^= mixed >> 30 & (1 << 34) - 1  # shifts are arithmetic here: the mask removes the sign bits
     mixed *= _signed(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> 27 & (1 << 37) - 1
     mixed *= _signed(0x94D049BB133111EB)

@@ -12,7 +12,7 @@ __all__ = ["Batch", "Make", "Split", "Task", "hold_out"]
 
 class Batch(NamedTuple):
     input: Tensor  # (time, batch, features); for a task of words their numbers, (time, batch)
-    target: Tensor  # what the loss compares with
+    target: Tensor  # targets of the loss
     lengths: Tensor | None = None  # (batch), steps of each sequence; None: all of them
 
 
@@ -65,16 +65,16 @@ class Task:
     length: int  # maximum number of steps
     input_mean: tuple[float, ...]  # of each feature, over training sequences
     training: Split
-    validation: Split  # what curves show, and what chooses the best epoch
+    validation: Split  # for curves and for the choice of the best epoch
     test: Callable[[], Split]  # read once, at the end
-    loss: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> what training lowers, averaged over sequences
+    loss: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> training loss, averaged over sequences
     score: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> the metric of each sequence, (batch), or
-    # several numbers of each, (batch, numbers), that `reduce` makes the metric of
-    metric: str  # the name of what is reported
+    # several numbers per sequence, (batch, numbers), which `reduce` turns into the metric
+    metric: str  # name of the metric
     better: Literal["lower", "higher"]
     trivial: float  # the metric of the best constant answer
     trivial_words: str
-    solved: float | None = None  # where the task counts as solved, if there is such a line
+    solved: float | None = None  # value from which the task counts as solved, if any
     read: Literal["last", "every"] = "last"  # which states the head reads
     reduce: Callable[[Tensor], Tensor] = torch.mean  # scores of all sequences -> the metric
     evaluated_on: str = "the validation split"

@@ -70,7 +70,7 @@ class Feed:
 
     def _order(self, number: int, step: int) -> None:
         state = self.states[number]
-        # A run that has ended is still drawn along with the others; its order does not matter.
+        # Batches of a run that has ended are still drawn; their order does not matter.
         if state.running:
             order = state.plan.order(state.config.seed, state.plan.epoch_of(step))
             if self.pool is not None:

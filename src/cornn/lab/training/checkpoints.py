@@ -17,7 +17,7 @@ from cornn._source import source
 from cornn.lab.config import as_dictionary, differences, from_dictionary
 from cornn.lab.runs import save_checkpoints
 from cornn.lab.training.evaluate import metric
-from cornn.lab.training.side_by_side import named
+from cornn.lab.training.side_by_side import name_parameters
 from cornn.lab.training.state import Best, RunState
 from cornn.models import count_parameters
 
@@ -101,7 +101,7 @@ def _restore(state: RunState, checkpoint: dict) -> None:
         tensor.copy_(tensor.new_tensor(state.step) if name == "updates" else _like(tensor, checkpoint[name], name))
     if checkpoint["random"].shape == state.random.get_state().shape:
         state.random.set_state(checkpoint["random"])
-    else:  # on another kind of device, whose random numbers are others anyway
+    else:  # random numbers differ on another kind of device anyway
         state.random.manual_seed(derive_seed(state.config.seed, "training", state.step))
 
 
@@ -128,9 +128,9 @@ def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
         state.complete = True
         return
     task, budget, best = state.task, state.config.budget, state.best
-    chosen = state.buffers() | named(state.model, state.weights)
+    chosen = state.buffers() | name_parameters(state.model, state.weights)
     if budget.keep == "best" and best is not None:
-        chosen |= best.buffers | named(state.model, best.weights)
+        chosen |= best.buffers | name_parameters(state.model, best.weights)
     random = generator(state.config.seed, "testing", device=fabric.device)
     test = metric(task, state.model, chosen, task.test().to(fabric.device), random, budget.batch_size).item()
     state.complete = True

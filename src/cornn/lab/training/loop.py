@@ -22,7 +22,7 @@ from cornn.lab.training.checkpoints import finish, restore, save
 from cornn.lab.training.evaluate import metric
 from cornn.lab.training.graph import CapturedStep, can_capture
 from cornn.lab.training.optimiser import build_optimiser, take_step
-from cornn.lab.training.side_by_side import SideBySide, named
+from cornn.lab.training.side_by_side import SideBySide, name_parameters
 from cornn.lab.training.state import Best, RunState
 from cornn.lab.training.stopping import Stopped, Stopping
 
@@ -64,7 +64,7 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
         held.enter_context(no_tf32())
         for state in states:
             if state.run is not None:
-                held.enter_context(state.run.locked())
+                held.enter_context(state.run.lock())
                 state.run.forget_after(start)
         session = Session(states, models, feed, fabric, watch, held.enter_context(Stopping(fabric)))
         feed.start(start)
@@ -85,7 +85,7 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
 
 @contextmanager
 def _explaining_device_errors(states: Sequence[RunState]) -> Iterator[None]:
-    """Say what is left of the runs when their device has too little memory or fails. What is saved stays as it is."""
+    """Raise DeviceError with what can be resumed if the device has too little memory or fails."""
     try:
         yield
     except RuntimeError as error:
@@ -101,7 +101,7 @@ def _explaining_device_errors(states: Sequence[RunState]) -> Iterator[None]:
 
 
 class Session:
-    """What the laboratory does around the steps of the loop. Its methods are the loop's callbacks, in their order."""
+    """The callbacks of the laboratory around the steps of the loop, in their order."""
 
     def __init__(
         self, states: Sequence[RunState], models: SideBySide, feed: Feed, fabric: Any, watch: Watch, stopping: Stopping
@@ -147,7 +147,7 @@ class Session:
     def save(self, step: int, loss: Tensor) -> None:
         """Write checkpoints when they are due, tell about the progress, and stop when a signal asks for it."""
         now = self._count_seconds()
-        asked, due = self.stopping.asked(step, now - self.saved >= self.states[0].config.place.checkpoint_every)
+        asked, due = self.stopping.find_request(step, now - self.saved >= self.states[0].config.place.checkpoint_every)
         if due and self.running:  # not if all have diverged at this step
             save(self.running)
             self.saved = time.perf_counter()
@@ -177,7 +177,7 @@ def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
     randoms, measured, good = [], [], []
     for state in due:
         random = generator(state.config.seed, "watching", state.step, device=fabric.device)
-        own, batch_size = named(state.model, state.weights), state.config.budget.batch_size
+        own, batch_size = name_parameters(state.model, state.weights), state.config.budget.batch_size
         value = metric(state.task, state.model, own, state.validation, random, batch_size)
         measured.append(torch.stack((state.tensors["loss"].double(), value.double())))
         state.tensors["loss"].zero_()
@@ -197,7 +197,7 @@ def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
             state.best = Best(value, state.step, state.weights.clone(), state.buffers())
         if state.config.theory:
             finite = bool(state.weights.isfinite().all())  # else the next save or evaluation ends the run
-            state.theory = _theory(state, named(state.model, state.weights), random) if finite else None
+            state.theory = _theory(state, name_parameters(state.model, state.weights), random) if finite else None
     return good
 
 

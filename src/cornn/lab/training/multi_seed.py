@@ -100,7 +100,7 @@ def _folder(path: Path, seed: int) -> Path:
 
 def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
     """Train runs, side by side if possible, and return {seed: reason} for those that failed."""
-    # Those that stand at the same step go together.
+    # Runs at the same step are trained together.
     together: dict[int, list[tuple[RunState, dict | None]]] = {}
     failures: dict[int, str] = {}
     folders = [_folder(out, state.config.seed) for state in states]
@@ -152,7 +152,9 @@ def _common(folders: Sequence[Path]) -> list[dict | None]:
             if (before["step"] if before else 0) == first:
                 found[number] = before
                 if before is not None:
-                    Run(folder).go_back()  # else the next save would keep the one that the others do not have
+                    Run(
+                        folder
+                    ).go_back()  # otherwise the next save would keep a checkpoint that the other runs do not have
     return found
 
 

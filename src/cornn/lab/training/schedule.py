@@ -14,7 +14,7 @@ from cornn.models import SequenceModel
 
 __all__ = ["Plan", "learning_rate", "plan", "shares_of_rate"]
 
-# Where there are no epochs.
+# For tasks without epochs.
 STEPS_BETWEEN_EVALUATIONS = 100
 
 
@@ -23,7 +23,7 @@ class Plan:
     """The steps of a run. Steps and epochs are counted from 1."""
 
     size: int  # training sequences; 0: drawn without end
-    batch: int  # sequences a step
+    batch: int  # sequences per step
     steps: int  # all of them
     epoch: int | None  # steps in an epoch; None: there are none
     evaluate_every: int
@@ -44,13 +44,13 @@ class Plan:
         return self.epoch is not None and (step - 1) % self.epoch == 0
 
     def count(self, step: int) -> int:
-        """Sequences of a step: an epoch's last batch may be smaller."""
+        """Return the number of sequences of a step: the last batch of an epoch may be smaller."""
         if self.epoch is None or step % self.epoch:
             return self.batch
         return self.size - (self.epoch - 1) * self.batch
 
     def order(self, seed: int, epoch: int | None) -> Tensor:
-        """The sequences of each step of an epoch, (steps, batch). The last batch is filled up with sequence 0."""
+        """Return the sequences of each step of an epoch, (steps, batch). The last batch is padded with sequence 0."""
         if self.epoch is None:
             return torch.arange(self.batch).unsqueeze(0)
         index = torch.zeros(self.epoch * self.batch, dtype=torch.int64)
@@ -67,7 +67,7 @@ def plan(config: Train, task: Task) -> Plan:
     batch = min(budget.batch_size, size)
     epoch = -(-size // batch)
     steps = budget.steps if budget.epochs is None else budget.epochs * epoch
-    assert steps is not None  # `Budget.check` has seen to it
+    assert steps is not None  # `Budget.check` ensures it
     return Plan(size, batch, steps, epoch, budget.evaluate_every or epoch, epoch if budget.epochs is not None else 1)
 
 

@@ -15,10 +15,10 @@ from cornn.baselines import LEM
 from cornn.lab.tasks import Batch
 from cornn.lab.training.state import RunState
 
-__all__ = ["SideBySide", "fits_side_by_side", "named"]
+__all__ = ["SideBySide", "fits_side_by_side", "name_parameters"]
 
 
-def named(model: nn.Module, row: Tensor) -> dict[str, Tensor]:
+def name_parameters(model: nn.Module, row: Tensor) -> dict[str, Tensor]:
     """Return views of a row of numbers as the parameters of a model, by name. Leading dimensions stay in front."""
     parts = row.split([parameter.numel() for parameter in model.parameters()], -1)
     return {
@@ -75,11 +75,13 @@ class SideBySide:
         """Change the base point of DTRIV to its current matrices. The optimiser's moments stay, as with its author."""
         for number, state in enumerate(self.states):
             model = state.model
-            for parameter, value in zip(model.parameters(), named(model, self.weights[number]).values(), strict=True):
+            for parameter, value in zip(
+                model.parameters(), name_parameters(model, self.weights[number]).values(), strict=True
+            ):
                 parameter.copy_(value)
             model.layer.rebase_()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
             self.weights[number] = nn.utils.parameters_to_vector(model.parameters())
-            if fabric.world_size > 1:  # all processes have to hold the same numbers, to the bit
+            if fabric.world_size > 1:  # all processes must have the same numbers, to the bit
                 for buffer in model.buffers():
                     buffer.copy_(fabric.broadcast(buffer))
         self.take_buffers()
@@ -91,7 +93,7 @@ Predict = Callable[[Batch], Any]
 def _call_alone(models: SideBySide) -> tuple[Predict, list[Tensor]]:
     """Call one model as it is; its parameters become views of the weights."""
     model = models.states[0].model
-    for parameter, view in zip(model.parameters(), named(model, models.weights[0]).values(), strict=True):
+    for parameter, view in zip(model.parameters(), name_parameters(model, models.weights[0]).values(), strict=True):
         parameter.data = view
     return lambda batch: [model(batch.input, batch.lengths)], list(model.parameters())
 
@@ -100,7 +102,7 @@ def _call_together(models: SideBySide) -> tuple[Predict, list[Tensor]]:
     """Call many models of one shape in one call, which reaches the engine as one launch."""
     own = [state.model for state in models.states]
     _, models.buffers = torch.func.stack_module_state(own)  # pyright: ignore[reportArgumentType]
-    views = named(own[0], models.weights)
+    views = name_parameters(own[0], models.weights)
     leaves = {name: view.detach().requires_grad_() for name, view in views.items()}
 
     def call(weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], input: Tensor, lengths: Tensor | None):

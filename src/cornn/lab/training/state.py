@@ -48,7 +48,7 @@ class RunState:
     metric: float | None = None
     best: Best | None = None
     theory: dict[str, float] | None = None  # at the latest evaluation, if it is to be recorded
-    failure: str | None = None  # why it cannot go on
+    failure: str | None = None  # why it failed
     side_by_side: int = 1  # largest number of runs that it was trained with, itself included
     complete: bool = False
     tested: bool = True  # whether the test split is read at the end, and the result written

@@ -11,7 +11,7 @@ from cornn._signals import SignalStop
 
 __all__ = ["Stopped", "Stopping"]
 
-# Where several processes share a batch they have to agree on when to save and stop, and asking makes a GPU wait.
+# Processes that share a batch must agree on when to save and stop, which makes a GPU wait.
 STEPS_BETWEEN_QUESTIONS = 10
 
 
@@ -48,8 +48,8 @@ class Stopping:
         for other, handler in self.before.items():
             signal.signal(other, handler)
 
-    def asked(self, step: int, save: bool) -> tuple[int, bool]:
-        """The signal that asks to stop after this step, or 0, and whether to save; the same in all processes.
+    def find_request(self, step: int, save: bool) -> tuple[int, bool]:
+        """Return the signal that requests a stop after this step, or 0, and whether to save; the same in all processes.
 
         save: whether this process finds that it is time to.
         """
