@@ -165,24 +165,45 @@ DEVICES = {
     ],
 )
 def test_a_grid_fits_and_compiles_without_spills(arch, hidden):
+    check_grid(arch, hidden, split=False)
+
+
+@pytest.mark.parametrize(
+    ("arch", "hidden"),
+    [
+        case("sm_90", 1024, representative=True),
+        *(case("sm_90", hidden, representative=False) for hidden in (512, 530, 640, 768, 1536)),
+        case("sm_80", 512, representative=False),
+        case("sm_100", 1024, representative=False),
+    ],
+)
+def test_a_grid_of_pieces_fits_and_compiles_without_spills(arch, hidden):
+    check_grid(arch, hidden, split=True)
+
+
+def check_grid(arch: str, hidden: int, split: bool) -> None:
     multiprocessors, shared, _ = DEVICES[arch]
-    layout = grid_plan(hidden, 120, multiprocessors, shared)
-    assert layout is not None
-    assert layout.shared() <= shared
-    assert 1 <= layout.bands * layout.teams <= multiprocessors
-    assert layout.bands * layout.rows >= hidden
     for direction, spans, for_parameters in (
         ("forward", 0, 0),
         ("forward", 1, 0),
         ("backward", 0, 0),
         ("backward", 1, 1),
     ):
+        rich = bool(spans or for_parameters)
+        layout = grid_plan(hidden, 120, multiprocessors, shared, split=split, rich=rich)
+        assert layout is not None
+        assert layout.shared() <= shared
+        assert 1 <= layout.bands * layout.teams <= multiprocessors
+        assert layout.bands * layout.rows >= hidden
+        assert layout.precision == ("split" if split else "exact")
         macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
         cubin = nvrtc.compiled(f"grid_{direction}.cu", _macros(layout, macros), arch)
         check_shared(cubin, arch, layout.shared())
         used = resources(cubin)
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
-        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+        # With Blackwell's compiler an address of the largest kernel waits on the stack.
+        most = 8 if split and arch == "sm_100" else 0
+        assert used[FRAME] <= most, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
 @pytest.mark.parametrize(
@@ -211,6 +232,14 @@ def test_a_grid_on_tensor_cores_fits_and_compiles_without_spills(arch, hidden, b
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 def test_the_kernel_of_the_weight_gradients_compiles_without_spills(arch):
     assert resources(nvrtc.compiled("weights.cu", weights.MACROS, arch))[FRAME] == 0
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_the_kernel_of_pieces_for_the_weight_gradients_has_room(arch):
+    cubin = nvrtc.compiled("weights_split.cu", weights.PIECES_MACROS, arch)
+    check_shared(cubin, arch, weights.PIECES_SHARED)
+    # Its sums take half of the registers; a few addresses wait on the stack, outside of the products.
+    assert resources(cubin)[FRAME] <= 32
 
 
 def test_small_batches_of_medium_layers_stay_with_the_exact_kernel():

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import gemms
-from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
+from cornn.engine.backends.cuda.launch import Launch, launch, plain, prepare, unable
 from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     INPUT_WEIGHTS,
@@ -38,7 +38,7 @@ from cornn.engine.backends.cuda.layout import (
     prefers_cluster,
     tensor_plan,
 )
-from cornn.engine.backends.cuda.weights import is_small, weight_gradients
+from cornn.engine.backends.cuda.weights import gradient_by_pieces, has_pieces, is_small, weight_gradients
 from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Update
@@ -105,19 +105,30 @@ def _needs_grid(device: int | None, hidden: int) -> bool:
 
 
 @functools.cache
-def _grid(device: int | None, hidden: int, batch: int, precision: str = "exact") -> GridPlan | None:
-    properties = torch.cuda.get_device_properties(device)
-    shared = properties.shared_memory_per_block_optin
-    return grid_plan(hidden, batch, properties.multi_processor_count, shared, precision)
+def splits(device: int | None) -> bool:
+    """Return whether tensor cores are so fast that products of pieces on them beat products in fp32.
+
+    They are on the GPUs of data centres. On others six products of pieces take longer than one in fp32.
+    """
+    return torch.cuda.get_device_capability(device) in ((8, 0), (9, 0), (10, 0))
 
 
 @functools.cache
-def _choose_grid(device: int | None, groups: int, batch: int, hidden: int, precision: str) -> GridPlan | None:
+def _grid(device: int | None, hidden: int, batch: int, precision: str = "exact", rich: bool = False) -> GridPlan | None:
+    properties = torch.cuda.get_device_properties(device)
+    shared, count = properties.shared_memory_per_block_optin, properties.multi_processor_count
+    return grid_plan(hidden, batch, count, shared, precision, split=splits(device), rich=rich)
+
+
+@functools.cache
+def _choose_grid(
+    device: int | None, groups: int, batch: int, hidden: int, precision: str, rich: bool
+) -> GridPlan | None:
     """Return the grid that serves a problem of more than 128 neurons; None if a cluster does."""
-    exact = _grid(device, hidden, batch) if _needs_grid(device, hidden) else None
-    found = None if precision == "exact" else _grid(device, hidden, batch, precision)
-    if found is None or exact is not None or _needs_grid(device, hidden):
-        return found or exact
+    exact = _grid(device, hidden, batch, rich=rich)
+    found = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
+    if found is None or _needs_grid(device, hidden):
+        return found
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     return None if prefers_cluster(hidden, groups, batch, multiprocessors, found) else found
 
@@ -211,11 +222,12 @@ def run_kernel(
     device = input.device.index
     if 0 in size:
         return
-    grid = _choose_grid(device, *size, precision) if hidden > BLOCK_SIZES[-1] else None
+    rich = spans or for_parameters
+    grid = _choose_grid(device, *size, precision, rich) if hidden > BLOCK_SIZES[-1] else None
     if state is None and direction == "forward" and hidden > BLOCK_SIZES[-1] and grid is None:
         # A cluster has no registers left to ask whether there is one.
         state = input.new_zeros(update.states, *shape[1:-1], hidden)
-    fixed = (_read(state), _read(weight), _read(parameters), _read(timespans))
+    fixed = (plain(state), plain(weight), plain(parameters), plain(timespans))
     if lengths is not None:
         lengths = lengths.to(input.device, torch.int64).contiguous()
     arguments = [*first, *fixed, lengths, *then]
@@ -229,7 +241,7 @@ def run_kernel(
     if grid is not None:
         arguments += (shape[0], *size)
         if direction == "forward":
-            arguments.append(None if state is None else _read(state[0] @ weight[..., :hidden].mT))
+            arguments.append(None if state is None else plain(state[0] @ weight[..., :hidden].mT))
         prepared = _prepared_grid(direction, update, spans, for_parameters, device, grid)
         _run_grid(prepared, grid, given, arguments, *size[:2])
         return
@@ -237,15 +249,8 @@ def run_kernel(
     prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features)
     arguments += (shape[0], *size)
     if makes_drive:
-        arguments += (_read(input), _read(input_weight), _read(bias))
+        arguments += (plain(input), plain(input_weight), plain(bias))
     launch(prepared, arguments)
-
-
-def _read(tensor: Tensor | None) -> Tensor | None:
-    """As the kernels read it."""
-    if tensor is None or (tensor.dtype is torch.float32 and tensor.is_contiguous()):
-        return tensor
-    return tensor.float().contiguous()
 
 
 def forward(given: Given, request: Request) -> Passed:
@@ -271,7 +276,7 @@ def forward(given: Given, request: Request) -> Passed:
 
 def backward_steps(given: Given, after: After, request: Request, needs: Needs) -> StepGradients:
     """What the steps give: gradients of the drive, the initial state, the parameters and the timespans."""
-    grad_output, grad_last, output, trail = map(_read, after)
+    grad_output, grad_last, output, trail = map(plain, after)
     assert output is not None
     assert trail is not None
     need = needs.parameters or needs.timespans
@@ -298,4 +303,8 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
         rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
         return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
     rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
+    if needs.weight and not rounded and splits(steps.drive.device.index) and has_pieces(given, after):
+        weight = gradient_by_pieces(steps.drive, given, after, scales)
+        rest = gemms.gradients(given, after, steps, needs._replace(weight=False), scales)
+        return rest._replace(weight=weight)
     return gemms.gradients(given, after, steps, needs, scales, rounded)
