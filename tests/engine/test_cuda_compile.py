@@ -340,6 +340,20 @@ def test_a_kernel_that_makes_the_drive_compiles_without_spills(arch, update, siz
     assert used[FRAME] <= most, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
+@pytest.mark.parametrize(
+    ("size", "rows", "features", "for_parameters"), [(64, 2, INPUT_WEIGHTS[64], 1), (128, 1, 0, 1), (128, 4, 4, 0)]
+)
+def test_kernels_that_multiply_scales_compile_without_spills(size, rows, features, for_parameters):
+    layout = Plan(size, rows, 1)
+    for direction in ("forward", "backward"):
+        macros = {**UPDATE, "SPANS": 0, "SCALED": 1, "FOR_PARAMETERS": for_parameters}
+        if features and direction == "forward":
+            macros["FEATURES"] = features
+        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), "sm_90"))
+        assert 0 < used[REGISTERS] <= 65536 // layout.threads
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
 SMALLEST = ("block_forward.cu", _macros(BLOCKS[0], {**UPDATE, "SPANS": 0}), "sm_80")
 
 

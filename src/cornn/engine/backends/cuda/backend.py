@@ -162,8 +162,9 @@ def _prepared(
     batch: int,
     hidden: int,
     features: int = 0,
+    scaled: bool = False,
 ) -> Launch:
-    """How to launch. With `features` the kernel makes the drive of them."""
+    """How to launch. With `features` the kernel makes the drive of them; `scaled` is whether weights have scales."""
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     macros = _update_macros(update, spans)
     if precision == "exact":
@@ -176,6 +177,8 @@ def _prepared(
         macros["FOR_PARAMETERS"] = int(for_parameters)
     if features:
         macros["FEATURES"] = features
+    if scaled:
+        macros["SCALED"] = 1
     shared = layout.shared(direction, spans, for_parameters)
     blocks = layout.blocks(groups, batch)
     return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
@@ -212,8 +215,12 @@ def run_kernel(
     *,
     makes_drive: bool = False,
     for_parameters: bool = False,
+    scales: Scales | None = None,
 ) -> None:
-    """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has."""
+    """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has.
+
+    scales: of R, and with `makes_drive` of V and b; only a block multiplies by them.
+    """
     update, _, _, precision = request
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     shape, spans = input.shape, timespans is not None
@@ -246,18 +253,31 @@ def run_kernel(
         _run_grid(prepared, grid, given, arguments, *size[:2])
         return
     features = shape[-1] if makes_drive else 0
-    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features)
+    scaled = scales is not None
+    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features, scaled)
     arguments += (shape[0], *size)
+    if scales is not None:
+        arguments.append(plain(scales.weight))
     if makes_drive:
         arguments += (plain(input), plain(input_weight), plain(bias))
+        if scales is not None:
+            arguments += (plain(scales.input_weight), plain(scales.bias))
     launch(prepared, arguments)
 
 
-def forward(given: Given, request: Request) -> Passed:
+def _multiplies_scales(hidden: int, precision: str) -> bool:
+    """Return whether the kernels of the steps multiply R by its scale as they read it: those of one block do."""
+    return hidden <= BLOCK_SIZES[-1] and precision == "exact"
+
+
+def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
     update, every, keep, precision = request
     (*shape, features), hidden = given.input.shape, given.weight.shape[-2] // update.products
     spans = given.timespans is not None
     made = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
+    if scales is not None:
+        block = _multiplies_scales(hidden, precision)
+        given, scales = gemms.scaled(given, scales, drive=not made, weight=not block), scales if block else None
     if not made:
         trail = gemms.start_trail(given, request)
     else:
@@ -270,12 +290,17 @@ def forward(given: Given, request: Request) -> Passed:
         output if keep or every else None,
         last,
     )
-    run_kernel("forward", given, results, (keep,), request, makes_drive=made)
+    run_kernel("forward", given, results, (keep,), request, makes_drive=made, scales=scales)
     return Passed(output, last, trail if keep else None)
 
 
-def backward_steps(given: Given, after: After, request: Request, needs: Needs) -> StepGradients:
-    """What the steps give: gradients of the drive, the initial state, the parameters and the timespans."""
+def backward_steps(
+    given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None
+) -> StepGradients:
+    """What the steps give: gradients of the drive, the initial state, the parameters and the timespans.
+
+    scales: those of R are multiplied by the kernel; only a block does so.
+    """
     grad_output, grad_last, output, trail = map(plain, after)
     assert output is not None
     assert trail is not None
@@ -287,7 +312,8 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
     terms = output.new_empty(len(given.parameters), *places) if need else None
     for_spans = torch.empty_like(output) if needs.timespans else None
     read = (grad_output, grad_last, trail[-1], trail[0], output)
-    run_kernel("backward", given, read, (grad_drive, grad_state, terms, for_spans), request, for_parameters=need)
+    results = (grad_drive, grad_state, terms, for_spans)
+    run_kernel("backward", given, read, results, request, for_parameters=need, scales=scales)
     return StepGradients(
         grad_drive,
         grad_state,
@@ -297,13 +323,15 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
 
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
-    steps = backward_steps(given, after, request, needs)
+    block = _multiplies_scales(after.output.shape[-1], request.precision)
+    given = gemms.scaled(given, scales, drive=needs.input, weight=not block)
+    steps = backward_steps(given, after, request, needs, scales if block else None)
     if needs.weight and is_small(given, after, request.update.drives):
         weights = weight_gradients(steps.drive, given, after, needs, scales)
         rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
         return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
     rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
-    if needs.weight and not rounded and splits(steps.drive.device.index) and has_pieces(given, after):
+    if needs.weight and not rounded and has_pieces(given, after) and splits(steps.drive.device.index):
         weight = gradient_by_pieces(steps.drive, given, after, scales)
         rest = gemms.gradients(given, after, steps, needs._replace(weight=False), scales)
         return rest._replace(weight=weight)
