@@ -1,4 +1,4 @@
-"""The recurrence on NVIDIA GPUs: one kernel forward and one backward, in exact fp32.
+"""The recurrence on NVIDIA GPUs: one kernel forward and one backward, in the accuracy of fp32.
 
 Up to 128 neurons a block holds the weights in its registers for the whole sequence. Up to 512 a cluster of blocks does,
 on devices that have clusters. Beyond that a grid of blocks that fills the device holds them in shared memory. With few
@@ -9,6 +9,9 @@ With a precision other than "exact" the products of the steps run on tensor core
 rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons a grid of blocks does so,
 and with bf16 the products of the weight gradients follow. Between 128 and 512 neurons the exact kernel of a cluster
 serves small batches, for which it is faster.
+
+In "exact" precision every product has the accuracy of fp32. Where tensor cores are fast enough, those of grids and of
+large weight gradients are computed there as sums of products of bf16 pieces (kernels/split.cuh).
 
 The same input gives the same result to the bit, on the same kind of device and with the same versions: nothing is
 summed in an order that may change.
