@@ -132,6 +132,8 @@ def _choose_grid(
     found = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
     if found is None or _needs_grid(device, hidden):
         return found
+    if found.precision == "exact":
+        return None
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     return None if prefers_cluster(hidden, groups, batch, multiprocessors, found) else found
 
