@@ -23,7 +23,6 @@ __all__ = [
     "is_tracing",
     "is_transformed",
     "is_wrapped",
-    "multiply_all",
     "multiply_all_",
     "without_history",
 ]
@@ -127,19 +126,10 @@ def without_history(tensor: Tensor) -> Tensor:
     return tensor.data
 
 
-def _public_multiply_all(tensors: Sequence[Tensor], factors: Sequence[Tensor]) -> list[Tensor]:
-    return [x * factor for x, factor in zip(tensors, factors, strict=True)]
-
-
 def _public_multiply_all_(tensors: Sequence[Tensor], factors: Sequence[Tensor]) -> None:
     for x, factor in zip(tensors, factors, strict=True):
         x.mul_(factor)
 
-
-multiply_all: Callable[..., Sequence[Tensor]] = (
-    getattr(torch, "_foreach_mul", _public_multiply_all) if _TESTED_HERE else _public_multiply_all
-)
-"""(tensors, factors) -> their products, by one call."""
 
 multiply_all_: Callable[..., object] = (
     getattr(torch, "_foreach_mul_", _public_multiply_all_) if _TESTED_HERE else _public_multiply_all_

@@ -234,10 +234,9 @@ class CoRNNCell(nn.Module):
         )
 
     def _scales(self) -> engine.Scales | None:
-        scale_ih, scale_hh, scale_bias = self.scale_ih, self.scale_hh, self.scale_bias
-        if scale_ih is None or scale_hh is None or scale_bias is None:
+        if self.scale_ih is None:
             return None
-        return engine.Scales(scale_ih, scale_bias, scale_hh)
+        return engine.Scales(*find_tensors(self, CELL_TENSORS[3:6]))  # pyright: ignore[reportArgumentType]
 
     def weights(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return V, b, and W and W_z side by side, as the equation has them: the parameters times their scales."""

@@ -60,6 +60,15 @@ OLDER = {"__CUDA_ARCH__": 750}
 """For a device whose copies do not arrive later."""
 
 
+def with_scales(call: str, first: int, count: int) -> str:
+    """The call of a kernel that is given scales, or what the drive is made of: `count` pointers from the `first` on."""
+    return call.removesuffix(")") + "".join(f", (const float*)pointers[{first + i}]" for i in range(count)) + ")"
+
+
+CALLS_WITH_SCALES = {"forward": with_scales(CALLS["forward"], 9, 1), "backward": with_scales(CALLS["backward"], 14, 1)}
+MAKES_DRIVE_WITH_SCALES = with_scales(CALLS["forward"], 9, 6)
+
+
 def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters, with_state=True, device=None):
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden)
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)

@@ -161,9 +161,9 @@ DEVICES = {
 }
 
 
-def grid_that_fits(arch: str, hidden: int, batch: int, precision: str = "exact") -> GridPlan:
+def grid_that_fits(arch: str, hidden: int, batch: int, precision: str = "exact", **options) -> GridPlan:
     multiprocessors, shared, _ = DEVICES[arch]
-    layout = grid_plan(hidden, batch, multiprocessors, shared, precision)
+    layout = grid_plan(hidden, batch, multiprocessors, shared, precision, **options)
     assert layout is not None
     assert layout.shared() <= shared
     assert 1 <= layout.bands * layout.teams <= multiprocessors
@@ -178,26 +178,36 @@ def test_grids_fit(arch):
 
 
 @pytest.mark.parametrize(
-    ("arch", "hidden"),
+    ("arch", "hidden", "split"),
     [
-        case(arch, hidden, representative=hidden == 530)
-        for arch, hidden in (("sm_80", 1024), ("sm_90", 530), ("sm_90", 1536), ("sm_120", 1024))
+        *(
+            case(arch, hidden, False, representative=hidden == 530)
+            for arch, hidden in (("sm_80", 1024), ("sm_90", 530), ("sm_90", 1536), ("sm_120", 1024))
+        ),
+        *(
+            case(arch, hidden, True, representative=(arch, hidden) == ("sm_90", 1024))
+            for arch, hidden in (("sm_80", 512), ("sm_90", 530), ("sm_90", 1024), ("sm_90", 1536), ("sm_100", 1024))
+        ),
     ],
 )
-def test_a_grid_compiles_without_spills(arch, hidden):
-    layout = grid_that_fits(arch, hidden, 120)
+def test_a_grid_compiles_without_spills(arch, hidden, split):
     for direction, spans, for_parameters in (
         ("forward", 0, 0),
         ("forward", 1, 0),
         ("backward", 0, 0),
         ("backward", 1, 1),
     ):
+        rich = bool(spans or for_parameters)
+        layout = grid_that_fits(arch, hidden, 120, split=split, rich=rich)
+        assert layout.precision == ("split" if split else "exact")
         macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
         cubin = nvrtc.compiled(f"grid_{direction}.cu", _macros(layout, macros), arch)
         check_shared(cubin, LIMITS[arch], layout.shared())
         used = resources(cubin)
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
-        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+        # With Blackwell's compiler an address of the largest kernel waits on the stack.
+        most = 8 if split and arch == "sm_100" else 0
+        assert used[FRAME] <= most, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
 @pytest.mark.parametrize(
@@ -221,6 +231,14 @@ def test_a_grid_on_tensor_cores_compiles_without_spills(arch, hidden, batch, pre
 @pytest.mark.parametrize("arch", [case(arch, representative=True) for arch in ("sm_80", "sm_90", "sm_120")])
 def test_the_kernel_of_the_weight_gradients_compiles_without_spills(arch):
     assert resources(nvrtc.compiled("weights.cu", weights.MACROS, arch))[FRAME] == 0
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_the_kernel_of_pieces_for_the_weight_gradients_has_room(arch):
+    cubin = nvrtc.compiled("weights_split.cu", weights.PIECES_MACROS, arch)
+    check_shared(cubin, arch, weights.PIECES_SHARED)
+    # Its sums take half of the registers; a few addresses wait on the stack, outside of the products.
+    assert resources(cubin)[FRAME] <= 32
 
 
 def test_small_batches_of_medium_layers_stay_with_the_exact_kernel():
@@ -316,6 +334,20 @@ def test_a_kernel_that_makes_the_drive_compiles_without_spills(arch, update, siz
     # On the oldest architecture two registers have no room in the tightest case, and wait on the stack.
     most = 8 if (arch, update) == ("sm_75", "lipschitz") else 0
     assert used[FRAME] <= most, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "features", "for_parameters"), [(64, 2, INPUT_WEIGHTS[64], 1), (128, 1, 0, 1), (128, 4, 4, 0)]
+)
+def test_kernels_that_multiply_scales_compile_without_spills(size, rows, features, for_parameters):
+    layout = Plan(size, rows, 1)
+    for direction in ("forward", "backward"):
+        macros = {**UPDATE, "SPANS": 0, "SCALED": 1, "FOR_PARAMETERS": for_parameters}
+        if features and direction == "forward":
+            macros["FEATURES"] = features
+        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), "sm_90"))
+        assert 0 < used[REGISTERS] <= 65536 // layout.threads
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
 SMALLEST = ("block_forward.cu", _macros(BLOCKS[0], {**UPDATE, "SPANS": 0}), "sm_80")

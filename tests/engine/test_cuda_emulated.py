@@ -10,7 +10,7 @@ import pytest
 import torch
 from emulation import assert_near, built
 from own_updates import OSCILLATOR
-from test_block_emulated import INSTRUCTIONS, MAKES_DRIVE
+from test_block_emulated import CALLS_WITH_SCALES, INSTRUCTIONS, MAKES_DRIVE, MAKES_DRIVE_WITH_SCALES
 from test_tensor_emulated import CALLS, ENTRY, pytestmark  # noqa: F401
 
 from cornn import HORN, CoRNN, CustomRNN, baselines, engine
@@ -29,7 +29,10 @@ def emulated(tmp_path, monkeypatch):
         folder = tmp_path / str(len(asked))
         folder.mkdir()
         asked.append(file)
-        entry = ENTRY.format(call=MAKES_DRIVE if "FEATURES" in macros else CALLS[direction])
+        makes_drive, calls = (
+            (MAKES_DRIVE_WITH_SCALES, CALLS_WITH_SCALES) if "SCALED" in macros else (MAKES_DRIVE, CALLS)
+        )
+        entry = ENTRY.format(call=makes_drive if "FEATURES" in macros else calls[direction])
         library = built(folder, file.removesuffix(".cu"), macros, entry, INSTRUCTIONS)
         return library, direction, blocks, threads
 
@@ -66,6 +69,9 @@ def results(layer, input, **given):
 CASES = {
     "the kernel makes the drive": (CoRNN, {"input_size": 2, "init": "paper"}, {}),
     "the drive is made before": (CoRNN, {"input_size": 6, "init": "paper"}, {}),
+    "scales, the kernel makes the drive": (CoRNN, {"input_size": 2}, {}),
+    "scales, the drive is made before": (CoRNN, {"input_size": 18, "damping": "implicit"}, {}),
+    "scales, an odd size": (CoRNN, {"input_size": 2, "bias": False, "hidden_size": 33}, {}),
     "trained constants, implicit": (
         CoRNN,
         {"input_size": 2, "init": "paper", "trainable": ("dt", "gamma"), "damping": "implicit"},
@@ -87,9 +93,13 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_by_its_kernels(emulated, name):
     kind, options, given = CASES[name]
-    layer = kind(hidden_size=20, backend="cuda", **options)
+    options = {"hidden_size": 20, **options}
+    layer = kind(backend="cuda", **options)
     layer.reset_parameters(torch.Generator().manual_seed(0))
-    exact = kind(hidden_size=20, backend="reference", dtype=torch.float64, **options)
+    with torch.no_grad():
+        for parameter in layer.parameters():  # none of them zero, as the coupling is at first
+            parameter += 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
+    exact = kind(backend="reference", dtype=torch.float64, **options)
     exact.load_state_dict(layer.state_dict())
     random = torch.Generator().manual_seed(1)
     input = torch.randn(5, 3, options["input_size"], generator=random)

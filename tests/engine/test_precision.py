@@ -40,9 +40,9 @@ def served(monkeypatch):
     """A backend cuda that serves here, in any precision, and notes which pass ran in which."""
     seen = []
 
-    def forward(given, request):
+    def forward(given, request, scales=None):
         seen.append(("forward", request.precision))
-        return portable.forward(given, request)
+        return portable.forward(given, request, scales)
 
     def backward(given, after, request, needs, scales=None):
         seen.append(("backward", request.precision))

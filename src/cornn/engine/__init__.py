@@ -12,7 +12,7 @@ from cornn._autocast import autocast_to_bfloat16, no_autocast
 from cornn._torch_private import is_eager, is_tracing, is_transformed
 from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
 from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, check, wants_gradient
-from cornn.engine.eager import apply_scales
+from cornn.engine.gemms import apply_scales
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
 from cornn.engine.updates import (

@@ -154,8 +154,8 @@ class Backend(Protocol):
         """Return whether it can run a problem, and why. The answer may not change while a program runs."""
         ...
 
-    def forward(self, given: Given, request: Request) -> Passed:
-        """Run all steps."""
+    def forward(self, given: Given, request: Request, scales: Scales | None = None) -> Passed:
+        """Run all steps, with the weights multiplied by their scales."""
         ...
 
     def backward(
@@ -163,7 +163,7 @@ class Backend(Protocol):
     ) -> Gradients:
         """Compute the gradients that are needed, from what `forward` kept.
 
-        With scales, `given` has weights that were multiplied by them, and the gradients are those before the scales.
+        With scales, the gradients are those of the weights before they are multiplied by them.
         """
         ...
 

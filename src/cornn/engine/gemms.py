@@ -12,7 +12,7 @@ from torch import Tensor
 from cornn._torch_private import multiply_all_
 from cornn.engine.contract import After, Given, Gradients, Needs, Request, Scales
 
-__all__ = ["StepGradients", "drive_", "for_input_map", "gradients", "scale_", "start_trail"]
+__all__ = ["StepGradients", "apply_scales", "drive_", "for_input_map", "gradients", "scale_", "start_trail"]
 
 
 class StepGradients(NamedTuple):
@@ -22,6 +22,17 @@ class StepGradients(NamedTuple):
     state: Tensor | None
     parameters: Tensor | None
     timespans: Tensor | None
+
+
+def apply_scales(given: Given, scales: Scales | None, *, drive: bool = True, weight: bool = True) -> Given:
+    """Return the tensors with the weights multiplied by their scales: V and b if `drive`, R if `weight`."""
+    if scales is None:
+        return given
+    input, state, V, b, R, parameters, timespans, lengths = given
+    if drive:
+        assert V is not None
+        V, b = V * scales.input_weight, None if b is None else b * scales.bias
+    return Given(input, state, V, b, R * scales.weight if weight else R, parameters, timespans, lengths)
 
 
 def start_trail(given: Given, request: Request) -> Tensor:

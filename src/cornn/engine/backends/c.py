@@ -235,8 +235,9 @@ def _needs_drives(update: Update, given: Given) -> bool:
     return update.products < update.drives and (given.input_weight is not None or given.bias is not None)
 
 
-def forward(given: Given, request: Request) -> Passed:
+def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
     update, every, keep, _ = request
+    given = gemms.apply_scales(given, scales)
     dtype, shape = given.input.dtype, given.input.shape[:-1]
     state = initial_state(update, given)
     hidden = state.shape[-1]
@@ -257,6 +258,7 @@ def forward(given: Given, request: Request) -> Passed:
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     update, dtype = request.update, given.input.dtype
+    given = gemms.apply_scales(given, scales)
     if _needs_drives(update, given):
         # Only the shape of the drives is needed.
         driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)

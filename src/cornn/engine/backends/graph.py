@@ -103,7 +103,8 @@ def _forward(request: Request, *, trail, state, weight, parameters, spans=None):
     return portable.forward_steps(given, trail, request)
 
 
-def forward(given: Given, request: Request) -> Passed:
+def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
+    given = gemms.apply_scales(given, scales)
     steps, options = given.input.shape[0], (request,)
     if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
         return portable.forward(given, request)
@@ -148,6 +149,7 @@ def _backward(
 
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
+    given = gemms.apply_scales(given, scales)
     found = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
     return gemms.gradients(given, after, found, needs, scales)
 

@@ -33,7 +33,8 @@ def usable(problem: Problem) -> tuple[bool, str]:
     return True, "PyTorch operations"
 
 
-def forward(given: Given, request: Request) -> Passed:
+def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
+    given = gemms.apply_scales(given, scales)
     given = given._replace(state=initial_state(request.update, given))
     trail = gemms.start_trail(given, request)
     output, last = forward_steps(given, trail, request)
@@ -41,6 +42,7 @@ def forward(given: Given, request: Request) -> Passed:
 
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
+    given = gemms.apply_scales(given, scales)
     whole = given._replace(state=initial_state(request.update, given))
     steps = backward_steps(whole, after, request.update, needs.parameters, needs.timespans)
     return gemms.gradients(given, after, steps, needs, scales)

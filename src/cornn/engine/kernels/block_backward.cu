@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 backward(const float* grad_output, const float* grad_last, const float* kept, const float* trail_z, const float* output,
          const float* state, const float* weight, const float* parameters, const float* timespans,
          const long long* lengths, float* grad_drive, float* grad_state, float* grad_parameters, float* for_spans,
-         long long steps, long long groups, long long batch, long long hidden) {
+         long long steps, long long groups, long long batch, long long hidden SCALE(weight_scale)) {
     __shared__ __align__(16) float delta[2][PRODUCTS][ROWS][SIZE];
     __shared__ Inputs inputs;
     const Place place(0);
@@ -41,7 +41,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     const Update update(parameters + group * hidden, groups * hidden, place.neuron, size);
     Weights w_y, w_z;
     load_backward(w_y, w_z, weight + group * STATES * PRODUCTS * hidden * hidden,
-                  EARLY ? parameters + group * hidden : nullptr, size, place);
+                  EARLY ? parameters + group * hidden : nullptr, size, place, weight_scale);
 
     int end = steps;
     if (lengths) {

@@ -13,11 +13,14 @@
 constexpr int BLOCKS = SIZE > 64 ? 1 : (SIZE > 32 ? 3 : 6) / (ROWS > 2 ? 2 : 1);
 
 #ifdef FEATURES
-#define INPUT_MAP , const float *input, const float *input_weight, const float *bias
+#define INPUT_MAP , const float *input, const float *input_weight, const float *bias SCALE(input_scale) SCALE(bias_scale)
 #else
 #define FEATURES 0
 #define INPUT_MAP
 constexpr const float *input = nullptr, *input_weight = nullptr, *bias = nullptr;
+#endif
+#if !(FEATURES && SCALED)
+constexpr const float *input_scale = nullptr, *bias_scale = nullptr;
 #endif
 constexpr int FETCHED = FEATURES ? FEATURES : DRIVES;
 constexpr int SPAN = FEATURES ? 0 : DRIVES;  // the span comes after the drives
@@ -31,7 +34,8 @@ struct InputMap {
     float weight[DRIVES][FETCHED], bias[DRIVES];
 
     // `first` is the first row of this model. A neuron of the padding has all of them 0.
-    __device__ InputMap(const float* weights, const float* biases, long long first, int neuron, int size) {
+    __device__ InputMap(const float* weights, const float* biases, const float* weight_scale, const float* bias_scale,
+                        long long first, int neuron, int size) {
         const bool taken = FEATURES && neuron < size;
 #pragma unroll
         for (int d = 0; d < DRIVES; ++d) {
@@ -39,6 +43,11 @@ struct InputMap {
             bias[d] = taken && biases ? biases[row] : 0.f;
 #pragma unroll
             for (int f = 0; f < FETCHED; ++f) weight[d][f] = taken ? weights[row * FETCHED + f] : 0.f;
+            if (SCALED && taken) {
+                if (biases) bias[d] *= bias_scale[row];
+#pragma unroll
+                for (int f = 0; f < FETCHED; ++f) weight[d][f] *= weight_scale[row * FETCHED + f];
+            }
         }
     }
     __device__ __forceinline__ void drive(float (&out)[DRIVES], const float (&fetched)[FETCHED]) const {
@@ -72,11 +81,11 @@ __device__ __forceinline__ void product(Sums& sums, const Weights& weights, cons
 // batch, size); the state may be null, for zeros. weight: (groups, PRODUCTS * size, STATES * size).
 // timespans: (steps, groups, batch) if SPANS. lengths: (groups, batch) or null.
 // input: (steps, groups, batch, FEATURES). input_weight: (groups, DRIVES * size, FEATURES). bias: (groups, DRIVES * size),
-// or null.
+// or null. Scales are for one group.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 forward(float* drive, float* trail_z, float* output, float* last, const float* state, const float* weight,
         const float* parameters, const float* timespans, const long long* lengths, long long keep_trail,
-        long long steps, long long groups, long long batch, long long hidden INPUT_MAP) {
+        long long steps, long long groups, long long batch, long long hidden SCALE(weight_scale) INPUT_MAP) {
     __shared__ __align__(16) Published published[2];
     __shared__ Inputs inputs;
     __shared__ Features features;
@@ -89,9 +98,9 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     const Update update(parameters + group * hidden, groups * hidden, place.neuron, size);
     Weights w_y, w_z;
     load_forward(w_y, w_z, weight + group * STATES * PRODUCTS * hidden * hidden,
-                 EARLY ? parameters + group * hidden : nullptr, size, place);
+                 EARLY ? parameters + group * hidden : nullptr, size, place, weight_scale);
 
-    const InputMap map(input_weight, bias, group * DRIVES * hidden, place.neuron, size);
+    const InputMap map(input_weight, bias, input_scale, bias_scale, group * DRIVES * hidden, place.neuron, size);
 
     int end = steps;
     if (lengths) {

@@ -6,7 +6,7 @@
 // values are z: what W y adds to the pre-activation is kept up to date by the second product. Backward they are the
 // transposes of W_z and W, and the values are delta.
 //
-// grid_exact.cuh and grid_tensor.cuh say where weights and values lie and how they are multiplied.
+// grid_exact.cuh, grid_split.cuh and grid_tensor.cuh say where weights and values lie and how they are multiplied.
 //
 // Values lie in two slots that take turns: who has seen the values of a step complete knows that the step before it is no
 // longer read.
@@ -24,8 +24,48 @@ __device__ __forceinline__ void copy16(void* into, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+// Sums of several warps lie at [warp][matrix][sequence * PITCH + neuron]; `first` and `second` become the totals of this
+// thread's pairs.
+template <int PITCH, int COUNT, int PLACES>
+__device__ __forceinline__ void add_up(const float (&sums)[COUNT][2][PLACES], float (&first)[OWN], float (&second)[OWN]) {
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        const int pair = threadIdx.x + i * THREADS;
+        first[i] = second[i] = 0.f;
+        if (PAIRS % THREADS && pair >= PAIRS) continue;
+        const int at = pair / ROWS * PITCH + pair % ROWS;
+#pragma unroll
+        for (int s = 0; s < COUNT; ++s) first[i] += sums[s][0][at], second[i] += sums[s][1][at];
+    }
+}
+
+// `at` gives an entry of the first or the second matrix, and `put` is given four neighbouring columns of a row at a time.
+// Neighbouring threads ask for neighbouring columns, or with BY_ROWS for neighbouring rows.
+template <bool BY_ROWS, int QUADS, typename At, typename Put>
+__device__ __forceinline__ void for_each_quad(const At& at, const Put& put) {
+    for (int i = threadIdx.x; i < 2 * ROWS * QUADS; i += THREADS) {
+        const int quad = BY_ROWS ? i / (2 * ROWS) : i % QUADS, row = BY_ROWS ? i % ROWS : i / QUADS % ROWS;
+        const int second = BY_ROWS ? i / ROWS % 2 : i / (QUADS * ROWS);
+        put(quad, second, row,
+            make_float4(at(second, row, 4 * quad), at(second, row, 4 * quad + 1), at(second, row, 4 * quad + 2),
+                        at(second, row, 4 * quad + 3)));
+    }
+}
+
+// What is lost when a value is published in fp32: nothing.
+struct NoResidue {
+    __device__ __forceinline__ void rescale(float, float) {}
+};
+
+// A published value in fp32, at [quad of neurons][sequence][4].
+__device__ __forceinline__ void store(float* slot, int neuron, int sequence, float value, NoResidue&) {
+    slot[(neuron / 4 * SEQUENCES + sequence) * 4 + neuron % 4] = value;
+}
+
 #if TENSOR
 #include "grid_tensor.cuh"
+#elif SPLIT
+#include "grid_split.cuh"
 #else
 #include "grid_exact.cuh"
 #endif
@@ -69,8 +109,7 @@ struct Team {
 
 // The pairs of a thread.
 struct Pairs {
-    bool valid[OWN];
-    int length[OWN];      // steps of the sequence
+    int length[OWN];      // steps of the sequence; -1 for a pair that there is not
     int own[OWN];         // place among the values of a step, of which there are fewer than 2^30
 
     __device__ Pairs(const Team& team, const long long* lengths, long long steps, long long group, long long batch,
@@ -78,11 +117,17 @@ struct Pairs {
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const long long row = team.first + sequence(i);
-            valid[i] = threadIdx.x + i * THREADS < PAIRS && neuron(team, i) < hidden && row < batch;
+            const bool there = threadIdx.x + i * THREADS < PAIRS && neuron(team, i) < hidden && row < batch;
             own[i] = (int)((group * batch + row) * hidden) + neuron(team, i);
-            length[i] = valid[i] ? (int)(lengths ? min(lengths[group * batch + row], steps) : steps) : 0;
+            length[i] = there ? (int)(lengths ? max(min(lengths[group * batch + row], steps), 0ll) : steps) : -1;
         }
     }
+    // Keep the compiler from keeping the address of every array for every pair.
+    __device__ __forceinline__ void hide() {
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) asm volatile("" : "+r"(own[i]));
+    }
+    __device__ __forceinline__ bool valid(int i) const { return length[i] >= 0; }
     __device__ __forceinline__ static int sequence(int i) { return (int)(threadIdx.x + i * THREADS) / ROWS; }
     __device__ __forceinline__ static int neuron(const Team& team, int i) {
         return team.first_neuron + (int)(threadIdx.x + i * THREADS) % ROWS;

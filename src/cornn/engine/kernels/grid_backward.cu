@@ -27,16 +27,16 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 
     float grad_y[OWN], grad_z[OWN], z[OWN];
     Residue residue[OWN];
-    const Pairs pairs(team, lengths, steps, group, batch, hidden);
-    const auto& [valid, length, own] = pairs;
+    Pairs pairs(team, lengths, steps, group, batch, hidden);
+    const auto& [length, own] = pairs;
     Update::Step sum[OWN] = {};
     float totals[OWN][Update::PARAMETERS] = {};
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        grad_y[i] = valid[i] && grad_last ? grad_last[own[i]] : 0.f;
-        grad_z[i] = valid[i] && grad_last ? grad_last[stride + own[i]] : 0.f;
+        grad_y[i] = pairs.valid(i) && grad_last ? grad_last[own[i]] : 0.f;
+        grad_z[i] = pairs.valid(i) && grad_last ? grad_last[stride + own[i]] : 0.f;
         z[i] = 0.f;
-        if (!valid[i]) continue;
+        if (!pairs.valid(i)) continue;
         // Past the end of all sequences of this block the state stands still.
         for (long long n = steps - 1; n >= end; --n) {
             if (grad_output) grad_y[i] += grad_output[own[i] + n * stride];
@@ -50,16 +50,17 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     float for_z[OWN], for_y[OWN];
     for (int s = 0; s < end; ++s) {
         const int n = end - 1 - s;
+        pairs.hide();
         float kept_now[OWN], given[OWN], span[OWN];
         Update::Before before[OWN];
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const long long at = own[i] + n * stride;
-            kept_now[i] = valid[i] ? kept[at] : 0.f;
-            given[i] = valid[i] && grad_output ? grad_output[at] : 0.f;
-            span[i] = SPANS && valid[i] ? timespans[n * rows + own[i] / hidden] : 1.f;
+            kept_now[i] = pairs.valid(i) ? kept[at] : 0.f;
+            given[i] = pairs.valid(i) && grad_output ? grad_output[at] : 0.f;
+            span[i] = SPANS && pairs.valid(i) ? timespans[n * rows + own[i] / hidden] : 1.f;
             before[i] = {0.f, 0.f};
-            if (LOOKS_BACK && valid[i]) {
+            if (LOOKS_BACK && pairs.valid(i)) {
                 if (n > 0) before[i] = {output[at - stride], trail_z[at - stride]};
                 else if (state) before[i] = {state[own[i]], state[stride + own[i]]};
             }
@@ -76,7 +77,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             found[i] = for_span[i] = 0.f;
-            if (!valid[i]) continue;
+            if (!pairs.valid(i)) continue;
             const int neuron = pairs.neuron(team, i);
             const Update update(dts, groups * hidden, neuron, size);
             const Update::Step step = update.at(span[i]);
@@ -107,7 +108,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         team.publish();
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            if (!valid[i]) continue;
+            if (!pairs.valid(i)) continue;
             const long long at = own[i] + n * stride;
             grad_drive[at] = found[i];
             if (FOR_PARAMETERS && SPANS && for_spans) for_spans[at] = for_span[i];
@@ -123,7 +124,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     }
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        if (!valid[i]) continue;
+        if (!pairs.valid(i)) continue;
         if (grad_state) {
             grad_state[own[i]] = grad_y[i] + for_y[i];
             grad_state[stride + own[i]] = grad_z[i] + for_z[i];

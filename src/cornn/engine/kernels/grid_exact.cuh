@@ -42,30 +42,18 @@ __device__ __forceinline__ void pair_barrier(int slice) {
     asm volatile("bar.sync %0, 64;" ::"r"(slice + 1) : "memory");
 }
 
-// What is lost when a value is published: nothing.
-struct Residue {
-    __device__ __forceinline__ void rescale(float, float) {}
-};
-
-__device__ __forceinline__ void store(float* slot, int neuron, int sequence, float value, Residue&) {
-    slot[(neuron / 4 * SEQUENCES + sequence) * 4 + neuron % 4] = value;
-}
+typedef NoResidue Residue;
 
 struct Weights {
     Place place;
 };
 
-// `at` gives an entry of the first or the second matrix. Neighbouring threads ask for neighbouring columns, or with
-// BY_ROWS for neighbouring rows.
+// The rows of both matrices, whose entries `at` gives.
 template <bool BY_ROWS, typename At>
 __device__ __forceinline__ void load(Memory& shared, Weights&, const At& at) {
-    for (int i = threadIdx.x; i < 2 * ROWS * QUADS; i += THREADS) {
-        const int quad = BY_ROWS ? i / (2 * ROWS) : i % QUADS, row = BY_ROWS ? i % ROWS : i / QUADS % ROWS;
-        const int second = BY_ROWS ? i / ROWS % 2 : i / (QUADS * ROWS);
-        shared.weights[quad][second][row] = make_float4(
-            at(second, row, 4 * quad), at(second, row, 4 * quad + 1), at(second, row, 4 * quad + 2),
-            at(second, row, 4 * quad + 3));
-    }
+    for_each_quad<BY_ROWS, QUADS>(at, [&](int quad, int second, int row, float4 weights) {
+        shared.weights[quad][second][row] = weights;
+    });
 }
 
 // Both products of this block's rows with the values of a slot. `first` and `second` are those of this thread's pairs.
@@ -129,12 +117,5 @@ __device__ __forceinline__ void multiply(Memory& shared, const Weights& weights,
             mine[4 * j * ROWS + 4 * r] = kept + __shfl_xor_sync(0xffffffffu, sent, 16);
         }
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-        const int pair = threadIdx.x + i * THREADS;
-        first[i] = second[i] = 0.f;
-        if (PAIRS % THREADS && pair >= PAIRS) continue;
-#pragma unroll
-        for (int s = 0; s < SLICES; ++s) first[i] += shared.sums[s][0][pair], second[i] += shared.sums[s][1][pair];
-    }
+    add_up<ROWS>(shared.sums, first, second);
 }

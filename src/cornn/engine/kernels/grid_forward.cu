@@ -28,15 +28,15 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 
     float y[OWN], z[OWN], product[OWN], before[OWN];  // product is W y, `before` the span of the step before
     Residue residue[OWN];
-    const Pairs pairs(team, lengths, steps, group, batch, hidden);
-    const auto& [valid, length, own] = pairs;
+    Pairs pairs(team, lengths, steps, group, batch, hidden);
+    const auto& [length, own] = pairs;
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        y[i] = valid[i] && state ? state[own[i]] : 0.f;
-        z[i] = valid[i] && state ? state[stride + own[i]] : 0.f;
-        product[i] = valid[i] && for_y ? for_y[own[i]] : 0.f;
+        y[i] = pairs.valid(i) && state ? state[own[i]] : 0.f;
+        z[i] = pairs.valid(i) && state ? state[stride + own[i]] : 0.f;
+        product[i] = pairs.valid(i) && for_y ? for_y[own[i]] : 0.f;
         before[i] = 0.f;
-        if (valid[i]) {
+        if (pairs.valid(i)) {
             store(team.slot(0), pairs.neuron(team, i), pairs.sequence(i), z[i], residue[i]);
             residue[i] = {};  // it does not count in the sum
         }
@@ -44,11 +44,12 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     team.publish();
 
     for (int n = 0; n < end; ++n) {
+        pairs.hide();
         float input[OWN], span[OWN];
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            input[i] = valid[i] ? drive[own[i] + n * stride] : 0.f;
-            span[i] = SPANS && valid[i] ? timespans[n * rows + own[i] / hidden] : 1.f;
+            input[i] = pairs.valid(i) ? drive[own[i] + n * stride] : 0.f;
+            span[i] = SPANS && pairs.valid(i) ? timespans[n * rows + own[i] / hidden] : 1.f;
         }
         float from_z[OWN], from_y[OWN], kept[OWN];
         team.await();
@@ -56,10 +57,10 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         float* next = team.slot(n + 1);
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            if (!valid[i]) continue;
+            if (!pairs.valid(i)) continue;
             const int neuron = pairs.neuron(team, i);
             const Update update(dts, groups * hidden, neuron, size);
-            product[i] = fmaf(before[i], from_y[i], product[i]);
+            product[i] = fmaf(SPANS ? before[i] : n > 0, from_y[i], product[i]);
             if (SPANS) residue[i].rescale(before[i], span[i]);
             before[i] = span[i];
             float next_y = y[i], next_z = z[i];
@@ -70,7 +71,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         team.publish();
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            if (!valid[i]) continue;
+            if (!pairs.valid(i)) continue;
             const long long at = own[i] + n * stride;
             if (output) output[at] = y[i];
             if (trail_z) trail_z[at] = z[i];
@@ -80,7 +81,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
 
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        if (!valid[i]) continue;
+        if (!pairs.valid(i)) continue;
         for (long long n = end; n < steps; ++n) {
             if (output) output[own[i] + n * stride] = y[i];
             if (trail_z) trail_z[own[i] + n * stride] = z[i];

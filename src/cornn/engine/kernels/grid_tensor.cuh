@@ -113,13 +113,5 @@ __device__ __forceinline__ void multiply(Memory& shared, const Weights& weights,
     }
     multiply_tiles<0>(shared, weights);
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-        const int pair = threadIdx.x + i * THREADS;
-        first[i] = second[i] = 0.f;
-        if (PAIRS % THREADS && pair >= PAIRS) continue;
-        const int at = pair / ROWS * PITCH + pair % ROWS;
-#pragma unroll
-        for (int w = 0; w < WARPS; ++w) first[i] += shared.sums[w][0][at], second[i] += shared.sums[w][1][at];
-    }
+    add_up<PITCH>(shared.sums, first, second);
 }

@@ -11,6 +11,15 @@
 #pragma once
 #include "update.cuh"
 
+// Where SCALED is defined as 1, a kernel is given factors of the weights besides, of the same shapes.
+#if SCALED
+#define SCALE(name) , const float *name
+#else
+#define SCALED 0
+#define SCALE(name)
+constexpr const float* weight_scale = nullptr;
+#endif
+
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int LANES = SIZE <= 32 ? 2 : SIZE <= 64 ? 4 : SIZE <= 128 ? 8 : SIZE <= 256 ? 16 : 32;
 constexpr int TILE = LANES < 8 ? LANES / 2 : SIZE <= 256 ? 4 : 8;
@@ -136,6 +145,13 @@ __device__ __forceinline__ void load4(float (&out)[4], const float* row, int col
     }
 }
 
+__device__ __forceinline__ void multiply4(float (&out)[4], const float* row, int column, int size, bool aligned) {
+    float factors[4];
+    load4(factors, row, column, size, aligned);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) out[e] *= factors[e];
+}
+
 __device__ __forceinline__ bool is_aligned(const void* pointer, int size) {
     return size % 4 == 0 && reinterpret_cast<unsigned long long>(pointer) % 16 == 0;
 }
@@ -145,12 +161,13 @@ __device__ __forceinline__ void put(Weights& weights, int j, int column, float w
 // Where the second square block of R begins: beside the first for two states, below it for two products.
 __device__ __forceinline__ int second_block(int size) { return STATES == 2 ? size : PRODUCTS == 2 ? size * size : 0; }
 
-// The forward tiles of [W, W_z], or of what else R's two blocks are. With `dt` the second becomes W_z + W diag(dt). The
+// The forward tiles of [W, W_z], or of what else R's two blocks are, times their scale. With `dt` the second becomes W_z + W diag(dt). The
 // first may have a place of its own.
 template <typename First>
 __device__ __forceinline__ void load_forward(
-    First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
-    const bool aligned = is_aligned(weight, size);
+    First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place,
+    const float* scale = nullptr) {
+    const bool aligned = is_aligned(weight, size) && is_aligned(scale, size);
 #pragma unroll
     for (int q = 0; q < QUADS; ++q) {
         const int column = 4 * place.quad(q);
@@ -164,6 +181,11 @@ __device__ __forceinline__ void load_forward(
                 const float* line = weight + (long long)row * STATES * size;
                 if (TWO_BLOCKS) load4(y, line, column, size, aligned);
                 load4(z, line + second_block(size), column, size, aligned);
+                if (SCALED) {
+                    const float* factors = scale + (line - weight);
+                    if (TWO_BLOCKS) multiply4(y, factors, column, size, aligned);
+                    multiply4(z, factors + second_block(size), column, size, aligned);
+                }
             }
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
@@ -174,11 +196,12 @@ __device__ __forceinline__ void load_forward(
     }
 }
 
-// The tiles of the transposes. With `dt` the second becomes that of W_z + W diag(dt).
+// The tiles of the transposes, times their scale. With `dt` the second becomes that of W_z + W diag(dt).
 template <typename First>
 __device__ __forceinline__ void load_backward(
-    First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place) {
-    const bool aligned = TILE == 4 && is_aligned(weight, size);
+    First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place,
+    const float* scale = nullptr) {
+    const bool aligned = TILE == 4 && is_aligned(weight, size) && is_aligned(scale, size);
     float spans[TILE];
 #pragma unroll
     for (int j = 0; j < TILE; ++j) spans[j] = dt && place.row(j) < size ? dt[place.row(j)] : 0.f;
@@ -194,6 +217,11 @@ __device__ __forceinline__ void load_backward(
                 float wide_y[4], wide_z[4];
                 load4(wide_y, line, place.group, size, true);
                 load4(wide_z, line + second_block(size), place.group, size, true);
+                if (SCALED) {
+                    const float* factors = scale + (line - weight);
+                    multiply4(wide_y, factors, place.group, size, true);
+                    multiply4(wide_z, factors + second_block(size), place.group, size, true);
+                }
                 const bool far = place.code & 2, near = place.code & 1;
 #pragma unroll
                 for (int j = 0; j < TILE; ++j) {
@@ -206,6 +234,10 @@ __device__ __forceinline__ void load_backward(
 #pragma unroll
                 for (int j = 0; j < TILE; ++j) {
                     if (place.row(j) < size) y[j] = line[place.row(j)], z[j] = line[second_block(size) + place.row(j)];
+                    if (SCALED && place.row(j) < size) {
+                        const float* factors = scale + (line - weight) + place.row(j);
+                        y[j] *= factors[0], z[j] *= factors[second_block(size)];
+                    }
                 }
             }
         }

@@ -1,4 +1,4 @@
-"""The recurrence on NVIDIA GPUs: one kernel forward and one backward, in exact fp32.
+"""The recurrence on NVIDIA GPUs: one kernel forward and one backward, in the accuracy of fp32.
 
 Up to 128 neurons a block holds the weights in its registers for the whole sequence. Up to 512 a cluster of blocks does,
 on devices that have clusters. Beyond that a grid of blocks that fills the device holds them in shared memory. With few
@@ -9,6 +9,9 @@ With a precision other than "exact" the products of the steps run on tensor core
 rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons a grid of blocks does so,
 and with bf16 the products of the weight gradients follow. Between 128 and 512 neurons the exact kernel of a cluster
 serves small batches, for which it is faster.
+
+In "exact" precision every product has the accuracy of fp32. Where tensor cores are fast enough, those of grids and of
+large weight gradients are computed there as sums of products of bf16 pieces (kernels/split.cuh).
 
 The same input gives the same result to the bit, on the same kind of device and with the same versions: nothing is
 summed in an order that may change.
@@ -21,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import gemms
-from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
+from cornn.engine.backends.cuda.launch import Launch, launch, plain, prepare, unable
 from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     INPUT_WEIGHTS,
@@ -38,7 +41,7 @@ from cornn.engine.backends.cuda.layout import (
     prefers_cluster,
     tensor_plan,
 )
-from cornn.engine.backends.cuda.weights import is_small, weight_gradients
+from cornn.engine.backends.cuda.weights import gradient_by_pieces, has_pieces, is_small, weight_gradients
 from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Update
@@ -105,19 +108,32 @@ def _needs_grid(device: int | None, hidden: int) -> bool:
 
 
 @functools.cache
-def _grid(device: int | None, hidden: int, batch: int, precision: str = "exact") -> GridPlan | None:
-    properties = torch.cuda.get_device_properties(device)
-    shared = properties.shared_memory_per_block_optin
-    return grid_plan(hidden, batch, properties.multi_processor_count, shared, precision)
+def splits(device: int | None) -> bool:
+    """Return whether tensor cores are so fast that products of pieces on them beat products in fp32.
+
+    They are on the GPUs of data centres. On others six products of pieces take longer than one in fp32.
+    """
+    return torch.cuda.get_device_capability(device) in ((8, 0), (9, 0), (10, 0))
 
 
 @functools.cache
-def _choose_grid(device: int | None, groups: int, batch: int, hidden: int, precision: str) -> GridPlan | None:
+def _grid(device: int | None, hidden: int, batch: int, precision: str = "exact", rich: bool = False) -> GridPlan | None:
+    properties = torch.cuda.get_device_properties(device)
+    shared, count = properties.shared_memory_per_block_optin, properties.multi_processor_count
+    return grid_plan(hidden, batch, count, shared, precision, split=splits(device), rich=rich)
+
+
+@functools.cache
+def _choose_grid(
+    device: int | None, groups: int, batch: int, hidden: int, precision: str, rich: bool
+) -> GridPlan | None:
     """Return the grid that serves a problem of more than 128 neurons; None if a cluster does."""
-    exact = _grid(device, hidden, batch) if _needs_grid(device, hidden) else None
-    found = None if precision == "exact" else _grid(device, hidden, batch, precision)
-    if found is None or exact is not None or _needs_grid(device, hidden):
-        return found or exact
+    exact = _grid(device, hidden, batch, rich=rich)
+    found = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
+    if found is None or _needs_grid(device, hidden):
+        return found
+    if found.precision == "exact":
+        return None
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     return None if prefers_cluster(hidden, groups, batch, multiprocessors, found) else found
 
@@ -151,8 +167,9 @@ def _prepared(
     batch: int,
     hidden: int,
     features: int = 0,
+    scaled: bool = False,
 ) -> Launch:
-    """How to launch. With `features` the kernel makes the drive of them."""
+    """How to launch. With `features` the kernel makes the drive of them; `scaled` is whether weights have scales."""
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     macros = _update_macros(update, spans)
     if precision == "exact":
@@ -165,6 +182,8 @@ def _prepared(
         macros["FOR_PARAMETERS"] = int(for_parameters)
     if features:
         macros["FEATURES"] = features
+    if scaled:
+        macros["SCALED"] = 1
     shared = layout.shared(direction, spans, for_parameters)
     blocks = layout.blocks(groups, batch)
     return prepare(f"{layout.kind}_{direction}.cu", direction, macros, device, blocks, layout.threads, shared)
@@ -201,8 +220,12 @@ def run_kernel(
     *,
     makes_drive: bool = False,
     for_parameters: bool = False,
+    scales: Scales | None = None,
 ) -> None:
-    """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has."""
+    """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has.
+
+    scales: of R, and with `makes_drive` of V and b; only a block multiplies by them.
+    """
     update, _, _, precision = request
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     shape, spans = input.shape, timespans is not None
@@ -211,11 +234,12 @@ def run_kernel(
     device = input.device.index
     if 0 in size:
         return
-    grid = _choose_grid(device, *size, precision) if hidden > BLOCK_SIZES[-1] else None
+    rich = spans or for_parameters
+    grid = _choose_grid(device, *size, precision, rich) if hidden > BLOCK_SIZES[-1] else None
     if state is None and direction == "forward" and hidden > BLOCK_SIZES[-1] and grid is None:
         # A cluster has no registers left to ask whether there is one.
         state = input.new_zeros(update.states, *shape[1:-1], hidden)
-    fixed = (_read(state), _read(weight), _read(parameters), _read(timespans))
+    fixed = (plain(state), plain(weight), plain(parameters), plain(timespans))
     if lengths is not None:
         lengths = lengths.to(input.device, torch.int64).contiguous()
     arguments = [*first, *fixed, lengths, *then]
@@ -229,30 +253,36 @@ def run_kernel(
     if grid is not None:
         arguments += (shape[0], *size)
         if direction == "forward":
-            arguments.append(None if state is None else _read(state[0] @ weight[..., :hidden].mT))
+            arguments.append(None if state is None else plain(state[0] @ weight[..., :hidden].mT))
         prepared = _prepared_grid(direction, update, spans, for_parameters, device, grid)
         _run_grid(prepared, grid, given, arguments, *size[:2])
         return
     features = shape[-1] if makes_drive else 0
-    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features)
+    scaled = scales is not None
+    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features, scaled)
     arguments += (shape[0], *size)
+    if scales is not None:
+        arguments.append(plain(scales.weight))
     if makes_drive:
-        arguments += (_read(input), _read(input_weight), _read(bias))
+        arguments += (plain(input), plain(input_weight), plain(bias))
+        if scales is not None:
+            arguments += (plain(scales.input_weight), plain(scales.bias))
     launch(prepared, arguments)
 
 
-def _read(tensor: Tensor | None) -> Tensor | None:
-    """As the kernels read it."""
-    if tensor is None or (tensor.dtype is torch.float32 and tensor.is_contiguous()):
-        return tensor
-    return tensor.float().contiguous()
+def _multiplies_scales(hidden: int, precision: str) -> bool:
+    """Return whether the kernels of the steps multiply R by its scale as they read it: those of one block do."""
+    return hidden <= BLOCK_SIZES[-1] and precision == "exact"
 
 
-def forward(given: Given, request: Request) -> Passed:
+def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
     update, every, keep, precision = request
     (*shape, features), hidden = given.input.shape, given.weight.shape[-2] // update.products
     spans = given.timespans is not None
     made = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
+    if scales is not None:
+        block = _multiplies_scales(hidden, precision)
+        given, scales = gemms.apply_scales(given, scales, drive=not made, weight=not block), scales if block else None
     if not made:
         trail = gemms.start_trail(given, request)
     else:
@@ -265,13 +295,18 @@ def forward(given: Given, request: Request) -> Passed:
         output if keep or every else None,
         last,
     )
-    run_kernel("forward", given, results, (keep,), request, makes_drive=made)
+    run_kernel("forward", given, results, (keep,), request, makes_drive=made, scales=scales)
     return Passed(output, last, trail if keep else None)
 
 
-def backward_steps(given: Given, after: After, request: Request, needs: Needs) -> StepGradients:
-    """What the steps give: gradients of the drive, the initial state, the parameters and the timespans."""
-    grad_output, grad_last, output, trail = map(_read, after)
+def backward_steps(
+    given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None
+) -> StepGradients:
+    """What the steps give: gradients of the drive, the initial state, the parameters and the timespans.
+
+    scales: those of R are multiplied by the kernel; only a block does so.
+    """
+    grad_output, grad_last, output, trail = map(plain, after)
     assert output is not None
     assert trail is not None
     need = needs.parameters or needs.timespans
@@ -282,7 +317,8 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
     terms = output.new_empty(len(given.parameters), *places) if need else None
     for_spans = torch.empty_like(output) if needs.timespans else None
     read = (grad_output, grad_last, trail[-1], trail[0], output)
-    run_kernel("backward", given, read, (grad_drive, grad_state, terms, for_spans), request, for_parameters=need)
+    results = (grad_drive, grad_state, terms, for_spans)
+    run_kernel("backward", given, read, results, request, for_parameters=need, scales=scales)
     return StepGradients(
         grad_drive,
         grad_state,
@@ -292,10 +328,16 @@ def backward_steps(given: Given, after: After, request: Request, needs: Needs) -
 
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
-    steps = backward_steps(given, after, request, needs)
+    block = _multiplies_scales(after.output.shape[-1], request.precision)
+    given = gemms.apply_scales(given, scales, drive=needs.input, weight=not block)
+    steps = backward_steps(given, after, request, needs, scales if block else None)
     if needs.weight and is_small(given, after, request.update.drives):
         weights = weight_gradients(steps.drive, given, after, needs, scales)
         rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
         return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
     rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
+    if needs.weight and not rounded and has_pieces(given, after) and splits(steps.drive.device.index):
+        weight = gradient_by_pieces(steps.drive, given, after, scales)
+        rest = gemms.gradients(given, after, steps, needs._replace(weight=False), scales)
+        return rest._replace(weight=weight)
     return gemms.gradients(given, after, steps, needs, scales, rounded)

@@ -16,7 +16,7 @@ from torch import Tensor
 from cornn._torch_private import current_raw_stream
 from cornn.engine.backends.cuda import nvrtc
 
-__all__ = ["Launch", "launch", "prepare", "unable"]
+__all__ = ["Launch", "launch", "plain", "prepare", "unable"]
 
 
 class Launch(NamedTuple):
@@ -75,6 +75,13 @@ def prepare(
             if error != driver.CUresult.CUDA_SUCCESS:
                 raise RuntimeError(f"the driver refused {shared} bytes of shared memory for {file}: {error.name}")
     return Launch(driver.CUfunction(int(kernel.handle)), blocks, threads, shared, device, kernel, cooperative)
+
+
+def plain(tensor: Tensor | None) -> Tensor | None:
+    """The tensor as kernels read it: contiguous, in float32."""
+    if tensor is None or (tensor.dtype is torch.float32 and tensor.is_contiguous()):
+        return tensor
+    return tensor.float().contiguous()
 
 
 def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:

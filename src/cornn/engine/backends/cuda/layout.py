@@ -118,6 +118,10 @@ _GRID_THREADS = 256
 _TENSOR_GRID_REGISTERS = 194
 _TENSOR_GRID_ROWS = 64
 _TENSOR_GRID_SEQUENCES = 56
+# With products of pieces: the largest number of neurons, and of neurons times sequences without and with timespans or
+# gradients of the parameters.
+_SPLIT_GRID_ROWS = 40
+_SPLIT_GRID_PAIRS = (960, 768)
 
 # Padded size -> estimated cycles of a step of a cluster kernel in exact fp32, forward.
 _CLUSTER_COSTS = {192: 1700, 256: 2000, 384: 6000, 512: 8200}
@@ -131,7 +135,7 @@ class GridPlan(NamedTuple):
     sequences: int  # sequences of a block
     bands: int  # blocks that share the neurons of the same sequences
     teams: int  # such sets of blocks that run at the same time
-    precision: str = "exact"
+    precision: str = "exact"  # "split" has the accuracy of "exact", by tensor cores
 
     kind = "grid"
     threads = _GRID_THREADS
@@ -145,30 +149,41 @@ class GridPlan(NamedTuple):
         """Bytes of dynamic shared memory: `Memory` of the kernels."""
         if self.precision == "exact":
             return 8 * self.rows * self.size + max(768 * self.sequences, 32 * self.rows * self.sequences)
+        if self.precision == "split":
+            return 8 * self.rows * self.size + 32 * self.sequences * (self.rows + 2)
         return 2 * self.values + 64 * self.sequences * (self.rows + 4)
 
-    @property
-    def registers(self) -> int:
-        """Registers of a thread of the tensor core kernels for weights, sums and pairs."""
+    def fits_registers(self, rich: bool) -> bool:
+        """Return whether a thread has registers for its weights, sums and pairs.
+
+        rich: whether there are timespans, or gradients of the parameters, which need some too.
+        """
+        if self.precision == "exact":
+            return True
+        if self.precision == "split":
+            return self.rows <= _SPLIT_GRID_ROWS and self.rows * self.sequences <= _SPLIT_GRID_PAIRS[rich]
         weights = self.rows * self.size // (128 * (2 if self.precision == "bf16" else 1))
-        return 6 * weights // 5 + self.rows // 2 + 16 * -(-self.rows * self.sequences // self.threads)
+        pairs = -(-self.rows * self.sequences // self.threads)
+        return 6 * weights // 5 + self.rows // 2 + 16 * pairs <= _TENSOR_GRID_REGISTERS
 
     @property
     def cost(self) -> int:
         """Estimated cycles of a step."""
         if self.precision == "exact":
             return self.rows * self.size * self.sequences // 64 + _GRID_LATENCY
+        if self.precision == "split":
+            return self.rows * self.size * self.sequences // 98 + _GRID_LATENCY
         products = self.rows * self.size * self.sequences // (585 if self.precision == "bf16" else 292)
         return _GRID_LATENCY + products + self.values // 24 + self.rows * self.sequences
 
     @property
     def macros(self) -> dict[str, object]:
-        tensor, bf16 = self.precision != "exact", self.precision == "bf16"
+        kinds = {"TENSOR": ("tf32", "bf16"), "SPLIT": ("split",), "BF16": ("bf16", "split")}
         sizes = {"SIZE": self.size, "ROWS": self.rows, "SEQUENCES": self.sequences}
-        return {**sizes, "TENSOR": int(tensor), "BF16": int(bf16)}
+        return {**sizes, **{macro: int(self.precision in names) for macro, names in kinds.items()}}
 
 
-def _grid_plans(hidden: int, multiprocessors: int, precision: str) -> Iterator[GridPlan]:
+def _grid_plans(hidden: int, multiprocessors: int, precision: str, rich: bool) -> Iterator[GridPlan]:
     """Yield the layouts that there is a kernel for."""
     if precision == "exact":
         size, choices, sequences = -(-hidden // 64) * 64, GRID_ROWS, _GRID_SEQUENCES
@@ -180,18 +195,29 @@ def _grid_plans(hidden: int, multiprocessors: int, precision: str) -> Iterator[G
         bands = -(-hidden // rows)
         for count in sequences:
             layout = GridPlan(size, rows, count, bands, multiprocessors // bands, precision)
-            if layout.teams and (precision == "exact" or layout.registers <= _TENSOR_GRID_REGISTERS):
+            if layout.teams and layout.fits_registers(rich):
                 yield layout
 
 
-def grid_plan(hidden: int, batch: int, multiprocessors: int, shared: int, precision: str = "exact") -> GridPlan | None:
+def grid_plan(
+    hidden: int,
+    batch: int,
+    multiprocessors: int,
+    shared: int,
+    precision: str = "exact",
+    *,
+    split: bool = False,
+    rich: bool = False,
+) -> GridPlan | None:
     """The layout that should take the least time; None if no grid of this device holds the weights.
 
-    shared: bytes of shared memory that a block may have.
+    shared: bytes of shared memory that a block may have. split: whether products in exact fp32 may run on tensor cores,
+    as sums of products of pieces. rich: whether there are timespans, or gradients of the parameters.
     """
     found = [
         (-(-batch // (layout.sequences * layout.teams)) * layout.cost, layout)
-        for layout in _grid_plans(hidden, multiprocessors, precision)
+        for kind in (precision, *(["split"] if split and precision == "exact" else []))
+        for layout in _grid_plans(hidden, multiprocessors, kind, rich)
         if layout.shared() <= shared
     ]
     return min(found)[1] if found else None

@@ -1,4 +1,8 @@
-"""The gradients of all weights by one small kernel, where launching products would take longer than computing them."""
+"""The gradients of the weights by kernels of their own, where these are faster than cuBLAS.
+
+Small problems: those of all weights by one kernel, since launching products would take longer than computing them.
+Large ones: that of R on tensor cores in the accuracy of fp32, as products of pieces.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -6,10 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cornn.engine.backends.cuda.launch import Launch, launch, prepare
+from cornn.engine.backends.cuda.launch import Launch, launch, plain, prepare
 from cornn.engine.contract import After, Given, Needs, Scales
 
-__all__ = ["is_small", "weight_gradients"]
+__all__ = ["gradient_by_pieces", "has_pieces", "is_small", "weight_gradients"]
 
 TILE, DEPTH = 64, 16  # sums of a block in both directions, rows of a stage
 THREADS = 256
@@ -55,7 +59,7 @@ def weight_gradients(
     sums = drive.new_empty(parts * hidden * (width + features + 1))
     sizes = hidden, features, width // hidden
     tensors = (drive, after.output, after.trail, given.state, given.input)
-    launch(partial, [*(_plain(x) for x in tensors), sums, steps * batch, batch, *sizes, each])
+    launch(partial, [*(plain(x) for x in tensors), sums, steps * batch, batch, *sizes, each])
     found = (
         drive.new_empty(width * hidden).view(hidden, width) if needs.weight else None,
         drive.new_empty(hidden, features) if needs.input_weight else None,
@@ -64,10 +68,74 @@ def weight_gradients(
     factors: Sequence[Tensor | None] = (None, None, None)
     if scales is not None:
         factors = scales.weight, scales.input_weight, scales.bias
-    launch(total, [sums, *found, *map(_plain, factors), parts, *sizes])
+    launch(total, [sums, *found, *map(plain, factors), parts, *sizes])
     weight, input_weight, bias = found
     return input_weight, bias, weight
 
 
-def _plain(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
+DOWN, ACROSS, PIECES_DEPTH = 128, 256, 16  # of weights_split.cu
+PIECES_SHARED = 4 * 4 * PIECES_DEPTH * (DOWN + ACROSS + 16)  # bytes
+PIECES_MACROS = {"BF16": 1}
+SMALLEST = 128
+"""Neurons from which tiles of products of pieces are full."""
+
+LARGEST_SUMS = 1 << 25
+"""Values of the sums of all parts of the rows."""
+
+# Estimated cycles: of a block for a stage, of the device for a value of the sums of all rows.
+_STAGE_CYCLES, _SUM_CYCLES = 2600, 0.004
+
+
+def has_pieces(given: Given, after: After) -> bool:
+    """Return whether the kernel with products of pieces serves a problem: one model, one drive per neuron, large."""
+    shape = after.output.shape
+    if len(shape) != 3 or given.weight.shape[0] != shape[2] or after.trail.shape[-1] != shape[2]:
+        return False
+    return shape[2] >= SMALLEST and shape[2] % 4 == 0 and 0 < shape[0] * shape[1] < 2**31
+
+
+@functools.cache
+def _prepared_pieces(device: int, rows: int, hidden: int, states: int) -> tuple[Launch, Launch, int, int]:
+    """How to launch both kernels, the number of parts of the rows, and the rows of a part."""
+    tiles = -(-hidden // DOWN) * -(-hidden // ACROSS) * states
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    parts, each = split_rows(rows, tiles, hidden * hidden * states, multiprocessors)
+    totals = -(-hidden * hidden * states // (4 * THREADS))
+    return (
+        prepare("weights_split.cu", "partial", PIECES_MACROS, device, parts * tiles, THREADS, PIECES_SHARED),
+        prepare("weights_split.cu", "total", PIECES_MACROS, device, totals, THREADS),
+        parts,
+        each,
+    )
+
+
+def split_rows(rows: int, tiles: int, values: int, multiprocessors: int) -> tuple[int, int]:
+    """Return the number of parts of the rows, and the rows of a part, that should take the least time."""
+    stages = -(-rows // PIECES_DEPTH)
+
+    def cost(parts: int) -> float:
+        waves = -(-tiles * parts // multiprocessors)
+        return waves * -(-stages // parts) * _STAGE_CYCLES + parts * values * _SUM_CYCLES
+
+    most = max(1, min(stages, 2 * multiprocessors, LARGEST_SUMS // values))
+    each = -(-stages // min(range(1, most + 1), key=cost)) * PIECES_DEPTH
+    return -(-rows // each), each
+
+
+def gradient_by_pieces(drive: Tensor, given: Given, after: After, scales: Scales | None) -> Tensor:
+    """Return the gradient of R, multiplied by its scale, from that of the drive."""
+    steps, batch, hidden = drive.shape
+    width = given.weight.shape[1]
+    partial, total, parts, each = _prepared_pieces(drive.device.index, steps * batch, hidden, width // hidden)
+    sums = drive.new_empty(parts * hidden * width)
+    tensors = (drive, after.output, after.trail, given.state)
+    launch(partial, [*map(_aligned, tensors), sums, steps * batch, batch, hidden, width // hidden, each])
+    weight = drive.new_empty(width * hidden).view(hidden, width)
+    launch(total, [sums, weight, None if scales is None else _aligned(scales.weight), parts, hidden * width])
+    return weight
+
+
+def _aligned(tensor: Tensor | None) -> Tensor | None:
+    """The tensor where 16 bytes can be read at once."""
+    found = plain(tensor)
+    return found if found is None or found.data_ptr() % 16 == 0 else found.clone()
