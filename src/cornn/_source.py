@@ -1,7 +1,7 @@
 """The source code that a result comes from: its commit and a digest of its files.
 
-A machine without git reads both from a stamp: the file `source-stamp.json` next to `src/`, which `python tools/stamp.py`
-writes and which is copied with the code.
+A machine without git reads both from a stamp, the file `source-stamp.json` next to `src/`. `python tools/stamp.py`
+writes it, and it is copied with the code.
 """
 
 import hashlib
