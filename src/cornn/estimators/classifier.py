@@ -128,7 +128,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         unknown = set(np.asarray(y).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(
-                f"the labels contain {format_value(unknown.pop())}, which the training data lack: remove these sequences"
+                f"the labels contain {format_value(unknown.pop())}, which the training data lack: remove the sequences"
             )
         return np.where(self.classes_ == np.asarray(y)[:, None], 1.0, -1.0)
 
