@@ -22,7 +22,7 @@ def main() -> None:
     """Run a command. Errors are one line on stderr with exit code 2; CORNN_DEBUG=1 shows the traceback."""
     warnings.showwarning = _show_warning
     try:
-        with _heeding_signals():
+        with _exiting_on_signals():
             cli.run(sys.argv[1:])
     except _Terminated as stop:
         name = signal.Signals(stop.signal_number).name
@@ -43,12 +43,12 @@ def main() -> None:
 
 
 class _Terminated(SignalStop):
-    """A signal asked the program to end outside of a training."""
+    """A signal requested an end outside of training."""
 
 
 @contextmanager
-def _heeding_signals() -> Iterator[None]:
-    """End in order, with a sentence, on SIGTERM and SIGHUP. A training saves a checkpoint before; nohup stays nohup."""
+def _exiting_on_signals() -> Iterator[None]:
+    """Exit with a message on SIGTERM and SIGHUP, after training has saved a checkpoint. nohup still ignores SIGHUP."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise _Terminated(number)
@@ -66,12 +66,12 @@ def _heeding_signals() -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning as one line, as errors are."""
+    """Print a warning as one line."""
     print(f"cornn: warning: {_one_line(message)}", file=sys.stderr)
 
 
 def _one_line(message: object) -> str:
-    """Return a message as one line, without the places in the source of C++ libraries that PyTorch's messages have."""
+    """Return a message as one line, without the C++ source locations in messages of PyTorch."""
     text = (describe_device_error(message) if isinstance(message, Exception) else None) or str(message)
     text = re.sub(r"\[[^\[\]]*\.(?:cpp|cc|cu|h):\d+\](?: \S+ == \S+)?[ .]*", "", text)
     return escape_controls(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Autocast, which the recurrence does not follow: it would round the state a thousand times."""
+"""Autocast, which the recurrence ignores: it would round the state at every step."""
 
 import contextlib
 
@@ -12,7 +12,7 @@ _WITH_AUTOCAST = ("cpu", "cuda")
 
 def no_autocast(device: str) -> contextlib.AbstractContextManager:
     """Return a context manager in which operations run in the types of their arguments."""
-    # Only other devices may lack it; the compiler of PyTorch 2.11 cannot trace the question.
+    # Only other devices may lack autocast; the compiler of PyTorch 2.11 cannot trace the query.
     if device not in _WITH_AUTOCAST and not torch.amp.is_autocast_available(device):
         return _AS_IT_IS
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else _AS_IT_IS

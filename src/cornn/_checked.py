@@ -1,4 +1,4 @@
-"""Values of the types that their annotations ask for: checked dataclasses, and their conversion from and to JSON."""
+"""Dataclasses that check their fields against annotations, and their conversion from and to JSON."""
 
 import dataclasses
 import difflib
@@ -33,7 +33,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a field may have, from `low` to `high`."""
+    """The range of a field, from `low` to `high`."""
 
     low: float
     high: float = math.inf
@@ -85,7 +85,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def convert(hint: Any, value: Any, name: str) -> Any:
-    """Return a value as a type hint asks for, or raise an error that says what is expected.
+    """Convert a value to the type of a hint, or raise an error that names what is expected.
 
     Args:
         hint: A type: numbers, strings, tuples, dictionaries, dataclasses, their unions and `Literal`s; `Annotated` with
@@ -200,7 +200,7 @@ def decode(kind: type[Kind], content: Any, where: str) -> Kind:
 
 
 def encode(value: Any) -> Any:
-    """Convert a dataclass to what JSON has."""
+    """Convert a dataclass to JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -209,7 +209,7 @@ def encode(value: Any) -> Any:
 
 
 def without_defaults(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from their defaults, as JSON has them."""
+    """Return the fields of a dataclass that differ from their defaults, as JSON values."""
     kept = {}
     for field in dataclasses.fields(value):
         default = field.default_factory() if field.default_factory is not MISSING else field.default

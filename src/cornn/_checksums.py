@@ -42,7 +42,7 @@ class DamagedFileError(ValueError):
 
 
 class UncheckedFileWarning(UserWarning):
-    """A saved file has no checksum, as files of version 0.1.0 and of other programs have none."""
+    """A saved file has no checksum, such as files of version 0.1.0 and of other programs."""
 
 
 def compute_checksum(content: bytes | memoryview) -> str:
@@ -56,7 +56,7 @@ def warn_unchecked(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file. A failure is one sentence with the file's name."""
+    """Read a file; an error names it in one sentence."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def unpack_tensors(
         metadata = _read_metadata(content)
         arrays = load(content)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise DamagedFileError(f"{path} is not a whole safetensors file ({_one_line(error)}): {remedy}") from error
+        raise DamagedFileError(f"{path} is not a valid safetensors file ({_one_line(error)}): {remedy}") from error
     expected = metadata.pop(TENSOR_KEY, None)
     if expected is None and (required is None or required not in metadata):
         if warn:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["CONSTANTS", "Oscillators", "Values", "constant", "constrained", "free"]
+__all__ = ["CONSTANTS", "Oscillators", "Values", "constant", "constrain", "unconstrain"]
 
 Values = float | Sequence[float] | Tensor
 """dt, gamma or epsilon: one number, or one per neuron."""
@@ -51,8 +51,8 @@ def _worst(tensor: Tensor, good: Tensor) -> float:
     return tensor[~good].flatten()[0].item()
 
 
-def free(name: str, value: Tensor) -> Tensor:
-    """Return the unconstrained parameter of a trainable constant; the inverse of `constrained`."""
+def unconstrain(name: str, value: Tensor) -> Tensor:
+    """Return the unconstrained parameter of a trainable constant; the inverse of `constrain`."""
     if name == "dt":
         return torch.logit(value)
     if (value <= 0).any():
@@ -60,7 +60,7 @@ def free(name: str, value: Tensor) -> Tensor:
     return value + torch.log(-torch.expm1(-value))
 
 
-def constrained(name: str, raw: Tensor) -> Tensor:
+def constrain(name: str, raw: Tensor) -> Tensor:
     """Map dt into (0, 1) by a sigmoid, and gamma and epsilon above 0 by a softplus; the bounds are never reached."""
     limits = torch.finfo(raw.dtype)
     least = min(limits.tiny, 1e-7)  # tiny of float16 is as large as the constants for long memory

@@ -1,4 +1,4 @@
-"""Errors of a GPU in one phrase: too little memory, or a device that failed or disappeared."""
+"""Describe errors of a GPU: too little memory, or a device that failed or disappeared."""
 
 import sys
 
@@ -14,14 +14,14 @@ class DeviceError(RuntimeError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a GPU had too little memory: an error, or one that it came from, says so."""
+    """Return whether an error, or one of its causes, is a lack of GPU memory."""
     return _find(error, "OutOfMemoryError") is not None
 
 
 def describe_device_error(error: BaseException) -> str | None:
     """Describe an error of a GPU; None for other errors.
 
-    A capture that fails for want of memory raises a second error when it is closed, so the earlier ones count too.
+    A capture that runs out of memory raises a second error when it is closed, so earlier errors count too.
     """
     if isinstance(error, DeviceError):
         return str(error)

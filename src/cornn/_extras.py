@@ -1,4 +1,4 @@
-"""How to install the optional packages. Every message that names an extra of the package gets it from here."""
+"""Installation commands of the extras, for all messages that name one."""
 
 __all__ = ["install_command", "missing_extra"]
 

@@ -1,4 +1,4 @@
-"""The training loop. The estimators use it as it is; the laboratory passes a step that can be captured on a GPU."""
+"""The training loop of the estimators and, with a step that can be captured on a GPU, of the laboratory."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar

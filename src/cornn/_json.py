@@ -10,7 +10,7 @@ __all__ = ["naming", "parse_json", "parse_json_lines", "read_json"]
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file; damage is one sentence with the file's name."""
+    """Read a JSON object from a file; an error names the file in one sentence."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -22,7 +22,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Start the errors of decoding with the name of the file, in one sentence."""
+    """Re-raise errors of decoding with the name of the file, in one sentence."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
@@ -42,7 +42,7 @@ def parse_json(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def parse_json_lines(content: bytes, path: Path) -> list[dict[str, Any]]:
-    """Parse one JSON object per line. A last line without an end was being written, and is left out."""
+    """Parse one JSON object per line. A last line without a newline is incomplete and left out."""
     lines = content.split(b"\n")
     rows = []
     for number, line in enumerate(lines[:-1], 1):

@@ -1,4 +1,4 @@
-"""What ends a command that a signal stops."""
+"""The exception and the exit code of a command that a signal stops."""
 
 import signal
 
@@ -6,7 +6,7 @@ __all__ = ["SignalStop", "exit_code"]
 
 
 class SignalStop(KeyboardInterrupt):
-    """A signal asked for an end."""
+    """A signal requested an end."""
 
     def __init__(self, signal_number: int, message: str = "") -> None:
         super().__init__(message)
@@ -14,5 +14,5 @@ class SignalStop(KeyboardInterrupt):
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:
-    """Return the exit code of a process that was stopped: 128 and the number of the signal, SIGINT if none is known."""
+    """Return the exit code of a stopped process: 128 plus the number of the signal, SIGINT if unknown."""
     return 128 + (stop.signal_number if isinstance(stop, SignalStop) else signal.SIGINT)

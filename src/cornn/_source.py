@@ -1,7 +1,7 @@
 """The source code that a result comes from: its commit and a digest of its files.
 
-A machine without git reads both from a stamp, the file `source-stamp.json` beside `src/`, which `python tools/stamp.py`
-writes and which travels with the code.
+A machine without git reads both from a stamp, the file `source-stamp.json` next to `src/`. `python tools/stamp.py`
+writes it, and it is copied with the code.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ ROOT = PACKAGE.parents[1]
 STAMP = ROOT / "source-stamp.json"
 PROTOCOLS = "results/protocols"
 BUILT = (".so", ".dll", ".pyd", ".pyc")
-"""Endings of files that are made from the source."""
+"""Suffixes of files that are built from the source."""
 
 
 def source() -> dict[str, str | None]:
@@ -120,7 +120,7 @@ def check_source(result: Mapping[str, object]) -> str:
 def correct_commit(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result that names the commit which contains its code.
 
-    A stamp that is older than the files beside it gives its commit with a "+". If the digest of these files is that of
+    A stamp that is older than the files next to it gives its commit with a "+". If the digest of these files is that of
     another commit of the history, the result names that commit, and `stamp` has the one that was recorded.
     """
     named = result.get("commit")

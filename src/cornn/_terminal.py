@@ -1,4 +1,4 @@
-"""Text that is safe to print: names and labels of other people's files may contain control sequences."""
+"""Escape text for a terminal: names and labels in files may contain control sequences."""
 
 import unicodedata
 

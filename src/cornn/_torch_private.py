@@ -1,8 +1,8 @@
 """PyTorch's private interfaces, all in one place.
 
-The fast path, `is_eager`, is taken only with the versions of PyTorch that the tests run with. With any other version
-the registered operator runs instead, by public interfaces. The other functions answer for any version: if the
-interface that they ask is gone, they give the careful answer.
+The fast path, `is_eager`, is used only with tested versions of PyTorch. With any other version the registered operator
+runs instead, by public interfaces. The other functions support any version: if a private interface is missing, they
+return the conservative answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ _PLAIN = (Tensor, nn.Parameter)
 
 
 def _find(name: str, otherwise: object) -> Callable[..., Any]:
-    """Return a function of functorch, or where there is none of this name, one that returns `otherwise`."""
+    """Return a function of functorch, or one that returns `otherwise` if it does not exist."""
     return getattr(_FUNCTORCH, name, lambda *_: otherwise)
 
 
@@ -81,7 +81,7 @@ def _public_raw_stream(device: int) -> int:
 current_raw_stream: Callable[[int], int] = (
     getattr(torch._C, "_cuda_getCurrentRawStream", _public_raw_stream) if _TESTED_HERE else _public_raw_stream
 )
-"""(device) -> the address of its current stream, without the object around it."""
+"""Function (device) -> address of its current stream."""
 
 
 def is_tracing() -> bool:
@@ -101,14 +101,14 @@ def is_transformed(tensors: Sequence[Tensor | None]) -> bool:
 
 
 def find_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Return the `apply` of a function without its search for transforms, which `is_eager` has ruled out."""
+    """Return the `apply` of a function without the check for transforms, which `is_eager` makes."""
     if not _TESTED_HERE:
         return function.apply
     return super(torch.autograd.Function, function).apply  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def find_tensors(module: nn.Module, names: Sequence[str]) -> list[Tensor | None]:
-    """Return parameters and buffers of a module by name, as `getattr` does, without its detours."""
+    """Return parameters and buffers of a module by name, faster than `getattr`."""
     parameters, buffers, found = module._parameters, module._buffers, []
     for name in names:
         value = parameters.get(name)
@@ -134,4 +134,4 @@ def _public_multiply_all_(tensors: Sequence[Tensor], factors: Sequence[Tensor]) 
 multiply_all_: Callable[..., object] = (
     getattr(torch, "_foreach_mul_", _public_multiply_all_) if _TESTED_HERE else _public_multiply_all_
 )
-"""(tensors, factors): the tensors become the products, by one call."""
+"""Function (tensors, factors) that multiplies the tensors in place, by one call."""

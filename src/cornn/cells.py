@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import _scaling, engine, functional
-from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrained, free
+from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrain, unconstrain
 from cornn._initialisation import INITS, SCALED, InitialRanges
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans
 from cornn._random import uniform_
@@ -139,7 +139,7 @@ class CoRNNCell(nn.Module):
         }
         for name, value in self.initial_constants.items():
             if name in trainable:
-                self.register_parameter(f"free_{name}", nn.Parameter(free(name, value).to(**where)))
+                self.register_parameter(f"free_{name}", nn.Parameter(unconstrain(name, value).to(**where)))
             else:
                 self.register_buffer(name, value.to(**where))
         shapes = (hidden_size, input_size), (hidden_size, 2 * hidden_size), (hidden_size,)
@@ -161,7 +161,7 @@ class CoRNNCell(nn.Module):
         with torch.no_grad():
             for name, value in self.initial_constants.items():
                 if name in self.trainable:
-                    getattr(self, f"free_{name}").copy_(free(name, value))
+                    getattr(self, f"free_{name}").copy_(unconstrain(name, value))
                 else:
                     getattr(self, name).copy_(value)
 
@@ -228,7 +228,7 @@ class CoRNNCell(nn.Module):
             return Oscillators(*find_tensors(self, CONSTANTS))  # pyright: ignore[reportArgumentType]
         return Oscillators(
             *(
-                constrained(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
+                constrain(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
                 for name in CONSTANTS
             )
         )

@@ -1,8 +1,9 @@
 """Streams: run a model one sample at a time. After n samples the output equals that of the batch call on those n.
 
 A step is one call into the C library that is built with the package. It scales the sample and runs all layers and the
-head, without PyTorch. If there is no library, or no C code for the activation, numpy computes the same more slowly;
-`Stream.backend` tells which. A stream has its own copy of the weights: training the model further does not change it.
+head, without PyTorch. Without the library, or without C code for the activation, numpy computes the same more slowly;
+`Stream.backend` names the one in use. A stream has its own copy of the weights: training the model further does not
+change it.
 """
 
 import ctypes
@@ -117,7 +118,7 @@ class Stream:
         self.backend, self._call, self._advance = "numpy", Call(timespan=1.0), self._step
         kernel = _kernel(dtype, layers)
         if kernel is not None:
-            self.backend, self._advance = "c", self._opened(*kernel)
+            self.backend, self._advance = "c", self._open(*kernel)
 
     def __call__(self, sample: ArrayLike, timespan: float = 1.0) -> NDArray:
         """Take the next sample and return the model's output.
@@ -136,7 +137,7 @@ class Stream:
             if sample.__class__ is not np.ndarray:
                 sample = np.asarray(sample, np.float64)
             if sample.shape != self._shape:  # pyright: ignore[reportAttributeAccessIssue]
-                sample = self._fitting(sample)
+                sample = self._check_shape(sample)
             self._sample[:] = sample
         if timespan != self._call.timespan:
             if not 0 <= timespan < float("inf"):
@@ -206,17 +207,17 @@ class Stream:
 
     def __reduce__(self) -> tuple:
         scaling = Scaling(self._mean, self._scale, self._masked)
-        return _reopened, (self._layers, self._head, scaling, self.state())
+        return _reopen, (self._layers, self._head, scaling, self.state())
 
-    def _fitting(self, sample: Any) -> NDArray:
+    def _check_shape(self, sample: Any) -> NDArray:
         if self._single and sample.shape == ():
             return sample
         raise ValueError(
             f"the sample has shape {sample.shape}, this stream expects {self._shape[0]} values: {self._shape}"
         )
 
-    def _opened(self, workspace: Any, pack: Any, step: Callable[[object], None]) -> Callable[[], None]:
-        """Prepare the C step; it works on this stream's arrays, which must live as long as the stream."""
+    def _open(self, workspace: Any, pack: Any, step: Callable[[object], None]) -> Callable[[], None]:
+        """Prepare the C step, which works on the arrays of this stream."""
         layers, call = self._layers, self._call
         weights = np.concatenate([part.ravel() for layer in layers for part in (layer.R, layer.V, layer.b)])
         constants = np.concatenate([layer.constants.ravel() for layer in layers])
@@ -258,7 +259,7 @@ class Stream:
 
 
 @functools.lru_cache(maxsize=64)
-def _coefficients(constants: bytes, dtype: str, timespan: float, damping: str) -> functional.Transition:
+def _compute_transition(constants: bytes, dtype: str, timespan: float, damping: str) -> functional.Transition:
     values = torch.from_numpy(np.frombuffer(constants, dtype).reshape(3, -1).copy())
     span = torch.tensor([timespan], dtype=values.dtype)
     dt, gamma, epsilon = values
@@ -267,10 +268,10 @@ def _coefficients(constants: bytes, dtype: str, timespan: float, damping: str) -
 
 
 def _transition(layer: Layer, timespan: float) -> functional.Transition:
-    return _coefficients(layer.constants.tobytes(), layer.constants.dtype.str, timespan, layer.damping)
+    return _compute_transition(layer.constants.tobytes(), layer.constants.dtype.str, timespan, layer.damping)
 
 
-def _reopened(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[str, NDArray]) -> Stream:
+def _reopen(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[str, NDArray]) -> Stream:
     stream = Stream(layers, head, scaling)
     stream.restore(state)
     return stream

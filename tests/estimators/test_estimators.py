@@ -412,7 +412,7 @@ def test_what_is_not_a_saved_estimator(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file"):
         load(path)
     path.write_bytes(pickle.dumps({}))
-    with pytest.raises(ValueError, match="not a whole safetensors file"):
+    with pytest.raises(ValueError, match="not a valid safetensors file"):
         load(path)
     save_file({"x": np.zeros(1)}, path)
     with pytest.raises(ValueError, match="does not contain an estimator"):

@@ -166,7 +166,7 @@ def test_damaged_files_are_named_with_a_remedy(tmp_path):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
     with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged"):
         run.checkpoint()
-    with pytest.raises(ValueError, match=r"model\.safetensors is not a whole"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a valid"):
         run.weights()
     (tmp_path / "config.json").write_text("[1]")
     with pytest.raises(ValueError, match=r"config\.json is damaged: it does not match its checksum"):

@@ -207,7 +207,7 @@ class RunningInputs:
         return {"seen": self.seen, "last": self.last, "sums": self.sums, "steps": self.steps}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:
-        """Continue from a state."""
+        """Resume from a state that `arrays` returned."""
         self.seen, self.last, self.sums, self.steps = (
             arrays[name].copy() for name in ("seen", "last", "sums", "steps")
         )

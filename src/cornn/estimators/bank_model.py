@@ -17,9 +17,9 @@ from cornn.estimators.sequences import SequenceData
 __all__ = ["LARGE", "BankModel", "BankSettings", "fit_bank_model", "shrink_bank_model"]
 
 LARGE = 4000
-"""Number of sequences from which on features are capped and never kept for all sequences at once."""
-LARGE_WIDTH = 3072  # most features then
-CHOICE = 1500  # most sequences that a choice between candidates looks at
+"""Smallest number of sequences for which features are capped and computed in chunks."""
+LARGE_WIDTH = 3072  # maximum number of features of a large problem
+CHOICE = 1500  # maximum number of sequences for the choice between candidates
 CHUNK_BYTES = 1 << 25  # of features at a time; a dozen copies of them exist at once
 SIGNIFICANT = 2.0  # standard errors by which a candidate must be better than all views together
 

@@ -89,7 +89,7 @@ class BankStream:
         return save({**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed})
 
     def restore(self, state: bytes) -> None:
-        """Continue from a state that `to_bytes` returned, from a stream of the same estimator."""
+        """Resume from a state that `to_bytes` returned, from a stream of the same estimator."""
         try:
             given = load(state)
         except SafetensorError as error:

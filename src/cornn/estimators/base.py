@@ -63,7 +63,7 @@ NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 class Estimator(BaseEstimator):
     """Base class of the estimators, with the settings that all of them share.
 
-    A setting that is None has its default, which the text names; settings of one method are errors with another.
+    A setting that is None has the default that is given below. Settings of one method are errors with another.
 
     Args:
         hidden_size: Number of neurons per layer of the trained network. Default: 64.
@@ -236,7 +236,7 @@ class Estimator(BaseEstimator):
         check_settings(self)
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return what was fitted, as rows of a name and a text."""
+        """Describe what was fitted, as rows of a name and a text."""
         return [("parameters", f"{self.count_parameters():,}")]
 
     def output_spec(self) -> OutputSpec:
@@ -308,7 +308,7 @@ class Estimator(BaseEstimator):
         network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
         seed = read_seed(self.random_state)
         model, device = network.build(self.backend), resolve_device(self.device)
-        network.initialize(model, seed, answer)
+        network.initialise(model, seed, answer)
         training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
         schedule = Schedule(
             self._setting("epochs"),

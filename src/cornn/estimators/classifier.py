@@ -26,8 +26,8 @@ from cornn.estimators.sequences import SequenceData, format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
-LEAST_SHARE = 1e-3  # of a class, in the answer that training starts from
-MOST_NAMED = 10  # labels in an error
+LEAST_SHARE = 1e-3  # of a class, in the initial bias of the head
+MOST_NAMED = 10  # labels in an error message
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -127,7 +127,9 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         """Return labels as +1 for the class and -1 for the others, shape (sequences, classes)."""
         unknown = set(np.asarray(y).tolist()) - set(self.classes_.tolist())
         if unknown:
-            raise ValueError(f"the labels contain {format_value(unknown.pop())}, which the classifier does not know")
+            raise ValueError(
+                f"the labels contain {format_value(unknown.pop())}, which the training data lack: remove the sequences"
+            )
         return np.where(self.classes_ == np.asarray(y)[:, None], 1.0, -1.0)
 
     def held_out_score(self, scores: NDArray, target: NDArray) -> tuple[str, float]:
@@ -184,7 +186,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 
         The score that is explained is the logit of the label minus the mean logit of the others: with two classes the
-        log odds. Positive attributions speak for the label, negative ones against it. With the method "network" they
+        log odds. Positive attributions support the label, negative ones oppose it. With the method "network" they
         add up to the score minus that of a constant sequence, to about 1 %; with "bank" they do not.
 
         Args:

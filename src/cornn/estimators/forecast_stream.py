@@ -93,7 +93,7 @@ class ForecastStream:
         return save({"rows": self._rows[: self._length].copy()})
 
     def restore(self, state: bytes) -> None:
-        """Continue from what `to_bytes` returned, from a stream of the same forecaster."""
+        """Resume from what `to_bytes` returned, from a stream of the same forecaster."""
         try:
             rows = load(state)["rows"]
         except (SafetensorError, KeyError) as error:

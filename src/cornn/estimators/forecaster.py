@@ -186,7 +186,7 @@ class CoRNNForecaster(NetworkForecaster):
     ) -> NDArray[np.float64]:
         """Forecast quantiles of the values that follow each series.
 
-        They come from the errors of forecasts at earlier origins inside the training data, one by one for the steps
+        They come from the errors of forecasts at earlier origins inside the training data, separately for each step
         ahead.
 
         Args:

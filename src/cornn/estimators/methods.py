@@ -33,7 +33,7 @@ __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
 
 METHODS = ("bank", "network", "auto")
 BANK_ARGUMENTS = ("neurons", "scaling", "differences", "thresholds", "statistics", "causal")
-AUTO_FEWEST = 2000  # sequences from which on "auto" also tries the network
+AUTO_FEWEST = 2000  # smallest number of sequences for which "auto" also tries the network
 AUTO_SHARE = 0.2  # of the sequences, on which it compares the two
 
 ALL_SCALINGS = (("set", "sequence"), ("set",), ("sequence",))
@@ -79,7 +79,7 @@ class SequenceEstimator(Estimator):
         return self.bank_.parameters if self.method_ == "bank" else super().count_parameters()
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return what was fitted, as rows of a name and a text."""
+        """Describe what was fitted, as rows of a name and a text."""
         check_is_fitted(self, "method_")
         if self.method_ == "network":
             return [
@@ -190,7 +190,7 @@ class SequenceEstimator(Estimator):
         self._finish_bank(held_out, target[rows], weights[rows])
 
     def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
-        """Use the scores of sequences that the readout did not see."""
+        """Fit what depends on the scores of held-out sequences, such as a calibration."""
 
     def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
         raise NotImplementedError

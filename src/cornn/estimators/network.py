@@ -57,7 +57,7 @@ class NetworkSpec:
     init: str
 
     def build(self, backend: str = "auto") -> SequenceModel:
-        # `initialize` draws the weights again; the caller's random state must not change.
+        # `initialise` draws the weights again; the caller's random state must not change.
         with torch.random.fork_rng(devices=[]):
             layer = CoRNN(
                 self.features,
@@ -73,7 +73,7 @@ class NetworkSpec:
             )
             return SequenceModel(layer, self.outputs)
 
-    def initialize(self, model: SequenceModel, seed: int, answer: NDArray[np.float64] | None = None) -> None:
+    def initialise(self, model: SequenceModel, seed: int, answer: NDArray[np.float64] | None = None) -> None:
         """Draw the initial weights; `answer` is the output that ignores the input, 0 if None."""
         model.reset_parameters(generator(seed, "weights"))
         layer: Any = model.layer

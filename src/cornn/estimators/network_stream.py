@@ -63,5 +63,5 @@ class PredictionStream:
         return self.stream.to_bytes()
 
     def restore(self, state: bytes) -> None:
-        """Continue from a state that `to_bytes` returned, from a stream of the same estimator."""
+        """Resume from a state that `to_bytes` returned, from a stream of the same estimator."""
         self.stream.restore(state)

@@ -83,7 +83,7 @@ class Worker:
 
     def run(self) -> list[Status]:
         """Work until all experiments are done, or until the time is over, and return their status."""
-        with _opened(self.storage) as storage:
+        with _open(self.storage) as storage:
             queues: dict[str, Queue] = {}
 
             def take(experiment: Experiment) -> bool:
@@ -211,7 +211,7 @@ def read_status(experiments: Sequence[Experiment], storage: Storage) -> list[Sta
     """Return the status of experiments without working on them. A storage that is not there is not created."""
     if not exists(storage):
         return [Status(experiment, UNKNOWN, (), ()) for experiment in experiments]
-    with _opened(storage) as opened:
+    with _open(storage) as opened:
         return [_status(experiment, opened) for experiment in experiments]
 
 
@@ -243,7 +243,7 @@ def _task_info(experiment: Experiment, storage: Any) -> TaskInfo | None:
 
 
 @contextmanager
-def _opened(storage: Storage) -> Any:
+def _open(storage: Storage) -> Any:
     """Open a storage; an error that it causes names it."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     opened = open_storage(storage)
