@@ -27,7 +27,7 @@ from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.backends.cuda import nvrtc, weights
 from cornn.engine.contract import After, Given
 from cornn.engine.updates import UPDATES
-from cornn.lab.bench.measure import record, replayed
+from cornn.lab.bench.measure import capture, record
 
 # Steps by pieces, gradient of R by pieces.
 VARIANTS = {"fp32": (False, False), "weights": (False, True), "steps": (True, False), "both": (True, True)}
@@ -140,7 +140,7 @@ def gradient_of_weight(steps: int, batch: int, hidden: int, repeats: int) -> dic
         ("pieces", lambda: weights.gradient_by_pieces(drive, given, after, None)),
     ):
         row[f"{name}_error"] = distance(call(), want)
-        row[f"{name}_ms"] = seconds(replayed(call), repeats) * 1e3
+        row[f"{name}_ms"] = seconds(capture(call), repeats) * 1e3
     return row
 
 
@@ -158,8 +158,8 @@ def timed(steps: int, batch: int, hidden: int, repeats: int) -> dict:
         return torch.autograd.grad(layer(input)[0], parameters, gradient)
 
     return {
-        "forward_ms": seconds(replayed(forward), repeats) * 1e3,
-        "ms": seconds(replayed(both), repeats) * 1e3,
+        "forward_ms": seconds(capture(forward), repeats) * 1e3,
+        "ms": seconds(capture(both), repeats) * 1e3,
         "error": error(batch, hidden, "exact"),
         "plan": str(cuda._choose_grid(0, 1, batch, hidden, "exact", False)) if hidden > 128 else "block",
     }
