@@ -25,7 +25,7 @@ struct Pool {
     float run[VARIABLES][LEVELS] = {}, longest[VARIABLES][LEVELS] = {};
     float highest[VARIABLES] = {}, sum[VARIABLES] = {}, squares[VARIABLES] = {};
 
-    // Hands every number to `with`, in the order of `Memory` of engine/bank.py.
+    // Hands every number to `with`, in the order of `Memory` of engine/bank_data.py.
     template <typename Function>
     __device__ __forceinline__ void each(Function with) {
 #pragma unroll
