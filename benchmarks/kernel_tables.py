@@ -4,6 +4,9 @@ import json
 import statistics
 from pathlib import Path
 
+from cornn.engine.backends.cuda.layout import LARGEST_CLUSTER
+from cornn.engine.backends.cuda.weights import SMALLEST
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
@@ -81,6 +84,35 @@ def tensor_cores() -> str:
     return "\n".join(lines)
 
 
+def _variants() -> dict[tuple[int, ...], dict[str, dict]]:
+    """Return (steps, batch, neurons) -> variant of exact fp32 -> row."""
+    found: dict[tuple[int, ...], dict[str, dict]] = {}
+    for row in json.loads((RESULTS / "exact-variants.json").read_text(encoding="utf8"))["rows"]:
+        if "variant" in row:
+            found.setdefault(tuple(row["size"]), {})[row["variant"]] = row
+    return found
+
+
+def exact_variants() -> str:
+    """Exact fp32 with and without products of pieces."""
+    lines = [
+        "| steps, batch, neurons | products in fp32, ms | gradients by pieces | steps by pieces | both "
+        "| largest error: fp32, both |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for (steps, batch, hidden), rows in _variants().items():
+        used = _variant_used(hidden)
+        cells = [f"**{row['ms']:.2f}**" if name == used else f"{row['ms']:.2f}" for name, row in rows.items()]
+        errors = f"{rows['fp32']['error']:.1e}, {rows['both']['error']:.1e}"
+        lines.append(f"| {steps}, {batch:,}, {hidden:,} | {' | '.join(cells)} | {errors} |")
+    return "\n".join(lines)
+
+
+def _variant_used(hidden: int) -> str:
+    """Return which variant the backend uses on this GPU."""
+    return "fp32" if hidden < SMALLEST else "weights" if hidden <= LARGEST_CLUSTER else "both"
+
+
 def large_layers() -> str:
     """Layers above 128 neurons, in exact fp32 and on tensor cores."""
     path = RESULTS / "large-layers.json"
@@ -91,7 +123,12 @@ def large_layers() -> str:
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     sizes: dict[str, list[dict]] = {}
+    newer = _variants()
     for row in json.loads(path.read_text(encoding="utf8"))["rows"]:
+        size = row["steps"], row["batch"], row["hidden"]
+        if row["precision"] == "exact" and size in newer:
+            found = newer[size][_variant_used(row["hidden"])]
+            row |= {"seconds": found["ms"] / 1e3, "forward_seconds": found["forward_ms"] / 1e3, "error": found["error"]}
         sizes.setdefault(f"{row['steps']}, {row['batch']:,}, {row['hidden']:,}", []).append(row)
     for size, rows in sizes.items():
         times = [f"{row['seconds'] * 1e3:.2f} ({row['forward_seconds'] * 1e3:.2f})" for row in rows]
@@ -187,6 +224,7 @@ TABLES = {
     "step": step,
     "tensor-cores": tensor_cores,
     "large-layers": large_layers,
+    "exact-variants": exact_variants,
     "profile-large": profile_large,
     "speed-stream": speed_stream,
     "two-threads": two_threads,

@@ -132,7 +132,7 @@ def _choose_grid(
     found = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
     if found is None or _needs_grid(device, hidden):
         return found
-    if found.precision == "exact":
+    if found.precision in ("exact", "split"):  # a cluster is faster in fp32: results/exact-variants.json
         return None
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     return None if prefers_cluster(hidden, groups, batch, multiprocessors, found) else found

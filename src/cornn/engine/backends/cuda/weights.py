@@ -76,8 +76,8 @@ def weight_gradients(
 DOWN, ACROSS, PIECES_DEPTH = 128, 256, 16  # of weights_split.cu
 PIECES_SHARED = 4 * 4 * PIECES_DEPTH * (DOWN + ACROSS + 16)  # bytes
 PIECES_MACROS = {"BF16": 1}
-SMALLEST = 128
-"""Neurons from which tiles of products of pieces are full."""
+SMALLEST = 512
+"""Neurons from which products of pieces are faster than cuBLAS in fp32: results/exact-variants.json."""
 
 LARGEST_SUMS = 1 << 25
 """Values of the sums of all parts of the rows."""
