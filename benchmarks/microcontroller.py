@@ -133,7 +133,7 @@ def _write_fastgrnn(folder: Path, trained: TrainedModel, code: str) -> Constants
 def _on_host(folder: Path, vectors: ReferenceVectors, sources: list[Path] | None = None) -> np.ndarray:
     """The answers of a folder's code on this machine, over all sequences."""
     program = folder / "check"
-    values = {"sample": "float sample[MODEL_INPUTS]", "address": "", "every": 0}
+    values = {"sample": "float sample[MODEL_INPUTS]", "address": "", "span": "", "every": 0}
     program.with_suffix(".c").write_text(render("check.c.in", values), encoding="utf8")
     files = [folder / "model.c", program.with_suffix(".c"), *(sources or [])]
     subprocess.run(["gcc", "-O2", f"-I{folder}", *map(str, files), "-o", str(program), "-lm"], check=True)
