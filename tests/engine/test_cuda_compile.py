@@ -273,6 +273,7 @@ GENERATED = [
         ("sm_120", 128, 4),
     )
     for update in ("leaky", "fastgrnn", "modrelu", "lipschitz", "smooth", "undamped", *(["gated"] if rows > 1 else []))
+    if arch == "sm_90" or update in ("fastgrnn", "gated", "lipschitz")
 ]
 
 
