@@ -38,6 +38,7 @@ def make_cases() -> dict[str, tuple[dict, np.ndarray]]:
         "few": ({"horizon": 2}, random.normal(size=9)[:, None]),
         "gaps": ({"horizon": 4, "period": 4}, gaps[:, None]),
         "covariate": ({"horizon": 2, "targets": [0]}, np.stack([sales + np.roll(price, 1), price], 1)),
+        "calm, then wild": ({"horizon": 2}, (np.repeat([0.01, 4.0], 35) * np.cumsum(random.normal(size=70)))[:, None]),
         "known": ({"horizon": 2, "targets": [0], "known_future": [1]}, np.stack([sales + 2 * price, price], 1)),
     }
 
