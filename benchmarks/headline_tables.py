@@ -1,7 +1,6 @@
 """The headline results of the README, each with its most important limitation."""
 
 import statistics
-from dataclasses import replace
 from pathlib import Path
 
 from default_tables import gru_at_5000, means, prototypes_at_5000
@@ -17,7 +16,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 def headlines() -> str:
     """Three results from the records, as a list."""
-    return "\n".join((_default(), _long_memory(), _permuted_images()))
+    return "\n".join((_default(), _long_memory(), _noisy_images()))
 
 
 def _default() -> str:
@@ -61,28 +60,27 @@ def _long_memory() -> str:
     )
 
 
-def _permuted_images() -> str:
-    configs = [(record, records.read_config(record)) for record in records.read(RESULTS, "psmnist")]
-    runs = [record for record, config in configs if _is_headline(config)]
-    tests = [record["result"]["test"] for record in runs]
-    small, large = (
-        next(row.figure for row in PUBLISHED["psmnist"] if (row.model, row.units) == ("coRNN", units))
-        for units in (128, 256)
+def _noisy_images() -> str:
+    configs = [(record, records.read_config(record)) for record in records.read(RESULTS, "noisy-cifar10")]
+    tests, theirs, before = (
+        [record["result"]["test"] for record, config in configs if _has_recipe(config, recipe)]
+        for recipe in ("whitened", "paper", "better")
     )
-    theirs = [
-        record["result"]["test"]
-        for record, config in configs
-        if config.recipe == "paper-128" and not config.theory and not records.changed_settings(config)
-    ]
-    shifted, fixed = (_validation(shift) for shift in (1, 0))
+    paper = next(row.figure for row in PUBLISHED["noisy-cifar10"] if (row.model, row.units) == ("coRNN", 128))
     return (
-        f"- **Permuted MNIST, 128 neurons, trained fully.** {_summary(tests, 2)} over {len(tests)} seeds, each with "
-        "its own permutation ([records](results/psmnist), [recipe](docs/better.md)). "
-        f"The paper reports {small:g} % at this size ({large:g} % with 256 neurons); its settings gave "
-        f"{_summary(theirs, 1)} here. *But:* the recipe shifts training images by up to a pixel before permuting "
-        "them, which uses the image layout that the permutation is meant to hide; without it validation fell from "
-        f"{shifted:.2f} to {fixed:.2f} % (one seed, 20 epochs)."
+        f"- **Noise-padded CIFAR-10, 128 neurons.** {_summary(tests, 1)} over {len(tests)} seeds after 120 epochs. "
+        "Target, search space and seeds were frozen before the search, and the test split was locked until the choice "
+        "was committed ([records](results/noisy-cifar10), [protocol](docs/better.md#frozen-protocols)). "
+        f"The paper reports {paper:g} %; its settings gave {_summary(theirs, 1)} here. *But:* the recipe whitens the "
+        "rows of the images and decays and averages the weights. No other model was trained in this way, and the parts "
+        f"were not measured one by one; our recipe without them gave {_summary(before, 1)}."
     )
+
+
+def _has_recipe(config: Train, recipe: str) -> bool:
+    """Return whether a run has the configuration of a recipe."""
+    own = resolve("noisy-cifar10", recipe, **encode(config.place))
+    return records.group_identity(config) == records.group_identity(own)
 
 
 def _summary(values: list[float], digits: int) -> str:
@@ -90,25 +88,6 @@ def _summary(values: list[float], digits: int) -> str:
     assert ends is not None
     mean = statistics.fmean(values)
     return f"{mean:.{digits}f} % (95 % interval {ends.low:.{digits}f} to {ends.high:.{digits}f})"
-
-
-def _is_headline(config: Train) -> bool:
-    """Return whether a run uses the unchanged recipe better-128 and a permutation per seed."""
-    return replace(config, seed=0) == resolve("psmnist", "better-128", permutation="own", **encode(config.place))
-
-
-def _validation(shift: int) -> float:
-    """Return the validation accuracy of the search run of better-128 that changes at most the shift."""
-    (found,) = (
-        record["result"]["validation"]
-        for record in records.read(RESULTS / "search", "psmnist")
-        if (config := records.read_config(record)).recipe == "better-128"
-        and config.model.hidden_size == 128
-        and records.changed_settings(config).keys() <= {"epochs"}
-        and config.task.shift == shift
-        and not config.task.warp
-    )
-    return found
 
 
 TABLES = {"headlines": headlines}
