@@ -236,7 +236,7 @@ def test_the_kernel_of_the_weight_gradients_compiles_without_spills(arch):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_the_kernel_of_pieces_for_the_weight_gradients_has_room(arch):
     cubin = nvrtc.compiled("weights_split.cu", weights.PIECES_MACROS, arch)
-    check_shared(cubin, arch, weights.PIECES_SHARED)
+    check_shared(cubin, LIMITS[arch], weights.PIECES_SHARED)
     # Its sums take half of the registers; a few addresses wait on the stack, outside of the products.
     assert resources(cubin)[FRAME] <= 32
 
