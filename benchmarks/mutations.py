@@ -71,7 +71,7 @@ TESTS = {
     "lab/tasks": ["tests/lab/tasks"],
     "lab/training": ["tests/lab/training"],
     "lab/experiments": ["tests/lab/experiments", "tests/lab/test_settings.py"],
-    "lab/report": ["tests/lab/report"],
+    "lab/report": ["tests/lab/report", "tests/lab/test_settings.py"],
     "lab/bench": ["tests/lab/bench", "tests/lab/test_settings.py"],
     "lab/recipes": ["tests/lab/test_settings.py", "tests/lab/test_recipes.py"],
     "lab/model_specs.py": ["tests/lab/test_config.py"],
@@ -344,6 +344,16 @@ def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[
     return chosen
 
 
+def remaining(drawn: list[Mutation], rows: list[dict]) -> list[Mutation]:
+    """Return the mutations that have no row yet. Several on one line may have the same name."""
+    done, found = Counter(row["mutation"] for row in rows), []
+    for own in drawn:
+        if done[own.name] <= 0:
+            found.append(own)
+        done[own.name] -= 1
+    return found
+
+
 def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
     """Return the mutation of a row in the source as it is now, or None.
 
@@ -415,7 +425,7 @@ def main() -> None:
         print("\n".join(own.name for own in known))
         return
     # A record of the same sample is continued. Its rows keep their outcome although the source may have changed since.
-    before = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
+    before: dict = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
     rows = before["rows"]
     if options.again:
         before.setdefault("noticed_at_first", count_noticed(rows))
@@ -423,9 +433,8 @@ def main() -> None:
         open_rows = [row for row in rows if row["outcome"] in ("survived", "no tests")]
         chosen = [(found, row) for row in open_rows if (found := find_again(row, known))]
     else:
-        done = {row["mutation"] for row in rows}
         drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
-        chosen = [(own, None) for own in drawn if own.name not in done]
+        chosen = [(own, None) for own in remaining(drawn, rows)]
         before |= {"seed": options.seed, "sample": len(drawn), "of": len(known)}
     lock = threading.Lock()
 

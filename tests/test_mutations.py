@@ -103,6 +103,13 @@ def test_a_mutation_is_found_after_its_line_has_moved(program):
     assert find("b.py:3 2 -> 3", "y = 1") is None
 
 
+def test_of_mutations_with_the_same_name_every_one_is_tried(program):
+    drawn = [program.Mutation("a.py", 1, number, "1 -> 2", "f(1, 1)", None) for number in (3, 5)]
+    assert program.remaining(drawn, []) == drawn
+    assert program.remaining(drawn, [{"mutation": "a.py:1 1 -> 2"}]) == drawn[1:]
+    assert program.remaining(drawn, 2 * [{"mutation": "a.py:1 1 -> 2"}]) == []
+
+
 @pytest.mark.slow
 def test_a_run_passes_over_failing_tests_ends_in_time_and_is_continued(program, tmp_path, monkeypatch, capsys):
     package, tests = tmp_path / "src" / "cornn", tmp_path / "tests"
