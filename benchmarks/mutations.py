@@ -83,8 +83,14 @@ TESTS = {
 UNTESTED = {"gpu", "test_mutations.py", "test_docs_site.py"}
 """Tests that are left out: they need a GPU, or know nothing of the source."""
 
-EQUIVALENT = json.loads((ROOT / "benchmarks" / "equivalent_mutations.json").read_text(encoding="utf8"))
-"""FILE: CHANGE: LINE OF CODE -> why no test here can notice it."""
+EQUIVALENT = {
+    key: kind
+    for kind, listed in json.loads(
+        (ROOT / "benchmarks" / "equivalent_mutations.json").read_text(encoding="utf8")
+    ).items()
+    for key in listed
+}
+"""FILE: CHANGE: LINE OF CODE -> the kind of reason why no test here can notice it; the file has the reason itself."""
 
 SWAPS: dict[type, type] = {
     ast.Add: ast.Sub,
@@ -383,11 +389,9 @@ def summarise(rows: list[dict]) -> dict:
     """Return the content of the record."""
     for row in rows:
         file, _, what = row["mutation"].partition(":")
-        if (
-            row["outcome"] in ("survived", "no tests")
-            and f"{file}: {what.partition(' ')[2]}: {row['code']}" in EQUIVALENT
-        ):
-            row["outcome"] = "equivalent"
+        kind = EQUIVALENT.get(f"{file}: {what.partition(' ')[2]}: {row['code']}")
+        if kind is not None and row["outcome"] in ("survived", "no tests", "equivalent"):
+            row |= {"outcome": "equivalent", "why": kind}
     counted = [row for row in rows if row["outcome"] != "equivalent"]
     return {
         "what": "single changes to the source, and whether the tests notice",
@@ -432,11 +436,16 @@ def main() -> None:
         summarise(rows)  # what is listed as equivalent is not tried
         open_rows = [row for row in rows if row["outcome"] in ("survived", "no tests")]
         chosen = [(found, row) for row in open_rows if (found := find_again(row, known))]
+        print(f"{len(open_rows) - len(chosen)} of {len(open_rows)} survivors are no longer in the source", flush=True)
     else:
         drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
         chosen = [(own, None) for own in remaining(drawn, rows)]
         before |= {"seed": options.seed, "sample": len(drawn), "of": len(known)}
     lock = threading.Lock()
+
+    def write() -> None:
+        kept = {key: before[key] for key in ("seed", "sample", "of", "noticed_at_first") if key in before}
+        options.out.write_text(json.dumps(kept | summarise(rows), indent=1) + "\n", encoding="utf8")
 
     def left() -> float:
         return min(options.limit, end - time.monotonic())
@@ -503,12 +512,10 @@ def main() -> None:
                     row.clear()
                     row.update(found)
                 print(outcome, mutation.name, flush=True)
-                content = {
-                    key: before[key] for key in ("seed", "sample", "of", "noticed_at_first") if key in before
-                } | summarise(rows)
-                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+                write()
 
         work(attempt, chosen)
+    write()
     print("{noticed} of {counted} noticed".format_map(summarise(rows)))
     print(*(f"{count} {outcome}" for outcome, count in Counter(row["outcome"] for row in rows).items()), sep=", ")
 

@@ -71,6 +71,7 @@ def test_equivalent_mutations_do_not_count(program, monkeypatch):
     rows += [("a.py:1 Add -> Sub", "y + 1", outcome) for outcome in ("noticed", "too slow")]
     found = program.summarise([dict(zip(("mutation", "code", "outcome"), row, strict=True)) for row in rows])
     assert (found["tried"], found["counted"], found["noticed"], found["survivors"]) == (4, 3, 2, ["b.py:3 1 -> 2"])
+    assert found["rows"][1]["why"] == "it is not used"
 
 
 def test_equivalent_mutations_exist():
