@@ -51,9 +51,15 @@ TESTS = {
     "_constants.py": ["tests/test_layers.py"],
     "_random.py": ["tests/test_layers.py", "tests/test_models.py"],
     "_stacking.py": ["tests/test_layers.py", "tests/test_contract.py"],
+    "_layer_arguments.py": ["tests/test_layers.py", "tests/test_contract.py"],
+    "_initialisation.py": ["tests/test_layers.py", "tests/test_default.py"],
+    "cells.py": ["tests/test_layers.py", "tests/test_contract.py"],
     "layers.py": ["tests/test_layers.py", "tests/test_default.py"],
+    "saved_models.py": ["tests/test_saved_models.py", "tests/test_artifacts.py"],
     "functional.py": ["tests/test_functional.py", "tests/test_layers.py"],
     "engine": ["tests/engine/test_engine.py", "tests/engine/test_c.py", "tests/engine/test_precision.py"],
+    "engine/bank_data.py": ["tests/engine/test_bank_engine.py"],
+    "engine/bank_portable.py": ["tests/engine/test_bank_engine.py"],
     "baselines": ["tests/baselines", "tests/test_contract.py"],
     "theory": ["tests/theory"],
     "estimators": ["tests/estimators"],
@@ -65,9 +71,10 @@ TESTS = {
     "lab/tasks": ["tests/lab/tasks"],
     "lab/training": ["tests/lab/training"],
     "lab/experiments": ["tests/lab/experiments", "tests/lab/test_settings.py"],
-    "lab/report": ["tests/lab/report"],
+    "lab/report": ["tests/lab/report", "tests/lab/test_settings.py"],
     "lab/bench": ["tests/lab/bench", "tests/lab/test_settings.py"],
     "lab/recipes": ["tests/lab/test_settings.py", "tests/lab/test_recipes.py"],
+    "lab/model_specs.py": ["tests/lab/test_config.py"],
     "lab": ["tests/lab/test_records.py", "tests/lab/test_settings.py", "tests/lab/test_runs.py"],
     "cli": ["tests/test_cli.py", "tests/test_doctor.py"],
 }
@@ -76,8 +83,14 @@ TESTS = {
 UNTESTED = {"gpu", "test_mutations.py", "test_docs_site.py"}
 """Tests that are left out: they need a GPU, or know nothing of the source."""
 
-EQUIVALENT = json.loads((ROOT / "benchmarks" / "equivalent_mutations.json").read_text(encoding="utf8"))
-"""FILE: CHANGE: LINE OF CODE -> why no test here can notice it."""
+EQUIVALENT = {
+    key: kind
+    for kind, listed in json.loads(
+        (ROOT / "benchmarks" / "equivalent_mutations.json").read_text(encoding="utf8")
+    ).items()
+    for key in listed
+}
+"""FILE: CHANGE: LINE OF CODE -> the kind of reason why no test here can notice it; the file has the reason itself."""
 
 SWAPS: dict[type, type] = {
     ast.Add: ast.Sub,
@@ -282,12 +295,16 @@ def make_room(folder: Path) -> Path:
 
 
 def run_baseline(
-    rooms: list[Path], work: Callable[[Callable, list], None], left: Callable[[], float], only: str, known: Baseline
+    rooms: list[Path],
+    work: Callable[[Callable, list], None],
+    left: Callable[[], float],
+    only: list[str],
+    known: Baseline,
 ) -> Baseline:
     """Run the tests that `known` does not have on the unchanged source, file by file, the largest first."""
     files = sorted(rooms[0].glob("tests/**/test_*.py"), key=lambda path: -path.stat().st_size)
     names = [own for path in files if (own := path.relative_to(rooms[0]).as_posix()).split("/")[1] not in UNTESTED]
-    names = [name for name in names if name.startswith(only) and name not in known.files]
+    names = [name for name in names if name.startswith(tuple(only)) and name not in known.files]
     lines, failed, ended = [], [], []
 
     def run(room: Path, name: str) -> None:
@@ -333,12 +350,29 @@ def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[
     return chosen
 
 
+def remaining(drawn: list[Mutation], rows: list[dict]) -> list[Mutation]:
+    """Return the mutations that have no row yet. Several on one line may have the same name."""
+    done, found = Counter(row["mutation"] for row in rows), []
+    for own in drawn:
+        if done[own.name] <= 0:
+            found.append(own)
+        done[own.name] -= 1
+    return found
+
+
 def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
-    """Return the mutation of a row in the source as it is now: the nearest with the same line of code and change."""
+    """Return the mutation of a row in the source as it is now, or None.
+
+    It is the nearest in its file with the same change and line of code, or the only one in another file. A comma at the
+    end of the line does not count.
+    """
     file, rest = row["mutation"].split(":", 1)
     line, what = rest.split(" ", 1)
-    same = [own for own in known if (own.file, own.what, own.code) == (file, what, row["code"])]
-    return min(same, key=lambda own: abs(own.line - int(line)), default=None)
+    same = [own for own in known if (own.what, own.code.rstrip(",")) == (what, row["code"].rstrip(","))]
+    here = [own for own in same if own.file == file]
+    if not here and len(same) == 1:
+        return same[0]
+    return min(here, key=lambda own: abs(own.line - int(line)), default=None)
 
 
 @functools.cache
@@ -346,12 +380,18 @@ def _source() -> dict:
     return source()
 
 
+def count_noticed(rows: list[dict]) -> int:
+    """Count the mutations that some test noticed."""
+    return sum(row["outcome"] in ("noticed", "too slow") for row in rows)
+
+
 def summarise(rows: list[dict]) -> dict:
     """Return the content of the record."""
     for row in rows:
         file, _, what = row["mutation"].partition(":")
-        if row["outcome"] == "survived" and f"{file}: {what.partition(' ')[2]}: {row['code']}" in EQUIVALENT:
-            row["outcome"] = "equivalent"
+        kind = EQUIVALENT.get(f"{file}: {what.partition(' ')[2]}: {row['code']}")
+        if kind is not None and row["outcome"] in ("survived", "no tests", "equivalent"):
+            row |= {"outcome": "equivalent", "why": kind}
     counted = [row for row in rows if row["outcome"] != "equivalent"]
     return {
         "what": "single changes to the source, and whether the tests notice",
@@ -359,7 +399,7 @@ def summarise(rows: list[dict]) -> dict:
         "tried": len(rows),
         "equivalent": len(rows) - len(counted),
         "counted": len(counted),
-        "noticed": sum(row["outcome"] in ("noticed", "too slow") for row in counted),
+        "noticed": count_noticed(counted),
         "survivors": [row["mutation"] for row in counted if row["outcome"] in ("survived", "no tests")],
         "rows": rows,
     }
@@ -377,7 +417,7 @@ def main() -> None:
         "--budget", type=float, default=120, help="seconds that the tests of one mutation take unchanged"
     )
     parser.add_argument("--baseline", type=Path, help="file with the tests on the unchanged source; written if missing")
-    parser.add_argument("--tests", default="", help="paths of tests that begin so, for a trial of this program")
+    parser.add_argument("--tests", nargs="+", default=[""], help="only the tests whose paths begin so")
     parser.add_argument("--again", action="store_true", help="try the survivors of the record again")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutations.json")
     parser.add_argument("--list", action="store_true", help="print all mutations and stop")
@@ -389,17 +429,23 @@ def main() -> None:
         print("\n".join(own.name for own in known))
         return
     # A record of the same sample is continued. Its rows keep their outcome although the source may have changed since.
-    before = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
+    before: dict = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
     rows = before["rows"]
     if options.again:
+        before.setdefault("noticed_at_first", count_noticed(rows))
+        summarise(rows)  # what is listed as equivalent is not tried
         open_rows = [row for row in rows if row["outcome"] in ("survived", "no tests")]
         chosen = [(found, row) for row in open_rows if (found := find_again(row, known))]
+        print(f"{len(open_rows) - len(chosen)} of {len(open_rows)} survivors are no longer in the source", flush=True)
     else:
-        done = {row["mutation"] for row in rows}
         drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
-        chosen = [(own, None) for own in drawn if own.name not in done]
+        chosen = [(own, None) for own in remaining(drawn, rows)]
         before |= {"seed": options.seed, "sample": len(drawn), "of": len(known)}
     lock = threading.Lock()
+
+    def write() -> None:
+        kept = {key: before[key] for key in ("seed", "sample", "of", "noticed_at_first") if key in before}
+        options.out.write_text(json.dumps(kept | summarise(rows), indent=1) + "\n", encoding="utf8")
 
     def left() -> float:
         return min(options.limit, end - time.monotonic())
@@ -466,10 +512,10 @@ def main() -> None:
                     row.clear()
                     row.update(found)
                 print(outcome, mutation.name, flush=True)
-                content = {key: before.get(key) for key in ("seed", "sample", "of")} | summarise(rows)
-                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+                write()
 
         work(attempt, chosen)
+    write()
     print("{noticed} of {counted} noticed".format_map(summarise(rows)))
     print(*(f"{count} {outcome}" for outcome, count in Counter(row["outcome"] for row in rows).items()), sep=", ")
 

@@ -1,6 +1,7 @@
-"""The table of the attacks on saved files and trainings."""
+"""The tables of the attacks on saved files and trainings, and of the changes to the source that tests notice."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -58,4 +59,27 @@ def attacks() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"reliability": attacks}
+def mutations() -> str:
+    """Single changes to the source, and how many of them the tests notice."""
+    path = RESULTS / "mutations.json"
+    if not path.exists():
+        return "There is no record yet."
+    content = json.loads(path.read_text(encoding="utf8"))
+    counted = content["counted"]
+    rows = [(f"drawn at random from {content['of']:,}", f"{content['tried']}")]
+    kinds = Counter(row["why"] for row in content["rows"] if row["outcome"] == "equivalent")
+    rows += [(f"equivalent: {kind}", f"{count}") for kind, count in kinds.most_common()]
+    rows.append(("not equivalent", f"{counted}"))
+    for words, count in (
+        ("of these, noticed by the tests when the sample was drawn", content["noticed_at_first"]),
+        ("of these, noticed now, also by tests that were written for this sample", content["noticed"]),
+    ):
+        rows.append((words, f"{count} ({100 * count / counted:.1f} %)"))
+    lines = ["| single changes to the source | number |", "| --- | ---: |"]
+    lines += [f"| {words} | {number} |" for words, number in rows]
+    if content["survivors"]:
+        lines += ["", "Not noticed: " + ", ".join(f"`{name}`" for name in content["survivors"]) + "."]
+    return "\n".join(lines)
+
+
+TABLES = {"reliability": attacks, "mutations": mutations}

@@ -71,6 +71,7 @@ def test_equivalent_mutations_do_not_count(program, monkeypatch):
     rows += [("a.py:1 Add -> Sub", "y + 1", outcome) for outcome in ("noticed", "too slow")]
     found = program.summarise([dict(zip(("mutation", "code", "outcome"), row, strict=True)) for row in rows])
     assert (found["tried"], found["counted"], found["noticed"], found["survivors"]) == (4, 3, 2, ["b.py:3 1 -> 2"])
+    assert found["rows"][1]["why"] == "it is not used"
 
 
 def test_equivalent_mutations_exist():
@@ -80,6 +81,34 @@ def test_equivalent_mutations_exist():
         file, what, code = key.split(": ", 2)
         own = program.mutations_of(program.PACKAGE / file)
         assert any((mutation.what, mutation.code) == (what, code) for mutation in own), key
+
+
+def test_a_mutation_is_found_after_its_line_has_moved(program):
+    lines = [
+        ("a.py", 9, "x = 1"),
+        ("a.py", 30, "x = 1,"),
+        ("b.py", 3, "y = 1"),
+        ("b.py", 5, "z = 1"),
+        ("c.py", 5, "z = 1"),
+    ]
+    known = [program.Mutation(file, line, 0, "1 -> 2", code, None) for file, line, code in lines]
+
+    def find(name, code):
+        found = program.find_again({"mutation": name, "code": code}, known)
+        return found and found.name
+
+    assert find("a.py:7 1 -> 2", "x = 1") == "a.py:9 1 -> 2"
+    assert find("a.py:25 1 -> 2", "x = 1") == "a.py:30 1 -> 2"
+    assert find("a.py:3 1 -> 2", "y = 1") == "b.py:3 1 -> 2"
+    assert find("a.py:3 1 -> 2", "z = 1") is None  # in two other files
+    assert find("b.py:3 2 -> 3", "y = 1") is None
+
+
+def test_of_mutations_with_the_same_name_every_one_is_tried(program):
+    drawn = [program.Mutation("a.py", 1, number, "1 -> 2", "f(1, 1)", None) for number in (3, 5)]
+    assert program.remaining(drawn, []) == drawn
+    assert program.remaining(drawn, [{"mutation": "a.py:1 1 -> 2"}]) == drawn[1:]
+    assert program.remaining(drawn, 2 * [{"mutation": "a.py:1 1 -> 2"}]) == []
 
 
 @pytest.mark.slow
@@ -128,3 +157,7 @@ def test_a_run_passes_over_failing_tests_ends_in_time_and_is_continued(program, 
         "5 1 -> 2": "survived",
     }
     assert {row["by"] for row in found["rows"]} == {"tests/test_module.py::test_f", ""}
+    assert "noticed_at_first" not in found
+    (tests / "test_new.py").write_text("from cornn.module import g\n\ndef test_g():\n    assert g(1) == 2\n")
+    found = run("--again", "--tests", "tests/test_new.py", "tests/there_is_none.py")
+    assert (found["noticed"], found["noticed_at_first"]) == (4, 2)

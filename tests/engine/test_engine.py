@@ -16,6 +16,7 @@ from torch.library import opcheck
 
 from cornn import CoRNN, baselines, engine
 from cornn.engine.backends.cuda import backend as cuda
+from cornn.engine.backends.cuda.layout import plan
 from cornn.engine.op import recurrence, recurrence_backward
 
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -381,3 +382,11 @@ def test_a_backward_pass_within_autocast_is_exact(kind):
 def test_the_cuda_kernels_define_every_activation_that_is_offered():
     source = (Path(engine.__file__).parent / "kernels" / "activation.cuh").read_text(encoding="utf8")
     assert re.findall(r"#define (\w+) \d", source) == [name.upper() for name in cuda.ACTIVATIONS]
+
+
+@pytest.mark.parametrize(("hidden", "quads"), [(192, 0), (256, 0), (384, 3), (512, 4)])
+def test_a_cluster_keeps_weights_in_shared_memory_only_above_256_neurons(hidden, quads):
+    """STORED_BYTES of cluster.cuh, and `Memory` of cluster_forward.cu."""
+    layout = plan(hidden, 1, 1, 132)
+    memory = 64 + layout.sets * (5 * 4 * hidden * layout.rows + 16 * layout.threads)
+    assert layout.shared("forward", spans=False, for_parameters=False) == quads * 8 * layout.threads * 16 + memory

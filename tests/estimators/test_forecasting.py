@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cornn.estimators import CoRNNForecaster, Series, load
+from cornn.estimators import CoRNNForecaster, Series, forecast_pool, load
 from cornn.forecasting import detect_periods
 from cornn.forecasting.series import fill_gaps, regular_steps
 
@@ -34,6 +34,25 @@ def test_a_season_is_detected(period):
     wave = random.normal(size=period)
     values = np.tile(wave, 8) + 0.3 * random.normal(size=8 * period) + 0.05 * np.arange(8 * period)
     assert detect_periods(values) == [period]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seasons"),
+    [
+        (1, ("hour", "day")),
+        (5, ("day", "week")),
+        (15, ("day", "week")),
+        (30, ("day", "week")),
+        (60, ("day", "week")),
+        (1440, ("week", "year")),
+        (7 * 1440, ("year",)),
+        (30.4 * 1440, ("year",)),
+        (91.3 * 1440, ("year",)),
+    ],
+)
+def test_dates_suggest_seasons(minutes, seasons):
+    lengths = {"hour": 60, "day": 1440, "week": 7 * 1440, "year": 365 * 1440}
+    assert forecast_pool._hints(60.0 * minutes) == tuple(round(lengths[name] / minutes) for name in seasons)
 
 
 def test_noise_and_random_walks_have_no_season():

@@ -104,6 +104,7 @@ def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
     for words in (*words_of_the_page, "speaks for the predicted class", "Use this model"):
         assert words in page
     assert not re.search(r'(src|href)="(?!data:)', page)
+    assert re.findall(r"cornn export here --to (\w+)", page) == ["onnx", "c"]
 
     code, out, _ = cornn("predict", "here", "wide.csv")
     assert code == 0
@@ -483,6 +484,15 @@ def test_a_file_is_fitted_from_python(tables):
         assert example.right == (truth == found)
     with pytest.raises(FileExistsError, match="already exists"):
         fit_file(tables / "wide.csv", target="kind", out=tables / "here")
+
+
+def test_a_fifth_of_the_data_is_for_the_test(tables):
+    from cornn.fitting import FitOptions, plan_fit
+
+    plan = plan_fit(tables / "wide.csv", FitOptions(target="kind"))
+    assert (len(plan.splits.training), len(plan.splits.test)) == (32, 8)
+    plan = plan_fit(tables / "series.csv", FitOptions(target="sales", time="day", task="forecast"))
+    assert dict(plan.facts)["sequences"] == "1, the last 30 steps for the test"
 
 
 def test_groups_are_never_split(tables):

@@ -1,4 +1,4 @@
-"""Published figures, recipes, ranges, contests, plans and cases of benchmarks, compared with those that were stored.
+"""Published figures, recipes, rivals, ranges, contests, plans and cases of benchmarks, compared with stored ones.
 
 They are entered by hand, and a wrong digit would pass every other test. If a change is meant, run
 `python tests/lab/test_settings.py`, which writes the file, and look at the difference.
@@ -14,6 +14,8 @@ from cornn.lab.experiments.reproduce import TARGETS
 from cornn.lab.recipes import PUBLISHED, RANGES, RECIPES
 from cornn.lab.recipes.published import ELSEWHERE, LOGS
 from cornn.lab.recipes.ranges import ENTRANTS, TUNED
+from cornn.lab.report.figures.neurons import NETWORKS, NEURONS
+from cornn.lab.rivals import RIVALS
 
 STORED = Path(__file__).parents[1] / "fixtures" / "settings.json"
 
@@ -25,6 +27,7 @@ def texts(table: dict) -> dict[str, str]:
 def collect() -> dict:
     tables = {"published": PUBLISHED, "elsewhere": ELSEWHERE, "logs": LOGS, "tuned": TUNED, "entrants": ENTRANTS}
     tables |= {"ranges": RANGES, "contests": CONTESTS, "cases": CASES, "loops": LOOPS, "sweeps": SWEEPS}
+    tables |= {"neurons": NEURONS, "networks": NETWORKS, "rivals": RIVALS}
     recipes = {
         f"{task} {name}": as_dictionary(recipe.train) for task, own in RECIPES.items() for name, recipe in own.items()
     }

@@ -1,5 +1,6 @@
 """`cornn check`: rows, words, page, exit codes."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from cornn import CoRNN
 from cornn.functional import ACTIVATIONS, Activation
 from cornn.lab.diagnose import subject_from_task
 from cornn.plots import diagnosis
-from cornn.theory import bounds, diagnose
+from cornn.theory import bounds, diagnose, measure
 
 SMALL = {"hidden_size": 8, "length": 40}
 
@@ -186,3 +187,12 @@ def test_verdict_of_measured_gradients(change, words):
 def test_constants_that_differ_are_a_range():
     assert diagnose._span(torch.tensor([1.0, 2.5])) == "1 to 2.5"
     assert diagnose._span(torch.tensor([3.0, 3.0])) == "3"
+
+
+def test_the_bounds_of_products_are_in_the_euclidean_norm():
+    """At lag 0 that of the max norm is sqrt(2 m)."""
+    subject = diagnose.subject_from_constants(0.01, 1.0, 1.0, damping="implicit", **SMALL)
+    figure = diagnosis.draw_diagnosis(subject.network, measure.simulate(subject.network, subject.input[:, :1]))
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].get_lines()}
+    assert lines["bound: product of norms"][0] == pytest.approx(math.log10(math.sqrt(2 * 8)))
+    assert all(bound[-1] >= lines["measured"][-1] for name, bound in lines.items() if name.startswith("bound"))

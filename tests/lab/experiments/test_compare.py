@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import tiny
+from rich.console import Console
 
+from cornn.cli import compare as command
 from cornn.lab import training
 from cornn.lab.config import flat_settings
 from cornn.lab.experiments import compare
@@ -80,6 +82,10 @@ def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plai
     record = json.loads(path.read_text())
     assert record["task"] == {"name": "adding", "length": 20}
     (contest,) = comparison.read(results)
+    assert contest.budget.endswith(", one after another")
+    for workers, words in (((2,), "2 at once"), ((4, 2), "2 to 4 at once")):
+        machines = [{**record["machines"][0], "workers": count} for count in workers]
+        assert replace(contest, record={**record, "machines": machines}).budget.endswith(f", {words}")
     assert [row.title for row in contest.rows] == ["coRNN", "antisymmetric RNN"]
     for row in contest.rows:
         best = min(row.entry["trials"], key=lambda one: one["validation"])
@@ -203,14 +209,17 @@ def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):
     assert (shown["adding-none"].rows, shown["adding-none"].begun) == ((), ("coRNN",))
 
 
-def test_runs_that_diverge_are_rows_too(tmp_path, monkeypatch):
+def test_runs_that_diverge_are_rows_too(tmp_path, monkeypatch, capsys):
     make = Experiment.run_config
     wild = {"learning_rate": 1e30, "clip": 0.0}
     monkeypatch.setattr(Experiment, "run_config", lambda one, values, seed: make(one, {**values, **wild}, seed))
-    status = run(replace(TINY, entrants=("cornn",)), tmp_path)["cornn"]
+    contest = replace(TINY, entrants=("cornn",))
+    status = run(contest, tmp_path)["cornn"]
     assert [one["test"] for one in status.runs] == [None, None]
     assert all("the loss is" in one["failed"] or "not finite" in one["failed"] for one in status.runs)
     assert status.left == 0
+    command._print_plan(Console(width=200), [contest], [status])
+    assert f"cornn, seed 1: {status.runs[0]['failed']}" in capsys.readouterr().out
 
 
 def test_no_trial_is_begun_that_would_not_be_done(tmp_path, monkeypatch):

@@ -2,10 +2,12 @@
 
 import json
 import math
+import re
 import signal
 import sqlite3
 import statistics
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,13 +15,15 @@ import optuna
 import pytest
 import tiny
 import torch
+from rich.console import Console
 
 from cornn._device_errors import DeviceError
 from cornn._extras import install_command
+from cornn.cli import search as command
 from cornn.lab import training
 from cornn.lab.data import har
 from cornn.lab.experiments import queue as queues
-from cornn.lab.experiments import search
+from cornn.lab.experiments import search, worker
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.search import make_search
 from cornn.lab.experiments.storage import Storage
@@ -326,6 +330,23 @@ def test_the_last_failure_is_the_one_that_is_told(tmp_path):
     )
     with pytest.raises(RuntimeError, match="none of the 3 trials finished; the last: second "):
         search.write_search(status, Storage("memory"), tmp_path)
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_last_point():
+    rows = [{"step": step, "metric": step / 10} for step in range(1, 122)]
+    curve = worker._curve(SimpleNamespace(metrics=lambda: rows))
+    assert curve["step"] == [*range(3, 121, 3), 121]
+    assert curve["validation"] == [step / 10 for step in curve["step"]]
+
+
+def test_the_bar_shows_the_best_trial(capsys):
+    with ExitStack() as stack:
+        follow = command._bar(Console(width=120, force_terminal=True), stack)
+        shared = {"experiment": SimpleNamespace(trials=4), "running": 1, "pruned": 0, "failed": 0, "seconds_left": None}
+        for best in (None, {"validation": 0.0125}):
+            follow(SimpleNamespace(**shared, done=1, best=best), None)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)
+    assert "1/4 trials (1 running)  best 0.0125  waiting for other workers" in shown
 
 
 def test_a_worker_is_one_process_on_one_device(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import cornn
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import tables
-from cornn.lab.report.coverage import MEANINGS, ablation_grid, items
+from cornn.lab.report.coverage import MEANINGS, _variant, ablation_grid, items
 from cornn.theory.register import REGISTER
 
 ROOT = Path(__file__).parents[3]
@@ -63,3 +63,15 @@ def test_the_grid_has_one_length_of_training():
     epochs, grid = ablation_grid(tables.group_runs(ROOT / "results", "noisy-cifar10"))
     assert grid
     assert epochs is not None
+
+
+def test_a_variant_is_compared_with_runs_that_differ_in_one_setting_only():
+    def group(settings, *results):
+        records = tuple({"result": {"test": test}} for test in results)
+        return tables.RunGroup("smnist", "cornn", 128, {}, settings, records, failed=0)
+
+    plain, changed = group({}, 98.0, 98.1, 98.2), group({"clip": 1.0}, 98.1, 98.2, 98.3)
+    others = [group({"clip": 1.0, "beta2": 0.9}, 90.0, 91.0), group({"beta2": 0.9}, 90.0, 91.0), group({"clip": 1.0})]
+    item = _variant("here", "clipping", {"smnist": [plain, *others, changed]}, "clip")
+    assert item.status == "reproduced"
+    assert item.note.count("smnist: ") == 1
