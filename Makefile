@@ -7,6 +7,8 @@ TORCH ?= torch
 PINS = $(if $(filter torch,$(TORCH)),-c constraints.txt)
 CPU_WHEELS = https://download.pytorch.org/whl/cpu
 HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
+# What installs everything but PyTorch; .ci/run has a faster one.
+INSTALL = $(PIP) install -q
 
 .PHONY: demo test test-slow test-gpu types docs dist clean
 
@@ -50,7 +52,7 @@ ifeq ($(HAS_GPU),)
 	$(BIN)/python -c 'import torch' 2>/dev/null || \
 	$(PIP) install -q --no-deps --retries 1 --extra-index-url $(CPU_WHEELS) $(PINS) $(TORCH)
 endif
-	$(PIP) install -q $(PINS) -e '.[test,dev]' '$(lastword $(TORCH))'
+	$(INSTALL) $(PINS) -e '.[test,dev]' '$(lastword $(TORCH))'
 	touch $@
 
 clean:

@@ -12,7 +12,8 @@ of only some of the test files if the time ends. Then
 the tests that call the changed function run until the first failure, those that mirror the module first
 (tests/PACKAGE/test_MODULE*.py, or the table TESTS below), then the shortest; for code outside functions those that
 mirror the module. A mutation that no test notices is written with its line, to be closed by a test or listed as
-equivalent in EQUIVALENT. The record is written after every mutation and continued when the program is started again.
+equivalent in equivalent_mutations.json. The record is written after every mutation and continued when the program is
+started again.
 
 Without an installation, `PYTHONPATH=src python benchmarks/mutations.py` works too, also without git; the commit is then
 read from the stamp that `python tools/stamp.py` has written.
@@ -63,10 +64,11 @@ TESTS = {
     "lab/data": ["tests/lab/data"],
     "lab/tasks": ["tests/lab/tasks"],
     "lab/training": ["tests/lab/training"],
-    "lab/experiments": ["tests/lab/experiments"],
+    "lab/experiments": ["tests/lab/experiments", "tests/lab/test_settings.py"],
     "lab/report": ["tests/lab/report"],
-    "lab/bench": ["tests/lab/bench"],
-    "lab": ["tests/lab/test_records.py", "tests/lab/test_recipes.py", "tests/lab/test_runs.py"],
+    "lab/bench": ["tests/lab/bench", "tests/lab/test_settings.py"],
+    "lab/recipes": ["tests/lab/test_settings.py", "tests/lab/test_recipes.py"],
+    "lab": ["tests/lab/test_records.py", "tests/lab/test_settings.py", "tests/lab/test_runs.py"],
     "cli": ["tests/test_cli.py", "tests/test_doctor.py"],
 }
 """Module or folder of the package -> tests that mirror it, after tests/test_MODULE.py; the longest match counts."""
@@ -74,8 +76,8 @@ TESTS = {
 UNTESTED = {"gpu", "test_mutations.py", "test_docs_site.py"}
 """Tests that are left out: they need a GPU, or know nothing of the source."""
 
-EQUIVALENT: dict[str, str] = {}
-"""Mutation, as the record names it -> why no test can notice it."""
+EQUIVALENT = json.loads((ROOT / "benchmarks" / "equivalent_mutations.json").read_text(encoding="utf8"))
+"""FILE: CHANGE: LINE OF CODE -> why no test here can notice it."""
 
 SWAPS: dict[type, type] = {
     ast.Add: ast.Sub,
@@ -215,7 +217,8 @@ def apply(mutation: Mutation, text: str) -> str:
 def tests_of(file: str) -> list[str]:
     """Return the tests that mirror a module."""
     path = Path(file)
-    own = [ROOT / "tests" / path.parent / f"test_{path.stem}.py", ROOT / "tests" / f"test_{path.stem}.py"]
+    name = f"test_{path.stem.removeprefix('_')}.py"
+    own = [ROOT / "tests" / path.parent / name, ROOT / "tests" / name]
     for place in [path.as_posix(), *(parent.as_posix() for parent in path.parents)]:
         if place in TESTS:
             there = [name for name in TESTS[place] if (ROOT / name).exists()]
@@ -346,7 +349,8 @@ def _source() -> dict:
 def summarise(rows: list[dict]) -> dict:
     """Return the content of the record."""
     for row in rows:
-        if row["outcome"] == "survived" and row["mutation"] in EQUIVALENT:
+        file, _, what = row["mutation"].partition(":")
+        if row["outcome"] == "survived" and f"{file}: {what.partition(' ')[2]}: {row['code']}" in EQUIVALENT:
             row["outcome"] = "equivalent"
     counted = [row for row in rows if row["outcome"] != "equivalent"]
     return {

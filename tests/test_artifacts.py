@@ -25,8 +25,6 @@ from cornn._checksums import (
 from cornn.baselines import MODELS
 from cornn.lab.runs import Run, create, open_run, save_checkpoints
 
-FLIPS = 1000
-
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
@@ -36,14 +34,15 @@ def folders(tmp_path_factory):
     return root
 
 
-def test_a_flipped_bit_is_noticed_or_harmless(folders, tmp_path):
+@pytest.mark.parametrize("flips", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_noticed_or_harmless(folders, tmp_path, flips):
     draw, noticed = random.Random(1), 0
     shutil.copy(folders / "data.csv", tmp_path / "data.csv")
     expected = {name: use(folders / name) for name in FILES}
     cases = [(name, file) for name, files in FILES.items() for file in files]
     for name in FILES:
         shutil.copytree(folders / name, tmp_path / name)
-    for number in range(FLIPS):
+    for number in range(flips):
         name, file = cases[number % len(cases)]
         path = tmp_path / name / file
         whole = path.read_bytes()
@@ -56,7 +55,7 @@ def test_a_flipped_bit_is_noticed_or_harmless(folders, tmp_path):
             assert name in sentence
             noticed += 1
         path.write_bytes(whole)
-    assert noticed > 0.9 * FLIPS  # the others are white space in JSON
+    assert noticed > 0.9 * flips  # the others are white space in JSON
 
 
 def test_a_damaged_checkpoint_says_that_the_previous_one_is_kept(folders, tmp_path):

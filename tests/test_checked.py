@@ -106,3 +106,12 @@ def test_other_dataclasses_are_checked_when_they_are_decoded():
 def test_an_unknown_name():
     with pytest.raises(ValueError, match="unknown model 'lst': did you mean 'lstm'"):
         choose("model", "lst", ("gru", "lstm"))
+
+
+def test_the_ends_of_a_range_belong_to_it_unless_they_are_excluded():
+    Range(1, 2).check("x", 1)
+    Range(1, 2).check("x", 2)
+    with pytest.raises(ValueError, match="x must be above 1, got 1"):
+        Range(1, 2, above=True).check("x", 1)
+    with pytest.raises(ValueError, match=r"x must lie in \[1, 2\), got 2"):
+        Range(1, 2, below=True).check("x", 2)

@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 import types
+from contextlib import ExitStack
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 from cornn import __version__, engine
 from cornn._extras import install_command
-from cornn.cli import COMMANDS, console, report
+from cornn.cli import COMMANDS, console, progress, report
 from cornn.cli.options import GROUPS, MAIN
 from cornn.lab import runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
@@ -465,8 +468,7 @@ def test_the_installed_program_answers():
     ],
 )
 def test_a_configuration_with_values_of_another_kind(cornn, tmp_path, part, name, value, words):
-    cornn("train", "adding", *SHORT, "--out", "here")
-    config = json.loads((tmp_path / "here" / "config.json").read_text())
+    config = as_dictionary(resolve("adding"))
     (config if part is None else config[part])[name] = value
     (tmp_path / "changed.json").write_text(json.dumps(config))
     code, _, err = cornn("train", "adding", "--config", "changed.json", "--dry-run")
@@ -512,3 +514,32 @@ def test_a_report_has_the_seeds_that_are_done(tmp_path):
     (tmp_path / "seed-1").rmdir()
     runs.create(tmp_path / "seed-1", {}).save_result({})
     assert report._runs(tmp_path) == [tmp_path / "seed-1"]
+
+
+def test_a_seed_that_did_not_finish_is_in_the_table(capsys):
+    done = {"seed": 0, "test": 97.5, "validation": 96.5, "steps": 1200, "seconds": 3.0, "better": "higher"}
+    runs = [
+        types.SimpleNamespace(result=done, config={"seed": 0}),
+        types.SimpleNamespace(result=None, config={"seed": 1}),
+    ]
+    summary = {
+        "metric": "accuracy",
+        "better": "higher",
+        "failures": {},
+        "interval_95": None,
+        "deviation": None,
+        "mean": 97.5,
+        "best": 97.5,
+    }
+    screen = Console(width=120, force_terminal=False)
+    progress.print_summary(screen, progress.OutputOptions(), Path("here"), summary | {"finished": 1, "seeds": 2}, runs)
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[1].split()[:3] == ["0", "97.50", "96.50"]
+    assert rows[2].split() == ["1", "not", "finished"]
+
+
+def test_the_bar_shows_what_is_known(capsys):
+    with ExitStack() as stack:
+        watch = progress._bar(Console(width=120, force_terminal=True), stack)
+        watch(training.Progress(4, 4, 1, 2, sequences=2, seconds=1.0, loss=0.25, metric=91.5, evaluations=()))
+    assert "epoch 1/2  loss 0.2500  validation 91.5" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)

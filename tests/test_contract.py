@@ -371,15 +371,20 @@ def test_vmap_over_empty_batches(kind):
     assert torch.vmap(lambda x: layer(x)[0])(data(7, TIME, 0, FEATURES)).shape == (7, TIME, 0, 2 * HIDDEN)
 
 
-# Of the two layers with a matrix exponential, which take longest, DTRIV is a subclass.
-COMPILED = [
-    pytest.param(*pair.values, id=pair.id, marks=pytest.mark.slow) if pair.values[0] == "DTRIV" else pair
-    for pair in PAIRS
-]
+# All of ours are traced through the same operator. Of those that differ in their weights and parameters only, most wait
+# for the slow tests: a compilation takes seconds.
+TRACED = ("LSTM", "CoRNN", "LipschitzRNN", "CustomRNN")
+
+
+def slow_unless_traced(kind, *values, name):
+    return pytest.param(kind, *values, id=name, marks=() if kind in TRACED else pytest.mark.slow)
+
+
+traced_layers = pytest.mark.parametrize("kind", [slow_unless_traced(kind, name=kind) for kind in OURS])
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize(("kind", "net"), COMPILED)
+@pytest.mark.parametrize(("kind", "net"), [slow_unless_traced(*pair.values, name=pair.id) for pair in PAIRS])
 def test_compiled_layer_computes_the_same(kind, net):
     layer, input = make(kind, **net), data().requires_grad_()
     # Dynamo refuses nn.LSTM and leaves it as it is; ours must be one graph.
@@ -398,7 +403,7 @@ def test_compiled_layer_takes_timespans():
 
 
 @pytest.mark.usefixtures("compiler")
-@our_layers
+@traced_layers
 def test_compiled_layer_takes_any_length_and_batch(kind):
     layer = make(kind)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -408,7 +413,7 @@ def test_compiled_layer_takes_any_length_and_batch(kind):
 
 
 @pytest.mark.usefixtures("compiler")
-@our_layers
+@traced_layers
 def test_exported_layer_takes_any_length_and_batch(kind):
     layer = make(kind, **NETS["two-layers-bidirectional"])
     free = torch.export.Dim.DYNAMIC

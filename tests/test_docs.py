@@ -68,6 +68,9 @@ NEEDS = {
 }
 """Page -> packages of extras without which it cannot be run."""
 
+SLOW = ("attributions", "choosing", "reproduction", "search", "speed", "theory", "training", "your-data")
+"""Pages of commands and functions that have tests of their own, and take long."""
+
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """(language, content) of a page's fenced blocks; commands have the language "commands"."""
@@ -126,7 +129,9 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("cornn.lab.report.figures.lags"), "LENGTH", 40)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (Path(page).stem in SLOW)) for page in PAGES if blocks(page)]
+)
 def test_the_page_runs(page, cornn, small):
     for package in NEEDS.get(page, ()):
         pytest.importorskip(package)
@@ -146,7 +151,7 @@ def test_every_entry_of_the_tables_is_of_use():
     assert {entry(SKIPPED, command) for command in run} - {None} == set(SKIPPED)
     assert {entry(ADDED, command) for command in run if not entry(SKIPPED, command)} - {None} == set(ADDED)
     assert {*REFUSED} <= {*run}
-    assert {*BEFORE, *NEEDS} <= {*PAGES}
+    assert {*BEFORE, *NEEDS, *(f"docs/{name}.md" for name in SLOW)} <= {*PAGES}
 
 
 def test_what_is_not_run_exists():

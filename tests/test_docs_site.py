@@ -67,18 +67,21 @@ def public_names() -> dict[str, set[str]]:
     return names
 
 
+@pytest.mark.slow
 def test_every_page_is_there_and_loads_nothing_from_elsewhere(site):
     assert {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} <= set(site)
     for name, text in site.items():
         assert not [place for place in Page(text).loaded if re.match(r"(https?:)?//", place)], name
 
 
+@pytest.mark.slow
 def test_the_api_has_every_public_name(site):
     pytest.importorskip("sklearn")
     anchors = set().union(*(Page(text).anchors for name, text in site.items() if name.startswith("api")))
     assert [name for name, places in public_names().items() if not places & anchors] == []
 
 
+@pytest.mark.slow
 def test_arguments_of_the_layer_are_a_list(site):
     assert re.search(r'<li class="doc-section-item field-body">\s*<b><code>damping</code></b>', site["api.html"])
 

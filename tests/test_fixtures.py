@@ -97,6 +97,7 @@ def test_evaluating_a_finished_run(cornn, name):
     assert f"{EXPECTED['test'][name]:.4f}" in out
 
 
+@pytest.mark.slow
 def test_resuming_an_interrupted_run(tmp_path):
     shutil.copytree(SAVED / "run-interrupted", tmp_path / "run")
     training.resume(tmp_path / "run")

@@ -211,6 +211,16 @@ def test_cell_step_by_step_ends_where_the_layer_does(damping, activation, traina
     assert_same((torch.stack(ys), state), (output.reshape(5, BATCH, HIDDEN), tuple(part[0] for part in last)))
 
 
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_timespans_of_a_cell_with_given_constants_scale_dt(damping):
+    options = {"damping": damping, "dt": 0.1, "gamma": 2.0, "epsilon": 3.0}
+    cell, span = CoRNNCell(FEATURES, HIDDEN, dtype=DOUBLE, **options), 2.5
+    longer = CoRNNCell(FEATURES, HIDDEN, dtype=DOUBLE, **options | {"dt": 0.25})
+    longer.load_state_dict(cell.state_dict() | {"dt": longer.state_dict()["dt"]})
+    input, state = data(BATCH, FEATURES), (data(BATCH, HIDDEN), data(BATCH, HIDDEN))
+    torch.testing.assert_close(cell(input, state, timespans=span), longer(input, state), **FLOAT64)
+
+
 @pytest.mark.parametrize("init", INITS)
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
 def test_cell_starts_as_the_layer_does(init, bias):

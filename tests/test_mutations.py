@@ -65,10 +65,21 @@ def test_every_module_that_is_mutated_has_tests_that_exist(program):
         assert all((ROOT / name).exists() for name in tests)
 
 
-def test_equivalent_mutations_do_not_count(program):
-    outcomes = ["noticed", "survived", "equivalent", "too slow"]
-    found = program.summarise([{"mutation": name, "outcome": name} for name in outcomes])
-    assert (found["tried"], found["counted"], found["noticed"], found["survivors"]) == (4, 3, 2, ["survived"])
+def test_equivalent_mutations_do_not_count(program, monkeypatch):
+    monkeypatch.setattr(program, "EQUIVALENT", {"a.py: 1 -> 2: x = 1": "it is not used"})
+    rows = [("b.py:3 1 -> 2", "x = 1", "survived"), ("a.py:7 1 -> 2", "x = 1", "survived")]
+    rows += [("a.py:1 Add -> Sub", "y + 1", outcome) for outcome in ("noticed", "too slow")]
+    found = program.summarise([dict(zip(("mutation", "code", "outcome"), row, strict=True)) for row in rows])
+    assert (found["tried"], found["counted"], found["noticed"], found["survivors"]) == (4, 3, 2, ["b.py:3 1 -> 2"])
+
+
+def test_equivalent_mutations_exist():
+    """With the line of code that was looked at."""
+    program = importlib.import_module("mutations")
+    for key in program.EQUIVALENT:
+        file, what, code = key.split(": ", 2)
+        own = program.mutations_of(program.PACKAGE / file)
+        assert any((mutation.what, mutation.code) == (what, code) for mutation in own), key
 
 
 @pytest.mark.slow

@@ -72,6 +72,7 @@ def test_outside_the_range_the_registered_operator_runs(backend, calls, monkeypa
     assert len(calls) == 2
 
 
+@pytest.mark.slow
 def test_a_version_without_the_private_interfaces_works():
     code = """
 import torch

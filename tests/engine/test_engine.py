@@ -98,8 +98,7 @@ def test_portable_agrees_with_the_reference(update, steps, batch, hidden, featur
     assert_same(results(given_, lengths, update, "portable"), want, **FLOAT64)
 
 
-@pytest.mark.parametrize("spans", [False, True])
-@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize(("ragged", "spans"), [(False, False), (True, True)])
 @pytest.mark.parametrize("update", ["cornn/explicit/tanh", "cornn/implicit/tanh", "cornn/explicit/duffing"])
 def test_first_and_second_derivatives(update, ragged, spans):
     given_, lengths = arguments(3, 2, 3, 2, spans=spans, ragged=ragged)
@@ -107,7 +106,7 @@ def test_first_and_second_derivatives(update, ragged, spans):
     def f(*values):
         return run(**dict(zip(NAMES, values, strict=True)), lengths=lengths, update=update, backend="portable")
 
-    assert_differentiable(f, tuple(given_.values()), by_element=ragged and spans)
+    assert_differentiable(f, tuple(given_.values()), by_element=ragged)
 
 
 @pytest.mark.parametrize("ragged", [False, True])

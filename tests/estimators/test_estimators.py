@@ -59,7 +59,7 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "the network is tra
             ),
             SHUFFLED,
         ),
-        (
+        pytest.param(
             CoRNNRegressor(
                 method="network",
                 hidden_size=32,
@@ -70,15 +70,13 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "the network is tra
                 validation_share=0,
             ),
             SHUFFLED,
+            marks=pytest.mark.slow,
         ),
         (
             CoRNNForecaster(hidden_size=4, epochs=2, random_state=0),
             ONE_SERIES,
         ),
-        (
-            CoRNNForecaster(),
-            ONE_SERIES,
-        ),
+        pytest.param(CoRNNForecaster(), ONE_SERIES, marks=pytest.mark.slow),
     ],
     ids=["classifier", "regressor", "forecaster", "pool of forecasters"],
 )
@@ -624,3 +622,9 @@ def test_a_stream_refuses_infinity_and_what_is_no_state():
     assert stream.to_bytes() == before
     with pytest.raises(ValueError, match="this is not a stream's state"):
         stream.restore(b"abc")
+
+
+def test_the_held_out_score_is_the_mean_r2_of_the_targets():
+    target = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 8.0]])
+    name, score = CoRNNRegressor().held_out_score(target + np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), target)
+    assert (name, score) == ("R²", pytest.approx(1 - (1 / 2 + 4 / 26) / 2))

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from cornn import CoRNN
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.export import TrainedModel, load_model
-from cornn.export.c import COptions, host, to_c
+from cornn.export.c import COptions, host, to_c, vectors
 from cornn.export.c.int8 import TANH_BITS
 from cornn.models import SequenceModel
 
@@ -232,3 +233,9 @@ def test_a_stiff_neuron_saturates_at_the_right_end(tmp_path):
     large = np.abs(moved) > 2**30
     assert large.any()
     assert (np.sign(moved[large]) == np.sign(found[large])).all()
+
+
+def test_the_metric_of_numbers_is_r2():
+    truth = np.array([[1.0], [2.0], [6.0]])
+    name, measure, percent = vectors._against(SimpleNamespace(meaning="numbers"), truth)
+    assert (name, measure(truth + 1), percent) == ("R²", pytest.approx(1 - 3 / 14), 100.0)

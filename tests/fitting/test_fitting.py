@@ -471,13 +471,16 @@ def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
 
 
 def test_a_file_is_fitted_from_python(tables):
-    from cornn.fitting import fit_file, predict_file
+    from cornn.fitting import fit_file, page, predict_file
 
     settings = {"hidden_size": 4, "epochs": 2, "method": "network"}
     result = fit_file(tables / "wide.csv", target="kind", out=tables / "here", settings=settings)
     assert (result.folder, result.task) == (tables / "here", "classify")
     assert list(result.evaluation.baselines)[1] == "ridge on simple statistics"
     assert len(predict_file(tables / "here", tables / "wide.csv").rows) == 40
+    for example in page._examples(result):
+        truth, found = re.search(r"true (\w+), predicted (\w+)", example.title).groups()
+        assert example.right == (truth == found)
     with pytest.raises(FileExistsError, match="already exists"):
         fit_file(tables / "wide.csv", target="kind", out=tables / "here")
 
@@ -588,3 +591,17 @@ def test_forecasts_have_no_attributions(cornn, tables):
     assert code == 2
     assert "forecasts have no attributions: they are for classifiers and regressors" in err
     assert not (tables / "why.csv").exists()
+
+
+def test_the_interval_of_a_share_is_wilsons():
+    from cornn.fitting.evaluate import wilson_interval
+
+    assert wilson_interval(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+    assert wilson_interval(0, 10) == pytest.approx((0, 0.277533), abs=1e-6)
+    assert wilson_interval(10, 10)[1] == 1
+
+
+def test_columns_of_several_numbers_are_counted_from_one():
+    from cornn.fitting.evaluate import _numbered
+
+    assert (_numbered("y", 1), _numbered("y", 2)) == (["y"], ["y 1", "y 2"])

@@ -23,6 +23,7 @@ from cornn.lab.training import graph
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "training"))
 import synthetic
+from synthetic import assert_same_end, stop_at
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 synthetic.register()
@@ -30,22 +31,6 @@ synthetic.register()
 SYNTHETIC = Path(synthetic.__file__)
 OPTIONS, CHANGES = {"noise": 0.1}, {"device": "cuda", "ema": 0.9, "schedule": "cosine"}
 CONFIG = resolve("synthetic", **OPTIONS, **CHANGES, epochs=5, checkpoint_every=0.0)
-
-
-def assert_same_end(one: Run, other: Run) -> None:
-    for name, value in one.weights().items():
-        assert torch.equal(value, other.weights()[name]), name
-    for names in ("step", "metric", "loss"):
-        assert [row[names] for row in one.metrics()] == [row[names] for row in other.metrics()]
-    assert one.result["test"] == other.result["test"]
-
-
-def stop_at(step):
-    def watch(progress):
-        if progress.step == step:
-            raise KeyboardInterrupt
-
-    return watch
 
 
 @pytest.mark.parametrize("seeds", [None, 3])

@@ -47,7 +47,7 @@ CASES = {
 every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES)
 
 
-def assert_same_end(config, one, other):
+def assert_same_weights(config, one, other):
     """To the bit; others than coRNN to rounding, since cuDNN and PyTorch's sums promise no more."""
     for name, value in one.weights().items():
         if config.model == "cornn":
@@ -60,7 +60,7 @@ def assert_same_end(config, one, other):
 @pytest.mark.filterwarnings("ignore:RNN module weights")
 def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_path, monkeypatch):
     first, again = (training.fit(config, tmp_path / name) for name in ("first", "again"))
-    assert_same_end(config, first, again)
+    assert_same_weights(config, first, again)
     monkeypatch.setattr(loop, "can_capture", lambda feed, fabric: False)
     plain = training.fit(config, tmp_path / "plain")
     if config.precision == "fp32":
@@ -106,7 +106,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(config, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         training.fit(config.override(checkpoint_every=0.0), tmp_path / "parts", stop)
     parts = training.resume(tmp_path / "parts")
-    assert_same_end(config, whole, parts)
+    assert_same_weights(config, whole, parts)
     assert [row["step"] for row in parts.metrics()] == [row["step"] for row in whole.metrics()]
     if config.model == "cornn":
         assert [row["loss"] for row in parts.metrics()] == [row["loss"] for row in whole.metrics()]

@@ -181,3 +181,8 @@ def test_activations_are_what_they_promise(activation):
 )
 def test_verdict_of_measured_gradients(change, words):
     assert words in diagnose._measured_growth(change, 100)
+
+
+def test_constants_that_differ_are_a_range():
+    assert diagnose._span(torch.tensor([1.0, 2.5])) == "1 to 2.5"
+    assert diagnose._span(torch.tensor([3.0, 3.0])) == "3"

@@ -23,13 +23,15 @@ def gradient_at_the_first_step(layer, length):
 
 def test_watch_tells_what_the_functions_tell():
     layer = CoRNN(2, 16, dt=0.05, gamma=2.0, epsilon=3.0)
-    found = watch(layer, an_input(50))
+    found = watch(layer, an_input(50), sequences=2)
     network = network_from_layer(layer)
     assert (found["assumption"], found["assumption_limit"]) == hypotheses.assumption(network)
     assert found["assumption_limit"] == pytest.approx(0.05**0.5)
     assert found["r"] == hypotheses.largest_r(network)
     assert found["eta"] == hypotheses.eta(network)
     assert found["constant"] == hypotheses.smallest_constant(network, 0.5)
+    ratio = measure.gradient_decay(network, measure.simulate(network, an_input(50)[:, :2])).mean(1)
+    assert found["gradient_first"] == ratio[0].item()
     assert 0 < found["energy_share"] < 1
     assert found["gradient_first"] < found["gradient_half"] < found["gradient_quarter"] < 0
     assert all(math.isfinite(value) for value in found.values())

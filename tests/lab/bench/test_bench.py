@@ -178,7 +178,7 @@ def test_colours_and_markers_tell_everybody_apart():
         ({"cases": ("none",)}, "unknown case 'none': choose any of psmnist-128"),
         ({"threads": (0,)}, "must be above 0"),
         ({"longest": 0.0}, "must be above 0"),
-        ({"against": "batch", "threads": (1, 2)}, "a single value of --threads"),
+        ({"longest": 1.0, "against": "batch", "threads": (1, 2)}, "a single value of --threads"),
     ],
 )
 def test_what_it_does_not_take(options, words):

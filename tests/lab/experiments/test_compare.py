@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -237,6 +238,9 @@ def test_the_command(cornn, tmp_path, monkeypatch):
     code, out, err = cornn("compare", "adding-20", "--device", "cpu")
     assert code == 0, err
     assert os.path.join("results", "compare", "adding-20.json") in out
+    told = re.findall(r"\d+ s: (.*)", out)
+    assert len(told) == len(set(told)) == 2 * 3  # of two models: two trials and the final runs
+    assert sum(text.endswith(" complete") for text in told) == 2
     assert "2 of 2" in cornn("compare", "--dry-run")[1]
     for words, said in (
         (("mnist",), "unknown contest 'mnist': choose from all, adding-20"),

@@ -7,6 +7,7 @@ import sqlite3
 import statistics
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import optuna
 import pytest
@@ -295,3 +296,23 @@ def test_a_signal_says_how_to_continue(cornn, monkeypatch):
     code, _, err = cornn("search", *SHORT, "--quiet")
     assert code == 143
     assert "Run the same command to continue" in err
+
+
+def test_the_last_failure_is_the_one_that_is_told(tmp_path):
+    status = SimpleNamespace(
+        experiment=make_search(resolve("har2"), 3),
+        task=SimpleNamespace(better="higher"),
+        rows=[{"failure": reason} for reason in ("first", "second", None)],
+        best=None,
+        done=3,
+    )
+    with pytest.raises(RuntimeError, match="none of the 3 trials finished; the last: second "):
+        search.write_search(status, Storage("memory"), tmp_path)
+
+
+def test_a_worker_is_one_process_on_one_device(monkeypatch):
+    with pytest.raises(ValueError, match="one process on one device"):
+        make_search(resolve("har2", devices=2), 3)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="one process on one device"):
+        make_search(resolve("har2"), 3)

@@ -40,6 +40,7 @@ def test_the_ordered_networks_first_neuron_is_the_uncoupled_one():
     assert np.abs(first["FC"] - first["UC"]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_the_duffing_oscillator_blows_up_and_the_controlled_one_grows():
     times = np.arange(1501) * drawn.DT
     assert np.isnan(drawn.solution(drawn.NEURONS["DUFF"], drawn.cosine, times)[-1]).all()

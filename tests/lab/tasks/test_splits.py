@@ -32,6 +32,7 @@ def test_a_task_is_as_it_says(everything, name):
     assert type(OPTIONS[name]) is TASKS[task.name]
     assert len(task.input_mean) == task.inputs
     for split in (task.training, task.validation, task.test()):
+        assert split.ragged == (task.name == "imdb")
         for rows in split.rows.values():
             assert len(rows) == split.size
         batch = split.batch(torch.tensor([1, 0, 2]), generator(0, "x"))

@@ -17,8 +17,10 @@ from cornn._random import generator
 from cornn.lab import training
 from cornn.lab.config import Budget, CoRNNSpec, Optimiser, Train
 from cornn.lab.recipes import RECIPES, Recipe, resolve
+from cornn.lab.runs import Run
 from cornn.lab.tasks import TASKS, Batch, Task
 from cornn.lab.tasks.task import Split
+from cornn.lab.training import Progress, Watch
 
 STEPS, FEATURES, CLASSES = 12, 3, 3
 
@@ -101,6 +103,26 @@ TRAIN = Train(
 def register() -> None:
     TASKS["synthetic"] = Synthetic
     RECIPES["synthetic"] = {"ours": Recipe(TRAIN, "made up", "ours")}
+
+
+def stop_at(step: int) -> Watch:
+    """Return a watcher that stops a run after `step` steps, as Ctrl-C does."""
+
+    def watch(progress: Progress) -> None:
+        if progress.step == step:
+            raise KeyboardInterrupt
+
+    return watch
+
+
+def assert_same_end(one: Run, other: Run) -> None:
+    """Check that two runs have the same weights, curve and result, to the bit."""
+    for name, value in one.weights().items():
+        assert torch.equal(value, other.weights()[name]), name
+    for names in ("step", "metric", "loss"):
+        assert [row[names] for row in one.metrics()] == [row[names] for row in other.metrics()]
+    assert one.result["test"] == other.result["test"]
+    assert one.result["best_step"] == other.result["best_step"]
 
 
 def main(out: Path, options: str | None = None, changes: str = "{}") -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import synthetic
 import torch
-from synthetic import Synthetic
+from synthetic import Synthetic, assert_same_end, stop_at
 from tolerances import FLOAT32
 
 from cornn.artifacts import BEFORE, CHECKPOINT
@@ -25,23 +25,6 @@ from cornn.lab.training import loop
 
 synthetic.register()
 CONFIG = resolve("synthetic", noise=0.1, device="cpu", epochs=5, ema=0.9, schedule="cosine", checkpoint_every=0.0)
-
-
-def stop_at(step):
-    def watch(progress):
-        if progress.step == step:
-            raise KeyboardInterrupt
-
-    return watch
-
-
-def assert_same_end(one: Run, other: Run) -> None:
-    for name, value in one.weights().items():
-        assert torch.equal(value, other.weights()[name]), name
-    for names in ("step", "metric", "loss"):
-        assert [row[names] for row in one.metrics()] == [row[names] for row in other.metrics()]
-    assert one.result["test"] == other.result["test"]
-    assert one.result["best_step"] == other.result["best_step"]
 
 
 @pytest.mark.parametrize("seeds", [None, 3])
