@@ -23,7 +23,7 @@ test: .venv/ready
 	$(PYTEST) -n auto --dist worksteal
 
 test-slow: .venv/ready
-	$(PYTEST) -n auto --dist worksteal -m slow
+	$(PYTEST) -n auto --dist worksteal -m slow $(if $(SELECT),-k "$(SELECT)")
 
 test-gpu: .venv/ready
 	$(PYTEST) tests/gpu
