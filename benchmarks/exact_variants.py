@@ -18,9 +18,8 @@ from pathlib import Path
 
 import torch
 from cuda_device import UPDATE, arguments, distance, results
-from large_layers import error, seconds
+from large_layers import error, measure, seconds
 
-from cornn import CoRNN
 from cornn._tf32 import no_tf32
 from cornn.engine import gemms
 from cornn.engine.backends.cuda import backend as cuda
@@ -146,20 +145,10 @@ def gradient_of_weight(steps: int, batch: int, hidden: int, repeats: int) -> dic
 
 def timed(steps: int, batch: int, hidden: int, repeats: int) -> dict:
     """Return milliseconds of captured passes, forward, and forward and backward, and the error after 60 steps."""
-    layer = CoRNN(1, hidden, dt=0.05, device="cuda")
-    input, gradient = (torch.randn(steps, batch, size, device="cuda") for size in (1, hidden))
-    parameters = list(layer.parameters())
-
-    def forward() -> torch.Tensor:
-        with torch.no_grad():
-            return layer(input)[0]
-
-    def both() -> tuple[torch.Tensor, ...]:
-        return torch.autograd.grad(layer(input)[0], parameters, gradient)
-
+    found = measure(steps, batch, hidden, "exact", repeats)
     return {
-        "forward_ms": seconds(capture(forward), repeats) * 1e3,
-        "ms": seconds(capture(both), repeats) * 1e3,
+        "forward_ms": found["forward_seconds"] * 1e3,
+        "ms": found["seconds"] * 1e3,
         "error": error(batch, hidden, "exact"),
         "plan": str(cuda._choose_grid(0, 1, batch, hidden, "exact", False)) if hidden > 128 else "block",
     }

@@ -1,4 +1,4 @@
-// What the grid kernels need of a GPU besides emulated.h. One block is a grid of its own.
+// Functions of a GPU that the grid kernels use and emulated.h lacks. The grid has one block.
 #pragma once
 #include "emulated.h"
 #include "emulated_bits.h"

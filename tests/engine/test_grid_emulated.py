@@ -31,7 +31,7 @@ extern "C" void run(void** pointers, const long long* numbers) {{
     run_blocks(1, THREADS, [&] {{ {call}; }});
 }}
 """
-# What a grid is given besides: W y_0 forward, the values, the counters, the group and the first sequence.
+# Further arguments of a grid: W y_0 (forward only), the values, the counters, the group and the first sequence.
 EXTRA = {
     "forward": ", (const float*)pointers[9], (float*)pointers[10], (unsigned*)pointers[11], numbers[5], numbers[6])",
     "backward": ", (float*)pointers[14], (unsigned*)pointers[15], numbers[4], numbers[5])",

@@ -11,7 +11,7 @@
 #pragma once
 #include "update.cuh"
 
-// Where SCALED is defined as 1, a kernel is given factors of the weights besides, of the same shapes.
+// If SCALED is 1, a kernel also takes factors of the weights, which have the shapes of the weights.
 #if SCALED
 #define SCALE(name) , const float *name
 #else
