@@ -281,13 +281,15 @@ class Training:
         return self.job.as_row() | {"value": round(value, 5) if math.isfinite(value) else None, "solved_after": solved}
 
 
-def adam(training: Training, gradients: list[Tensor], rate: Tensor, decay: float = 0.0) -> list[Tensor]:
+def adam(
+    training: Training, gradients: list[Tensor], rate: Tensor, decay: float = 0.0, beta2: float = 0.999
+) -> list[Tensor]:
     number = training.number.float().squeeze() + 1
     torch._foreach_lerp_(training.first, gradients, 0.1)
-    torch._foreach_mul_(training.second, 0.999)
-    torch._foreach_addcmul_(training.second, gradients, gradients, 0.001)
+    torch._foreach_mul_(training.second, beta2)
+    torch._foreach_addcmul_(training.second, gradients, gradients, 1 - beta2)
     root = list(torch._foreach_sqrt(training.second))
-    torch._foreach_div_(root, torch.sqrt(1 - 0.999**number))
+    torch._foreach_div_(root, torch.sqrt(1 - beta2**number))
     torch._foreach_add_(root, 1e-8)
     change = list(torch._foreach_div(training.first, root))
     torch._foreach_mul_(change, rate / (1 - 0.9**number))
@@ -312,12 +314,14 @@ def sgd(training: Training, gradients: list[Tensor], rate: Tensor) -> list[Tenso
 
 OPTIMISERS: dict[str, Callable[[Training, list[Tensor], Tensor], list[Tensor]]] = {
     "adam": adam,
+    "adam .99": lambda training, gradients, rate: adam(training, gradients, rate, beta2=0.99),
     "adamw .01": lambda training, gradients, rate: adam(training, gradients, rate, decay=0.01),
     "adamw .1": lambda training, gradients, rate: adam(training, gradients, rate, decay=0.1),
     "rmsprop": rmsprop,
     "sgd": sgd,
 }
-"""Name -> function (training, clipped gradients, rate) -> what is subtracted from the weights. SGD has momentum 0.9."""
+"""Name -> function (training, clipped gradients, rate) -> what is subtracted from the weights. SGD has momentum 0.9;
+the number after "adam" is beta2, the one after "adamw" the weight decay."""
 
 
 def solved_after(losses: list[float]) -> int | None:
