@@ -15,7 +15,7 @@ import default_layer
 import torch
 from default_layer import ROOT, Job, describe_machine, to_text, train_all
 from default_layer_tasks import SIZES, unpack
-from torch import nn
+from torch import Tensor, nn
 
 from cornn import CoRNN, _scaling
 from cornn._atomic import write_atomically
@@ -29,6 +29,14 @@ IDEAS: dict[str, dict[str, float]] = {
     "beta2 .99": {"beta2": 0.99},
     "centred": {"centre": 1},  # by the mean of the training data, which the layer does not know
     "centred, beta2 .99": {"centre": 1, "beta2": 0.99},
+    "centred data": {"data": 1},
+    "centred data, beta2 .99": {"data": 1, "beta2": 0.99},
+    "standardised data": {"data": 2},
+    "standardised data, beta2 .99": {"data": 2, "beta2": 0.99},
+    "gru": {"gru": 1},
+    "gru, beta2 .99": {"gru": 1, "beta2": 0.99},
+    "gru, centred data": {"gru": 1, "data": 1},
+    "gru, standardised data": {"gru": 1, "data": 2},
     "unit .3": {"fast": 0.3, "slow": 0.3, "ringing": 0.3},
     "unit .1": {"fast": 0.1, "slow": 0.1, "ringing": 0.1},
     "slow unit .3": {"slow": 0.3, "ringing": 0.3},
@@ -50,7 +58,8 @@ IDEAS: dict[str, dict[str, float]] = {
 fast, slow, ringing: RMS of y of these neurons for white input of RMS 1 (1 by default). coupling: `_scaling.COUPLING`.
 feedback: f in W = -f V V^+ among the slow neurons, which subtracts the accumulated input from the next one; without it
 where there are too many features. centre: whether to call `centre_`. input_slow: factor on the initial V of slow
-neurons. lift: size of the initial weights from fast to slow neurons. beta2: of Adam.
+neurons. lift: size of the initial weights from fast to slow neurons. beta2: of Adam. data: 1 subtracts the mean of the
+training data from every feature, 2 divides by its deviation too. gru: 1 for nn.GRU instead.
 """
 
 
@@ -105,16 +114,40 @@ def make_layer(changes: dict[str, float], task: str) -> CoRNN:
 
 
 class IdeaModel(default_layer.Model):
-    """The model of default_layer.py with the layer of an idea."""
+    """The model of default_layer.py with the layer of an idea, and its standardised input."""
+
+    mean: Tensor
+    deviation: Tensor
 
     def __init__(self, job: Job):
         nn.Module.__init__(self)
-        sizes = SIZES[job.task]
+        sizes, changes = SIZES[job.task], IDEAS[job.model]
         words = {"char": 128, "imdb": 8000}.get(job.task)
         self.every = job.task in ("char", "lorenz", "latch")
         self.embedding = None if words is None else nn.Embedding(words, sizes.features)
-        self.layer = make_layer(IDEAS[job.model], job.task)
+        self.layer = nn.GRU(sizes.features, sizes.hidden) if changes.get("gru") else make_layer(changes, job.task)
         self.head = nn.Linear(job.hidden_size, sizes.outputs)
+        self.register_buffer("mean", torch.zeros(sizes.features))
+        self.register_buffer("deviation", torch.ones(sizes.features))
+
+    def embed(self, x: Tensor) -> Tensor:
+        return (super().embed(x) - self.mean) / self.deviation
+
+
+class IdeaTraining(default_layer.Training):
+    """The training of default_layer.py, with the mean and the deviation of the training data."""
+
+    model: IdeaModel
+
+    def __init__(self, job: Job, device: str):
+        super().__init__(job, device)
+        data = IDEAS[job.model].get("data", 0)
+        if data:
+            inputs = [self.model.embed(self.problem.make(row)[0]).detach() for row in self.problem.training[:10]]
+            x = torch.cat(inputs, 1).flatten(0, 1)
+            self.model.mean.copy_(x.mean(0))
+            if data > 1:
+                self.model.deviation.copy_(x.std(0).clamp(min=1e-6))
 
 
 def list_jobs(ideas: list[str], tasks: list[str], seeds: list[int], steps: int | None) -> list[Job]:
@@ -145,14 +178,18 @@ def main() -> None:
         unpack(options.data)
     device = device_for("auto")
     default_layer.Model = IdeaModel  # pyright: ignore[reportAttributeAccessIssue]
+    default_layer.Training = IdeaTraining  # pyright: ignore[reportAttributeAccessIssue]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     what = "Ideas for the default layer; benchmarks/default_ideas.py describes them. Rate 0.016, validation data only."
-    record = {"what": what, **describe_machine(device), "ideas": IDEAS, "rows": []}
+    made = describe_machine(device)
+    record = {"what": what, **made, "rows": []}
     if options.out.exists():
         record = json.loads(options.out.read_text(encoding="utf8"))
+    record["ideas"] = IDEAS
     done = {Job.from_row(row) for row in record["rows"]}
     jobs = [job for job in list_jobs(options.ideas, options.tasks, options.seeds, options.steps) if job not in done]
     for _, row, seconds in train_all(jobs, device, options.side if device == "cuda" else 1, options.seconds):
+        row |= {key: value for key, value in made.items() if value != record.get(key)}  # rows of another run say so
         record["rows"].append(row)
         write_atomically(options.out, to_text(record).encode())
         print(json.dumps(row), f"{seconds:.1f} s", flush=True)
