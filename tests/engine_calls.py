@@ -6,8 +6,9 @@ from torch import Tensor
 from cornn import engine
 from cornn.engine.contract import Request
 from cornn.engine.op import options
+from cornn.functional import Spectrum, spectrum
 
-__all__ = ["operator_options", "problem", "run"]
+__all__ = ["operator_options", "problem", "random_spectrum", "run"]
 
 
 def run(*arguments, update: str, **others) -> tuple[Tensor, Tensor]:
@@ -23,3 +24,9 @@ def problem(update: str, *others, **named) -> engine.Problem:
 def operator_options(update: str, backend: str, every: bool, keep: bool, precision: str = "exact") -> tuple:
     """Return the options of the registered operators."""
     return options(backend, Request(engine.UPDATES[update], every, keep, precision))
+
+
+def random_spectrum(random: torch.Generator, *shape: int) -> Spectrum:
+    """Return the spectrum of random constants: overdamped and underdamped neurons."""
+    dt, gamma, epsilon = torch.rand(3, *shape, generator=random, dtype=torch.float64)
+    return spectrum(0.1 + 0.8 * dt, 0.05 + gamma, 0.02 + 1.5 * epsilon)

@@ -6,6 +6,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 import torch
+from engine_calls import problem
 from hypothesis import given, settings
 from safetensors.torch import load_file
 from tolerances import FLOAT32, FLOAT64
@@ -14,10 +15,11 @@ from torch import nn
 from cornn import CoRNN, CoRNNCell, _scaling, functional, theory
 from cornn._constants import Oscillators
 from cornn._scaling import impulse_norms, spread_time_scales, weight_scales
+from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, DAMPINGS
 from cornn.layers import INITS
 
-DOUBLE = torch.float64
+CPU, DOUBLE = torch.device("cpu"), torch.float64
 SAVED = Path(__file__).parent / "fixtures" / "0.1.0"
 SIMULATION = {"rtol": 1e-6, "atol": 1e-9}  # what is left of an impulse after 30 half-lives
 
@@ -278,9 +280,35 @@ def test_the_cell_and_a_stream_take_the_same_spans():
         torch.testing.assert_close(torch.from_numpy(stream(sample.numpy(), span.item())), output[number], **FLOAT64)
 
 
-def test_a_named_backend_refuses_uneven_times():
-    with pytest.raises(RuntimeError, match="timespans of a layer with default constants are computed by the plain"):
-        CoRNN(2, 6, backend="portable")(torch.randn(5, 1, 2), timespans=torch.ones(5))
+@pytest.mark.parametrize("backend", ["portable", "c", "auto"])
+@pytest.mark.parametrize("damping", DAMPINGS)
+@pytest.mark.parametrize("ragged", [False, True])
+def test_every_backend_computes_uneven_times(backend, damping, ragged):
+    if backend == "c" and not c.usable(problem("cornn/spans/tanh", CPU, DOUBLE, 1, 9, 3, 13, True))[0]:
+        pytest.skip("no C library")
+    layers = [CoRNN(2, 13, damping=damping, dtype=DOUBLE, backend=name) for name in (backend, "reference")]
+    torch.nn.init.normal_(layers[0].cell().weight_hh)
+    layers[1].load_state_dict(layers[0].state_dict())
+    input, spans = torch.randn(9, 3, 2, dtype=DOUBLE), 10 * torch.rand(9, 3, dtype=DOUBLE) * (torch.rand(9, 3) > 0.2)
+    lengths, found = torch.tensor([4, 9, 7]) if ragged else None, []
+    for layer in layers:
+        x, s = input.clone().requires_grad_(), spans.clone().requires_grad_()
+        y, z = layer.last_state(x, timespans=s, lengths=lengths)
+        found.append((y, z, *torch.autograd.grad((y * z).sum(), (x, s, *layer.parameters()))))
+    for got, want in zip(*found, strict=True):
+        torch.testing.assert_close(got, want, **FLOAT64)
+
+
+def test_trained_constants_learn_from_uneven_times():
+    layers = [CoRNN(2, 6, trainable="epsilon", dtype=DOUBLE, backend=name) for name in ("auto", "reference")]
+    layers[1].load_state_dict(layers[0].state_dict())
+    input, spans = torch.randn(5, 3, 2, dtype=DOUBLE), 3 * torch.rand(5, dtype=DOUBLE)
+    for layer in layers:
+        layer(input, timespans=spans)[0].square().sum().backward()
+    got, want = (layer.cell().free_epsilon.grad for layer in layers)
+    torch.testing.assert_close(got, want, **FLOAT64)
+    with pytest.raises(RuntimeError, match="cannot train the constants of a layer with timespans in steps"):
+        CoRNN(2, 6, trainable="epsilon", backend="c")(torch.randn(5, 1, 2), timespans=torch.ones(5))
 
 
 def test_padding_leaves_the_state_with_uneven_times_too():
@@ -314,10 +342,11 @@ def test_the_transitions_of_a_sequence_are_computed_at_once(monkeypatch):
     layer, input = CoRNN(3, 5), torch.randn(40, 2, 3)
     timespans = 10 * torch.rand(40, 2)
     calls = []
-    compute = functional.transition
-    monkeypatch.setattr(functional, "transition", lambda *given, **more: calls.append(given) or compute(*given, **more))
-    output, _ = layer(input, timespans=timespans)
+    compute = functional.decay
+    monkeypatch.setattr(functional, "decay", lambda *given: calls.append(given) or compute(*given))
+    output, _ = CoRNN(3, 5, backend="reference")(input, timespans=timespans)
     assert len(calls) == 1
+    output, _ = layer(input, timespans=timespans)
     cell, state = layer.cell(), None
     for n in range(40):
         state = cell(input[n], state, timespans=timespans[n])

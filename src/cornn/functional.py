@@ -27,14 +27,19 @@ __all__ = [
     "DAMPINGS",
     "Activation",
     "Coefficients",
+    "Spectrum",
     "Transition",
     "advance",
     "coefficients",
+    "compose",
+    "decay",
     "duffing",
+    "spectrum",
     "step",
     "step_by",
     "transition",
     "unroll",
+    "unroll_by",
 ]
 
 Constant = float | Tensor
@@ -240,6 +245,100 @@ class Transition(NamedTuple):
     zf: Tensor
 
 
+class Spectrum(NamedTuple):
+    """The powers of one step x -> M x + B f, for x = (y, z): M^s = (1 - a) I + b N, with a and b of `decay`.
+
+    One value per neuron. With complex eigenvalues exp(log_slow +- i pi turn), N = (M - Re) / Im; with real ones N
+    projects on the faster one's eigenvector.
+
+    Attributes:
+        rings: 1 for complex eigenvalues, 0 for real ones.
+        log_slow: Logarithm of the modulus, or of the size of the slower eigenvalue.
+        log_fast: Logarithm of the size of the faster eigenvalue.
+        turn: Angle of the eigenvalue over pi; for real ones 0, or 1 if the slower one is negative.
+        fast_turn: 1 if the faster eigenvalue is negative, otherwise 0.
+        yy: N, row of y, column of y.
+        yz: N, row of y, column of z.
+        zy: N, row of z, column of y.
+        zz: N, row of z, column of z.
+        compliance: y for a constant force of 1: 1 / gamma.
+    """
+
+    rings: Tensor
+    log_slow: Tensor
+    log_fast: Tensor
+    turn: Tensor
+    fast_turn: Tensor
+    yy: Tensor
+    yz: Tensor
+    zy: Tensor
+    zz: Tensor
+    compliance: Tensor
+
+
+SMALLEST_EIGENVALUE = 1e-300
+"""Size below which an eigenvalue is not distinguished from 0, so that its logarithm is finite."""
+
+
+def spectrum(dt: Tensor, gamma: Tensor, epsilon: Tensor, *, damping: str = "explicit") -> Spectrum:
+    """Decompose one step of uncoupled neurons, in float64.
+
+    Args:
+        dt: Time step, shape `()` or `(hidden)`.
+        gamma: Stiffness, like dt; above 0.
+        epsilon: Damping, like dt.
+        damping: "explicit" or "implicit".
+    """
+    dt, gamma, epsilon = torch.broadcast_tensors(dt.double(), gamma.double(), epsilon.double())
+    keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    half = (1 + keep - dt * pull) / 2
+    square = half**2 - keep
+    rings = square < 0
+    # Two equal eigenvalues are moved apart by 2e-6: the power of a matrix with one eigenvector has no such formula.
+    root = square.abs().clamp(min=1e-12).sqrt()
+    slow, fast = torch.where(rings, 1.0, half + root), torch.where(rings, 1.0, half - root)
+    modulus = torch.where(rings, keep, 1.0).sqrt()
+    log_slow = torch.where(rings, modulus.log(), slow.abs().clamp(min=SMALLEST_EIGENVALUE).log())
+    turn = torch.where(rings, torch.atan2(root, half) / torch.pi, (slow < 0).double())
+    # N = (M - shift) / width
+    shift, width = torch.where(rings, half, half + root), torch.where(rings, root, -2 * root)
+    return Spectrum(
+        rings.double(),
+        log_slow,
+        fast.abs().clamp(min=SMALLEST_EIGENVALUE).log(),
+        turn,
+        (fast < 0).double(),
+        (1 - dt * pull - shift) / width,
+        dt * keep / width,
+        -pull / width,
+        (keep - shift) / width,
+        1 / gamma,
+    )
+
+
+def decay(of: Spectrum, span: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a and b of a power, M^s = (1 - a) I + b N, without cancellation near s = 0.
+
+    Args:
+        of: The spectrum; broadcasts against `span`.
+        span: Number of steps s, not negative, shape `(*batch, 1)`.
+    """
+    loss = -torch.expm1(span * of.log_slow)
+    left, angle = 1 - loss, torch.pi * span * of.turn
+    versine = 2 * torch.sin(angle / 2) ** 2
+    a = loss + left * versine
+    # Nearly equal eigenvalues: the difference of their powers without cancellation.
+    gap = span * (of.log_slow - of.log_fast)
+    near = (gap < 1) & (of.turn == of.fast_turn)
+    rest = torch.exp(span * of.log_fast)
+    difference = torch.where(
+        near,
+        -rest * torch.expm1(torch.where(near, gap, 0.0)) * (1 - versine),
+        rest * torch.cos(torch.pi * span * of.fast_turn) - left * (1 - versine),
+    )
+    return a, torch.where(of.rings > 0, left * torch.sin(angle), difference)
+
+
 def transition(dt: Tensor, gamma: Tensor, epsilon: Tensor, span: Tensor, *, damping: str = "explicit") -> Transition:
     """Compute the step over a time of `span` steps, with the force held.
 
@@ -258,32 +357,17 @@ def transition(dt: Tensor, gamma: Tensor, epsilon: Tensor, span: Tensor, *, damp
     Returns:
         The coefficients, computed in float64 and returned in the type of `span`.
     """
-    dtype = span.dtype
-    dt, gamma, epsilon, span = dt.double(), gamma.double(), epsilon.double(), span.double()
-    keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
-    half = (1 + keep - dt * pull) / 2
-    square = half**2 - keep
-    rings = square < 0
-    # Two equal eigenvalues are moved apart by 2e-6: the power of a matrix with one eigenvector has no such formula.
-    root = square.abs().clamp(min=1e-12).sqrt()
-    modulus = torch.where(rings, keep, 1.0).sqrt()
-    angle = torch.atan2(root, half)
-    grown = modulus**span
-    slow, fast = (_power(torch.where(rings, 1.0, half + sign * root), span) for sign in (1, -1))
-    # M^s = first M + zeroth, the interpolation of the power at both eigenvalues
-    first = torch.where(rings, grown * torch.sin(span * angle), (slow - fast) / 2) / root
-    value, at = torch.where(rings, grown * torch.cos(span * angle), slow), torch.where(rings, half, half + root)
-    zeroth = value - first * at
-    yy, yz = zeroth + first * (1 - dt * pull), first * dt * keep
-    zy, zz = -first * pull, zeroth + first * keep
-    parts = yy, yz, (1 - yy) / gamma, zy, zz, -zy / gamma
-    return Transition(*(part.to(dtype) for part in parts))
+    parts = compose(spectrum(dt, gamma, epsilon, damping=damping), span.double())
+    return Transition(*(part.to(span.dtype) for part in parts))
 
 
-def _power(base: Tensor, exponent: Tensor) -> Tensor:
-    """Return the real part of the principal power of a real number; 0 to the power of 0 is 1."""
-    size = base.abs() ** exponent
-    return torch.where(base < 0, size * torch.cos(torch.pi * exponent), size)
+def compose(of: Spectrum, span: Tensor) -> Transition:
+    """Compute the step over a time of `span` steps from a spectrum, in the type of its arguments."""
+    a, b = decay(of, span)
+    loss = a - b * of.yy
+    return Transition(
+        1 - loss, b * of.yz, loss * of.compliance, b * of.zy, 1 - a + b * of.zz, -b * of.zy * of.compliance
+    )
 
 
 def step_by(
@@ -350,12 +434,30 @@ def unroll(
     if timespans is not None and exact_spans:
         constants = torch.as_tensor(dt), torch.as_tensor(gamma), torch.as_tensor(epsilon)
         over = transition(*constants, timespans.unsqueeze(-1), damping=damping)
-        for drive_n, *by in zip(drives, *(part.unbind(0) for part in over), strict=True):
-            y, z = step_by(Transition(*by), drive_n, y, z, W, W_z, activation=activation)
-            ys.append(y)
-        return torch.stack(ys), (y, z)
+        return unroll_by(over, drive, y, z, W, W_z, activation=activation)
     steps = [dt] * len(drives) if timespans is None else [dt * span.unsqueeze(-1) for span in timespans.unbind(0)]
     for drive_n, dt_n in zip(drives, steps, strict=True):
         y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
+        ys.append(y)
+    return torch.stack(ys), (y, z)
+
+
+def unroll_by(
+    over: Transition,
+    drive: Float[Tensor, "time *batch hidden"],
+    y: Float[Tensor, "*batch hidden"],
+    z: Float[Tensor, "*batch hidden"],
+    W: Float[Tensor, "*group hidden hidden"],
+    W_z: Float[Tensor, "*group hidden hidden"],
+    *,
+    activation: str = "tanh",
+) -> tuple[
+    Float[Tensor, "time *batch hidden"],
+    tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]],
+]:
+    """Run the recurrence with the coefficients of `transition`, one set per step; otherwise like `unroll`."""
+    ys = []
+    for drive_n, *by in zip(drive.unbind(0), *(part.unbind(0) for part in over), strict=True):
+        y, z = step_by(Transition(*by), drive_n, y, z, W, W_z, activation=activation)
         ys.append(y)
     return torch.stack(ys), (y, z)

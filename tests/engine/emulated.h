@@ -9,11 +9,17 @@ float copysignf(float, float);
 float cosf(float);
 float exp2f(float);
 float expf(float);
+float expm1f(float);
 float fabsf(float);
 float fmaf(float, float, float);
 float fmaxf(float, float);
 float sinf(float);
 float sqrtf(float);
+}
+
+inline void sincospif(float x, float* sine, float* cosine) {
+    *sine = (float)__builtin_sin(3.14159265358979323846 * x);
+    *cosine = (float)__builtin_cos(3.14159265358979323846 * x);
 }
 
 #define __device__

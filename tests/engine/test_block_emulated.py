@@ -7,6 +7,7 @@ there yet, writes past an end.
 import pytest
 import torch
 from emulation import assert_as_portable, assert_near, built
+from engine_calls import random_spectrum
 from own_updates import OWN
 from test_tensor_emulated import CALLS, ENTRY, call, changed, guarded, pytestmark  # noqa: F401
 
@@ -69,10 +70,24 @@ CALLS_WITH_SCALES = {"forward": with_scales(CALLS["forward"], 9, 1), "backward":
 MAKES_DRIVE_WITH_SCALES = with_scales(CALLS["forward"], 9, 6)
 
 
-def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters, with_state=True, device=None):
+def check(
+    tmp_path,
+    update,
+    steps,
+    groups,
+    batch,
+    hidden,
+    rows,
+    ragged,
+    for_parameters,
+    with_state=True,
+    device=None,
+    durations=False,
+):
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(steps + hidden)
     layout = Plan(next(size for size in BLOCK_SIZES if hidden <= size), rows)
-    macros = _macros(layout, _update_macros(rule, False)) | {"FOR_PARAMETERS": int(for_parameters), **(device or {})}
+    macros = _macros(layout, _update_macros(rule, durations))
+    macros |= {"FOR_PARAMETERS": int(for_parameters), **(device or {})}
     sequence = (steps, groups, batch, hidden)
     driven = (*sequence[:-1], rule.drives * hidden)
 
@@ -82,6 +97,10 @@ def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_para
     drive, state = draw(*driven), draw(rule.states, groups, batch, hidden)
     weight = draw(groups, rule.products * hidden, rule.states * hidden) / hidden**0.5
     parameters = torch.rand(len(rule.parameters), groups, hidden, generator=random) * 0.5 + 0.1
+    timespans = None
+    if durations:
+        parameters = torch.stack(random_spectrum(random, groups, hidden)).float()
+        timespans = 4 * torch.rand(steps, groups, batch, generator=random)
     lengths = torch.randint(0, steps, (groups, batch), generator=random) if ragged else None
     grad_output, grad_last = draw(*sequence), draw(*state.shape)
 
@@ -90,7 +109,7 @@ def check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_para
         library = built(tmp_path, f"block_{direction}", macros, entry, INSTRUCTIONS)
         call(library, layout, groups, batch, tensors, numbers)
 
-    given = Given(drive, state if with_state else None, None, None, weight, parameters, None, lengths)
+    given = Given(drive, state if with_state else None, None, None, weight, parameters, timespans, lengths)
     assert_as_portable(update, given, (grad_output, grad_last), run, for_parameters)
 
 
@@ -99,6 +118,15 @@ def test_the_kernels_do_what_the_portable_loop_does(
     tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters
 ):
     check(tmp_path, update, steps, groups, batch, hidden, rows, ragged, for_parameters)
+
+
+@pytest.mark.parametrize(
+    ("steps", "groups", "batch", "hidden", "rows", "ragged", "for_parameters"),
+    [(6, 2, 3, 33, 1, True, True), (5, 1, 9, 20, 4, True, False), (4, 1, 2, 128, 1, False, True)],
+)
+def test_durations(tmp_path, steps, groups, batch, hidden, rows, ragged, for_parameters):
+    sizes = steps, groups, batch, hidden, rows, ragged, for_parameters
+    check(tmp_path, "cornn/spans/tanh", *sizes, durations=True)
 
 
 @pytest.mark.parametrize(

@@ -307,6 +307,26 @@ def test_generated_updates_compile_without_spills(arch, update, size, rows):
         assert used[FRAME] == 0 or update == "smooth", f"{layout} spills {used[FRAME]} bytes a thread"
 
 
+@pytest.mark.parametrize(
+    ("arch", "size", "rows", "features"),
+    [
+        case("sm_75", 128, 4, 0, representative=False),
+        case("sm_90", 128, 4, 0, representative=False),
+        case("sm_90", 96, 4, INPUT_WEIGHTS_WITH_SPANS, representative=False),
+        case("sm_90", 64, 1, 1, representative=True),
+        case("sm_120", 128, 4, 0, representative=False),
+    ],
+)
+def test_durations_compile_without_spills(arch, size, rows, features):
+    layout, update = Plan(size, rows, 1), _update_macros(UPDATES["cornn/spans/tanh"], True)
+    makes = {"FEATURES": features, "SCALED": 1} if features else {}
+    kinds = [("forward", makes), ("backward", {"FOR_PARAMETERS": 0}), ("backward", {"FOR_PARAMETERS": 1})]
+    for direction, more in kinds:
+        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, update | more), arch))
+        assert 0 < used[REGISTERS] <= 65536 // layout.threads
+        assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
+
+
 # Kernels that make the drive: the sizes and numbers of sequences that need most registers, and the ones that most use.
 MAKES_DRIVE = [
     case(*values, representative=values[2] == 64)

@@ -126,18 +126,14 @@ def test_a_stream_of_python_and_one_of_onnx_agree(tmp_path):
 
 
 @pytest.mark.parametrize("damping", ["explicit", "implicit"])
-def test_uneven_times(tmp_path, damping):
-    model = model_of(damping=damping, bidirectional=True, init="paper")
+@pytest.mark.parametrize("init", ["paper", "scaled"])
+def test_uneven_times(tmp_path, damping, init):
+    model = model_of(damping=damping, bidirectional=True, init=init)
     to_onnx(model, tmp_path / "model.onnx", OnnxOptions(timespans=True))
     input, spans = values(2, 9, 3), values(2, 9).abs()
     y, _ = model.layer.last_state(input.transpose(0, 1), timespans=spans.T)
     found = ran(tmp_path / "model.onnx", input=input, timespans=spans)["output"]
     assert_near(found, model.head(torch.cat(y.unbind(0), -1)))
-
-
-def test_uneven_times_of_the_default_constants_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="timespans of a layer with default constants cannot be exported"):
-        to_onnx(model_of(), tmp_path / "model.onnx", OnnxOptions(timespans=True))
 
 
 def test_a_model_in_training_stays_in_training(tmp_path):

@@ -6,6 +6,7 @@ requested by name is never replaced by another.
 
 import functools
 
+import torch
 from torch import Tensor
 
 from cornn._autocast import autocast_to_bfloat16, no_autocast
@@ -17,14 +18,18 @@ from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
 from cornn.engine.updates import (
     OSCILLATORS,
+    SPANS,
     UPDATES,
     Code,
     InPlace,
+    Oscillator,
+    Spans,
     UnknownUpdateError,
     Update,
     find_update,
     register,
 )
+from cornn.functional import spectrum
 
 __all__ = [
     "BACKENDS",
@@ -144,8 +149,8 @@ def run(
         lengths: Number of steps of each sequence, shape `(batch)`.
         scales: Factors on `input_weight`, `bias` and `weight`, which are then there; gradients are those before the
             factors.
-        exact_spans: Whether timespans are numbers of steps (`functional.transition`) instead of factors on dt. Only the
-            reference computes them.
+        exact_spans: Whether timespans are numbers of steps (`functional.transition`) instead of factors on dt. If the
+            parameters require gradients, the fused kernels cannot run them.
         every: Whether to return the output of every step; otherwise `output` may be empty.
         backend: "auto", "reference", or one of `BACKENDS`.
         precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores,
@@ -160,9 +165,15 @@ def run(
     """
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     if timespans is not None:
-        _check_timespans(update, exact_spans, backend, precision)
+        if not update.timed:
+            raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
         if exact_spans:
-            return _run_reference(given, scales, update, exact_spans=True)
+            assert isinstance(update, Oscillator)
+            constants = spectrum(*parameters, damping=update.damping)
+            update = SPANS[update.activation]
+            given = given._replace(parameters=torch.stack(constants).to(input.dtype))
+    if isinstance(update, Spans) and wants_gradient((given.parameters,)):
+        backend = _backend_for_trained_constants(backend)
     shape, rows = input.shape, weight.shape
     problem = Problem(
         update,
@@ -201,20 +212,20 @@ def _parts(last: Tensor) -> tuple[Tensor, ...]:
     return tuple(part.clone() for part in last.split(1))  # views could not be changed in place
 
 
-def _run_reference(given: Given, scales: Scales | None, update: Update, exact_spans: bool = False):
+def _run_reference(given: Given, scales: Scales | None, update: Update):
     with no_autocast(given.input.device.type):
-        output, last = reference(apply_scales(given, scales), update, exact_spans=exact_spans)
+        output, last = reference(apply_scales(given, scales), update)
         return output, _parts(last)
 
 
-def _check_timespans(update: Update, exact: bool, backend: str, precision: str) -> None:
-    if not update.timed:
-        raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
-    if exact and (backend not in ("auto", "reference") or precision != "exact"):
+def _backend_for_trained_constants(backend: str) -> str:
+    """Return the backend for durations if the constants are trained, for which the fused kernels have no gradients."""
+    if backend in ("c", "cuda"):
         raise RuntimeError(
-            "timespans of a layer with default constants are computed by the plain equations only: use "
-            'backend="auto" and precision="exact", or give dt, gamma and epsilon'
+            f"backend {backend!r} cannot train the constants of a layer with timespans in steps: use backend='auto', "
+            "do not train the constants, or give dt, gamma and epsilon"
         )
+    return "portable" if backend == "auto" else backend
 
 
 def _check_transformed(backend: str, precision: str) -> None:

@@ -8,37 +8,31 @@ from torch import Tensor
 from cornn._autocast import no_autocast
 from cornn.engine.contract import After, Given, active, initial_state, live_spans
 from cornn.engine.op import LIBRARY
-from cornn.engine.updates import Oscillator, Update, find_update
-from cornn.functional import unroll
+from cornn.engine.updates import Oscillator, Spans, Update, find_update
+from cornn.functional import Spectrum, compose, unroll, unroll_by
 
 __all__ = ["by_autograd", "reference"]
 
 
-def reference(given: Given, update: Update, *, exact_spans: bool = False) -> tuple[Tensor, Tensor]:
+def reference(given: Given, update: Update) -> tuple[Tensor, Tensor]:
     """Return (output, last) of the reference equations, differentiable any number of times."""
     input, _, input_weight, bias, weight, parameters, _, lengths = given
     state = initial_state(update, given)
     drive = input if input_weight is None else input @ input_weight.mT
     if bias is not None:
         drive = drive + bias.unsqueeze(-2)
-    if not isinstance(update, Oscillator):
+    if not isinstance(update, (Oscillator, Spans)):
         lives = None if lengths is None else active(lengths, drive).bool()
         return _unroll(update, drive, state, weight, parameters, lives)
-    hidden, (y, z), (dt, gamma, epsilon) = weight.shape[-2], state, parameters.unsqueeze(-2)
-    output, last = unroll(
-        drive,
-        y,
-        z,
-        weight[..., :hidden],
-        weight[..., hidden:],
-        dt,
-        gamma,
-        epsilon,
-        timespans=live_spans(given),
-        exact_spans=exact_spans,
-        damping=update.damping,
-        activation=update.activation,
-    )
+    hidden, (y, z), constants, spans = weight.shape[-2], state, parameters.unsqueeze(-2), live_spans(given)
+    W, W_z = weight[..., :hidden], weight[..., hidden:]
+    if isinstance(update, Spans):
+        spans = drive.new_ones(drive.shape[:-1]) if spans is None else spans
+        over = compose(Spectrum(*constants), spans.unsqueeze(-1))
+        output, last = unroll_by(over, drive, y, z, W, W_z, activation=update.activation)
+        return output, torch.stack(last)
+    options = {"damping": update.damping, "activation": update.activation}
+    output, last = unroll(drive, y, z, W, W_z, *constants, timespans=spans, **options)
     return output, torch.stack(last)
 
 

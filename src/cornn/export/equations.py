@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from cornn import engine
 from cornn.baselines.horn import HORNCell
 from cornn.baselines.layer import Cell
-from cornn.export.graph import Graph
-from cornn.functional import ACTIVATIONS, coefficients
+from cornn.export.graph import DOUBLE, FLOAT, Graph
+from cornn.functional import ACTIVATIONS, coefficients, spectrum
 from cornn.layers import CoRNNCell
 
 __all__ = ["Equation", "array", "equation"]
@@ -53,19 +54,20 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
             return body(operator, *names)
 
         y, z = states
-        if span is not None and cell.default_constants:
-            raise ValueError(
-                "timespans of a layer with default constants cannot be exported: omit them, or train with given dt, "
-                "gamma and epsilon"
-            )
         if span is None:  # rounded as the engine rounds: neurons that forget slowly would show another order of sums
             pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
             z = body(
                 "Sub", body("Add", body("Mul", keep, z), body("Mul", push, activation(op, pre))), body("Mul", pull, y)
             )
             return [body("Add", y, body("Mul", dt, z)), z]
-        h = body("Mul", dt, span)
         pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
+        if cell.default_constants:
+            values = y, z, activation(op, pre)
+            return [
+                body("Sum", *(body("Mul", part, value) for part, value in zip(row, values, strict=True)))
+                for row in _transition(body, cell, span)
+            ]
+        h = body("Mul", dt, span)
         force = body("Sub", activation(op, pre), body("Mul", gamma, y))
         if one is None:
             z = body("Add", z, body("Mul", h, body("Sub", force, body("Mul", epsilon, z))))
@@ -74,6 +76,27 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
         return [body("Add", y, body("Mul", h, z)), z]
 
     return Equation(array(V), None if b is None else array(b), step)
+
+
+def _transition(body: Graph, cell: CoRNNCell, span: str) -> list[list[str]]:
+    """Add `functional.transition`, in float64: the factors of y, z and the force in the next y, and in the next z."""
+    of = spectrum(*cell.oscillators(), damping=cell.damping)
+
+    def times(left: str, part: Tensor) -> str:
+        return body("Mul", left, body.weight(array(part)))
+
+    steps = body("Cast", span, to=DOUBLE)
+    left, rest = (body("Exp", times(steps, part)) for part in (of.log_slow, of.log_fast))
+    angle, fast_angle = (times(steps, torch.pi * part) for part in (of.turn, of.fast_turn))
+    cosine, rest = body("Mul", left, body("Cos", angle)), body("Mul", rest, body("Cos", fast_angle))
+    rings = body.weight(array(of.rings > 0))
+    b = body("Where", rings, body("Mul", left, body("Sin", angle)), body("Sub", rest, cosine))
+    yy, zz = (body("Add", cosine, times(b, part)) for part in (of.yy, of.zz))
+    yz, zy = (times(b, part) for part in (of.yz, of.zy))
+    yf = times(body("Sub", body.weight(np.float64(1)), yy), of.compliance)
+    zf = times(body("Neg", zy), of.compliance)
+    to = FLOAT if cell.weight_ih.dtype == torch.float32 else DOUBLE
+    return [[body("Cast", part, to=to) for part in row] for row in ((yy, yz, yf), (zy, zz, zf))]
 
 
 def _horn(graph: Graph, cell: HORNCell) -> Equation:

@@ -286,7 +286,7 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
     grad_bias = fresh(given.bias, needs.bias)
     sums = None
     if needs.parameters or needs.timespans:
-        sums = torch.zeros(passes.coefficients, *state.shape[1:], dtype=dtype)
+        sums = torch.zeros(max(passes.coefficients, passes.parameters), *state.shape[1:], dtype=dtype)
     results = grad_drive, grad_state, grad_timespans, grad_input, grad_weight, grad_input_weight, grad_bias, sums
     call, alive = _call(passes, given, output, trail, None, (grad_output, grad_last, *results))
     passes.backward(call)

@@ -23,6 +23,12 @@
 #include "sequence.h"
 #include "end.h"
 
+#define UPDATE spans_tanh
+#define UPDATE_NAME "cornn/spans/tanh"
+#include "spans.h"
+#include "sequence.h"
+#include "end.h"
+
 /* The updates of engine/updates, and their names in POINTWISE_KERNELS. */
 #include "updates.h"
 
@@ -33,4 +39,4 @@
 #endif
 
 extern const Kernel *const TABLE[];
-const Kernel *const TABLE[] = {&kernel_explicit_tanh, &kernel_implicit_tanh, POINTWISE_KERNELS, NULL};
+const Kernel *const TABLE[] = {&kernel_explicit_tanh, &kernel_implicit_tanh, &kernel_spans_tanh, POINTWISE_KERNELS, NULL};

@@ -111,6 +111,108 @@ struct Oscillator {
     }
 };
 
+// coRNN over durations (engine/updates/spans.py): the state moves by the loss D = a I - b N of a power of a step. The
+// parameters are those of `functional.spectrum`; there are no gradients of them.
+struct Spans {
+    static constexpr bool GENERATED = true;
+    static constexpr int STATES = 2;
+    static constexpr int DRIVES = 1;
+    static constexpr int PRODUCTS = 1;
+    static constexpr int PARAMETERS = 10;
+    static constexpr bool LOOKS_BACK = false;
+    static constexpr bool EARLY = false;
+    static constexpr float PI = 3.14159265358979f;
+
+    struct Step {
+        float yy, yz, zy, zz, compliance;
+    };
+
+    struct Before {
+        float y, z;
+    };
+
+    bool rings;
+    float log_slow, log_fast, turn, fast_turn, yy, yz, zy, zz, compliance;
+
+    // A neuron of the padding has all parameters 0: it stays at rest and its delta is 0.
+    __device__ Spans(const float* parameters, long long stride, int neuron, int size) {
+        float of[PARAMETERS];
+#pragma unroll
+        for (int p = 0; p < PARAMETERS; ++p) of[p] = neuron < size ? parameters[p * stride + neuron] : 0.f;
+        rings = of[0] > 0.f;
+        log_slow = of[1], log_fast = of[2], turn = of[3], fast_turn = of[4];
+        yy = of[5], yz = of[6], zy = of[7], zz = of[8], compliance = of[9];
+    }
+
+    // a and b of a power, as in `functional.decay`, and their derivatives with respect to the span if CHANGE.
+    template <bool CHANGE>
+    __device__ __forceinline__ void decay(float span, float& a, float& b, float& for_a, float& for_b) const {
+        const float grown = expm1f(span * log_slow), left = grown + 1.f;
+        float half_sine, half_cosine, fast_sine = 0.f, fast_cosine = 1.f;
+        sincospif(0.5f * span * turn, &half_sine, &half_cosine);
+        if (fast_turn != 0.f) sincospif(span * fast_turn, &fast_sine, &fast_cosine);
+        const float versine = 2.f * half_sine * half_sine, sine = 2.f * half_sine * half_cosine, cosine = 1.f - versine;
+        const float rest = expf(span * log_fast), gap = span * (log_slow - log_fast);
+        a = fmaf(left, versine, -grown);
+        if (rings) b = left * sine;
+        else if (gap < 1.f && turn == fast_turn) b = -rest * expm1f(gap) * cosine;
+        else b = fmaf(rest, fast_cosine, -left * cosine);
+        if (!CHANGE) return;
+        const float slow_cosine = left * (log_slow * cosine - PI * turn * sine);
+        for_a = -slow_cosine;
+        for_b = rings ? left * (log_slow * sine + PI * turn * cosine)
+                      : rest * (log_fast * fast_cosine - PI * fast_turn * fast_sine) - slow_cosine;
+    }
+
+    __device__ __forceinline__ Step at(float span) const {
+        float a, b, none;
+        decay<false>(span, a, b, none, none);
+        return {fmaf(-b, yy, a), -b * yz, -b * zy, fmaf(-b, zz, a), compliance};
+    }
+
+    __device__ __forceinline__ float earlier(float y, float) const { return y; }
+
+    __device__ static __forceinline__ void forward(
+        const Step& step, const float (&pre)[1], float& y, float& z, float (&kept)[1]) {
+        kept[0] = keep(pre[0]);
+        const float offset = fmaf(-step.compliance, value(kept[0]), y);
+        y -= fmaf(step.yy, offset, step.yz * z);
+        z -= fmaf(step.zy, offset, step.zz * z);
+    }
+
+    __device__ static __forceinline__ void adjoint(const Step& step, const float (&kept)[1], const Before&, float for_z,
+                                                   float grad_y, float& grad_z, float (&delta)[1]) {
+        grad_z += for_z;
+        delta[0] = step.compliance * slope(kept[0]) * fmaf(step.yy, grad_y, step.zy * grad_z);
+    }
+
+    __device__ static __forceinline__ void carry(
+        const Step& step, const float (&)[1], const Before&, float& grad_y, float& grad_z) {
+        const float for_offset = fmaf(step.yy, grad_y, step.zy * grad_z);  // with the sign changed
+        grad_z -= fmaf(step.yz, grad_y, step.zz * grad_z);
+        grad_y -= for_offset;
+    }
+
+    __device__ static __forceinline__ void add(
+        Step& sum, const Step& step, const float (&kept)[1], const Before& before, float grad_y, float grad_z) {
+        const float offset = fmaf(-step.compliance, value(kept[0]), before.y);
+        sum.yy -= grad_y * offset, sum.yz -= grad_y * before.z;
+        sum.zy -= grad_z * offset, sum.zz -= grad_z * before.z;
+    }
+    __device__ static __forceinline__ void add_late(Step&, float, float) {}
+
+    __device__ __forceinline__ void gradients(
+        const Step& gradient, float span, float (&out)[PARAMETERS], float& for_span) const {
+        float a, b, for_a, for_b;
+        decay<true>(span, a, b, for_a, for_b);
+        const float both = gradient.yy + gradient.zz;
+        const float along = gradient.yy * yy + gradient.yz * yz + gradient.zy * zy + gradient.zz * zz;
+        for_span = both * for_a - along * for_b;
+#pragma unroll
+        for (int p = 0; p < PARAMETERS; ++p) out[p] = 0.f;
+    }
+};
+
 #ifdef UPDATE_CODE
 UPDATE_CODE
 #endif
@@ -127,7 +229,7 @@ static_assert(PRODUCTS == 1 || PRODUCTS == DRIVES, "a product goes to one drive 
 // R is two square blocks, of two states or of two products; otherwise it is one, the second, and there is no first.
 constexpr bool TWO_BLOCKS = STATES * PRODUCTS == 2;
 
-// The same for coRNN, whose functions take numbers, and for the generated updates, which take arrays of one or two drives.
+// The same for coRNN, whose functions take numbers, and for the other updates, which take arrays of one or two drives.
 template <typename U>
 __device__ __forceinline__ void advance(
     const typename U::Step& step, const float (&pre)[DRIVES], float& y, float& z, float (&kept)[DRIVES]) {

@@ -10,14 +10,17 @@ from cornn.engine.updates.leaky import LEAKY
 from cornn.engine.updates.lipschitz import LIPSCHITZ
 from cornn.engine.updates.modrelu import MODRELU
 from cornn.engine.updates.oscillator import OSCILLATORS, Oscillator, saved_activation
+from cornn.engine.updates.spans import SPANS, Spans
 from cornn.engine.updates.update import InPlace, Update, check_derivative
 
 __all__ = [
     "OSCILLATORS",
+    "SPANS",
     "UPDATES",
     "Code",
     "InPlace",
     "Oscillator",
+    "Spans",
     "UnknownUpdateError",
     "Update",
     "find_update",
@@ -26,7 +29,7 @@ __all__ = [
 ]
 
 UPDATES: dict[str, Update] = {
-    **{update.name: update for update in OSCILLATORS.values()},
+    **{update.name: update for update in (*OSCILLATORS.values(), *SPANS.values())},
     "leaky": LEAKY,
     "fastgrnn": FASTGRNN,
     "gated": GATED,
@@ -80,7 +83,7 @@ def register(update: Update) -> Update:
 def find_update(name: str) -> Update:
     """Return the update of this name; raise UnknownUpdateError with the remedy if there is none."""
     if name not in UPDATES:
-        own = [known for known, update in UPDATES.items() if not isinstance(update, Oscillator)]
+        own = [known for known, update in UPDATES.items() if not isinstance(update, (Oscillator, Spans))]
         raise UnknownUpdateError(
             f"unknown update {name!r}: register it with cornn.engine.register before you use it or load a model that "
             f"uses it; known are {', '.join(own)}"

@@ -44,7 +44,7 @@ from cornn.engine.backends.cuda.layout import (
 from cornn.engine.backends.cuda.weights import gradient_by_pieces, has_pieces, is_small, weight_gradients
 from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
 from cornn.engine.gemms import StepGradients
-from cornn.engine.updates import Oscillator, Update
+from cornn.engine.updates import Oscillator, Spans, Update
 
 __all__ = ["backward", "backward_steps", "forward", "kernel_kind", "makes_drive", "run_kernel", "usable"]
 
@@ -52,6 +52,8 @@ LEAST, LEAST_OF_OTHERS = (7, 5), (8, 0)
 """Smallest compute capability of the block kernels in exact fp32, and of all others."""
 ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
 """Activations that kernels/activation.cuh defines, in capitals."""
+LARGEST_SPANS_WITH_DRIVE = 96
+"""Most neurons for which a kernel of `Spans` has registers left to make the drive."""
 
 
 def usable(problem: Problem) -> tuple[bool, str]:
@@ -62,11 +64,13 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = problem.update
-    if isinstance(rule, Oscillator):
-        if rule.activation not in ACTIVATIONS:
-            return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
-    elif rule.code is None:
+    hand_written = isinstance(rule, (Oscillator, Spans))
+    if hand_written and rule.activation not in ACTIVATIONS:
+        return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
+    if not hand_written and rule.code is None:
         return False, f"the update {rule.name!r} has no code"
+    if isinstance(rule, Oscillator):
+        pass  # its kernels support all sizes and precisions
     elif problem.hidden > BLOCK_SIZES[-1]:
         return False, f"its kernels for {rule.name!r} support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
     elif problem.precision != "exact":
@@ -141,6 +145,8 @@ def _choose_grid(
 def makes_drive(update: Update, hidden: int, features: int, spans: bool = False, precision: str = "exact") -> bool:
     """Return whether the forward kernel makes the drive of the input as it goes."""
     if hidden > BLOCK_SIZES[-1] or precision != "exact" or features == 0:
+        return False
+    if isinstance(update, Spans) and hidden > LARGEST_SPANS_WITH_DRIVE:
         return False
     most = next(most for size, most in INPUT_WEIGHTS.items() if hidden <= size)
     return features * update.drives <= (min(most, INPUT_WEIGHTS_WITH_SPANS) if spans else most)
