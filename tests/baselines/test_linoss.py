@@ -1,16 +1,18 @@
-"""LinOSS and D-LinOSS: the scan, the recurrence step by step, coRNN as a special case, stability and sizes."""
+"""LinOSS and D-LinOSS: convolution and scan, the recurrence step by step, coRNN as a special case, stability, sizes."""
 
+import copy
 import math
 
 import pytest
 import torch
 from tolerances import FLOAT64
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cornn import CoRNN
 from cornn._random import generator, uniform_
 from cornn.baselines import DLinOSS, LinOSS, linoss
-from cornn.baselines.linoss import Frame, frame, scan, stable_range
+from cornn.baselines.linoss import Frame, convolve, frame, scan, stable_range
 from cornn.models import count_parameters
 
 MADE = {
@@ -44,6 +46,74 @@ def test_scan_has_the_depth_of_a_logarithm(monkeypatch):
     monkeypatch.setattr(linoss, "scan", lambda *arguments: calls.append(1) or scan(*arguments))
     linoss.scan(Frame(*numbers(4, 1, 1, 1)), numbers(1000, 1, 1), numbers(1000, 1, 1))
     assert len(calls) == math.ceil(math.log2(1000))
+
+
+@pytest.mark.parametrize(("size", "chunks", "steps"), [(1, 1, 1), (2, 1, 2), (3, 2, 4), (3, 3, 9), (2, 5, 9)])
+@pytest.mark.parametrize("ragged", [False, True], ids=["even", "ragged"])
+def test_convolution_is_the_loop(size, chunks, steps, ragged):
+    parts, hidden, batch = 2, 3, 4
+    M, F = Frame(*numbers(4, hidden).mul(0.5)), numbers(hidden, 2, purpose="F")
+    drive = numbers(parts, hidden, size, chunks, batch, purpose="drive")
+    first = numbers(parts, hidden, 2, batch, purpose="first")
+    lengths = torch.tensor([steps, 0, 1, steps // 2]) if ragged else torch.full((batch,), steps)
+    found = convolve(M, F, drive, first, steps, lengths if ragged else None)
+    matrix = torch.stack(tuple(M), -1).unflatten(-1, (2, 2))
+    state = end = first
+    for n in range(steps):
+        chunk, place = divmod(n, size)
+        state = matrix @ state + F.unsqueeze(-1) * drive[:, :, place, chunk].unsqueeze(2)
+        end = torch.where(n < lengths, state, end)
+        torch.testing.assert_close(found.x[:, :, place, chunk], state[:, :, 1], **FLOAT64)
+    torch.testing.assert_close(torch.stack((found.z_end, found.x_end), 2), end, **FLOAT64)
+
+
+@every_kind
+@pytest.mark.parametrize("steps", [1, 2, 50])
+def test_convolution_and_scan_are_the_same_layer(name, steps):
+    layer, input = MADE[name](3, 4, dtype=torch.float64), numbers(steps, 3, 3)
+    layer.reset_parameters(generator(0, "weights"))
+    state, lengths = tuple(numbers(5, 1, 3, 4, purpose="state")), torch.tensor([steps, 0, 1])
+    spans = torch.ones(steps, 3, dtype=torch.float64)
+
+    def results(**options):
+        output, last = layer(input, state, **options)
+        ends = layer.last_state(input, state, lengths=lengths, **options)
+        loss = output.square().sum() + sum(part.square().sum() for part in (*last, *ends))
+        return output, *last, *ends, *torch.autograd.grad(loss, list(layer.parameters()))
+
+    torch.testing.assert_close(results(), results(timespans=spans), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["implicit", "imex"])
+def test_float32_does_not_lose_the_phase_over_many_steps(name):
+    exact, input = MADE[name](3, 16, dtype=torch.float64), numbers(2000, 2, 3)
+    exact.reset_parameters(generator(0, "weights"))
+    single = copy.deepcopy(exact).float()
+    exact.load_state_dict(single.state_dict())
+    want, got = exact(input.float().double())[0], single(input.float())[0]
+    assert (got - want).norm() < 2e-6 * want.norm()
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations, views included."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def test_operations_grow_with_the_logarithm_of_the_length():
+    counts = []
+    for steps in (64, 4096):
+        layer = DLinOSS(1, 2)
+        with Operations() as operations:
+            layer(torch.zeros(steps, 1, 1))[0].sum().backward()
+        counts.append(operations.count)
+    assert counts[1] < 1.5 * counts[0]
 
 
 @every_kind

@@ -16,7 +16,7 @@ from cornn.models import SequenceModel
 
 TIME, BATCH, FEATURES, HIDDEN = 5, 3, 2, 4
 OURS = tuple(name for name, layer in LAYERS.items() if not issubclass(layer.kind, Cell))
-TIMED = ("lem", "unicornn", "linoss", "d-linoss")
+TIMED = ("lem", "linoss", "d-linoss")
 NETS = {"one-layer": {}, "two-layers-bidirectional": {"num_layers": 2, "bidirectional": True}}
 
 every_layer = pytest.mark.parametrize("name", OURS)

@@ -1,16 +1,17 @@
-"""UnICORNN against its equations, the backward pass that makes its states again, its memory and its guards."""
+"""UnICORNN against its equations on every backend, in value and gradients; its guards and its memory."""
 
 import pytest
 import torch
 from tolerances import FLOAT64
 from torch import nn
 
+from cornn import engine
 from cornn._random import generator
 from cornn.baselines import UnICORNN
-from cornn.baselines.unicornn import PIECE
+from cornn.baselines.unicornn import UnICORNNCell
 from cornn.models import count_parameters
 
-TIME = 2 * PIECE + 3
+TIME = 131
 
 
 def network(**options):
@@ -26,73 +27,82 @@ def data(steps=TIME, purpose="input"):
     return torch.randn(steps, 2, 3, generator=generator(0, purpose), dtype=torch.float64)
 
 
-def test_layer_is_its_equations_step_by_step():
-    layer, input = network(), data()
-    cell = layer.cell()
-    s, y = 0.3 * torch.sigmoid(cell.c), torch.zeros(2, 4, dtype=torch.float64)
-    z = y
-    output, last = layer(input)
-    for u, found in zip(input, output, strict=True):
-        z = z - s * (torch.tanh(cell.weight_hh * y + u @ cell.weight_ih.T + cell.bias) + 2.0 * y)
-        y = y + s * z
-        torch.testing.assert_close(found, y, **FLOAT64)
-    torch.testing.assert_close((last[0][0], last[1][0]), (y, z), **FLOAT64)
+def published(cell, input, y, z, spans, lengths):
+    """The equations of the article, step by step; past its end a sequence keeps its state."""
+    outputs, s = [], cell.dt * torch.sigmoid(cell.c)
+    bias = 0 if cell.bias is None else cell.bias
+    for n, u in enumerate(input):
+        live = (n < lengths).unsqueeze(-1)
+        s_n = s * spans[n].unsqueeze(-1)
+        next_z = z - s_n * (torch.tanh(cell.weight_hh * y + u @ cell.weight_ih.T + bias) + cell.alpha * y)
+        y, z = torch.where(live, y + s_n * next_z, y), torch.where(live, next_z, z)
+        outputs.append(y)
+    return torch.stack(outputs), (y, z)
 
 
-@pytest.mark.parametrize("every", [True, False], ids=["output", "last-state"])
+@pytest.mark.parametrize("backend", ["reference", "portable", "c"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
 @pytest.mark.parametrize("uneven", [True, False], ids=["uneven", "even"])
-def test_gradients_are_those_of_autograd_through_the_loop(every, bias, uneven):
-    layer, reference = network(bias=bias), network(bias=bias, backend="reference")
-    lengths = torch.tensor([TIME, PIECE + 1]) if not every else None
+@pytest.mark.parametrize("every", [True, False], ids=["output", "last-state"])
+def test_layer_and_its_gradients_are_those_of_the_equations(backend, bias, uneven, every):
+    problem = engine.Problem(
+        engine.UPDATES[UnICORNNCell.update], torch.device("cpu"), torch.float64, 1, TIME, 2, 4, uneven
+    )
+    if backend == "c" and not engine.BACKENDS["c"].usable(problem)[0]:
+        pytest.skip("no C library")
+    layer = network(bias=bias, backend=backend)
+    lengths = torch.tensor([TIME, TIME] if every else [TIME, TIME // 2])
 
-    def found(layer):
+    def found(by_layer):
         input = data().requires_grad_()
         state = torch.randn(2, 1, 2, 4, generator=generator(0, "state"), dtype=torch.float64).requires_grad_()
         spans = (0.5 + torch.rand(TIME, 2, generator=generator(0, "spans"), dtype=torch.float64)).requires_grad_()
-        options = {"timespans": spans} if uneven else {}
-        if every:
-            output, (y, z) = layer(input, tuple(state), **options)
+        given = {"timespans": spans} if uneven else {}
+        if not by_layer:
+            output, (y, z) = published(
+                layer.cell(), input, *state[:, 0], spans if uneven else torch.ones_like(spans), lengths
+            )
+        elif every:
+            output, (y, z) = layer(input, tuple(state), **given)
         else:
-            y, z = layer.last_state(input, tuple(state), lengths=lengths, **options)
+            y, z = layer.last_state(input, tuple(state), lengths=lengths, **given)
             output = y
-        value = (output * output.detach().cos()).sum() + (y * z).sum() + z.sum()
-        variables = [*layer.parameters(), input, state, *options.values()]
-        return value, *torch.autograd.grad(value, variables)
+        value = (y * z).sum() + z.sum() + ((output * output.detach().cos()).sum() if every else 0)
+        return (
+            y.flatten(),
+            z.flatten(),
+            *torch.autograd.grad(value, [*layer.parameters(), input, state, *given.values()]),
+        )
 
-    for got, want in zip(found(layer), found(reference), strict=True):
+    for got, want in zip(found(True), found(False), strict=True):
         torch.testing.assert_close(got, want, **FLOAT64)
 
 
-@pytest.mark.parametrize("every", [True, False], ids=["output", "last-state"])
-def test_memory_for_training_does_not_grow_with_time_beyond_input_and_output(every):
+def test_a_step_of_the_cell_is_a_step_of_the_layer():
+    layer, input = network(), data(2)
+    _, state = layer(input[:1])
+    want = layer(input)[1]
+    got = layer.cell()(input[1], tuple(part[0] for part in state))
+    torch.testing.assert_close(got, tuple(part[0] for part in want), **FLOAT64)
+
+
+def test_checkpoints_save_memory_in_training():
     """Bytes that autograd keeps, less the input, the output and the parameters."""
 
-    def kept(steps, **options):
-        layer, input, saved = network(**options), data(steps).requires_grad_(), {}
+    def kept(**options):
+        layer, input, saved = network(**options), data(1000).requires_grad_(), {}
 
         def pack(tensor):
             saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            output = layer(input)[0] if every else layer.last_state(input)[0]
+            output = layer(input)[0]
         for own in (input, output, *layer.parameters()):
             saved.pop(own.untyped_storage().data_ptr(), None)
         return sum(saved.values())
 
-    assert kept(20) == kept(20 * PIECE)
-    assert kept(40, backend="reference") > 1.5 * kept(20, backend="reference")
-
-
-def test_states_computed_backwards_over_many_steps_are_those_that_were():
-    layer, reference = network(), network(backend="reference")
-    input = data(2000)
-    got, want = (
-        torch.autograd.grad(sum(part.square().sum() for part in one.last_state(input)), list(one.parameters()))
-        for one in (layer, reference)
-    )
-    torch.testing.assert_close(got, want, **FLOAT64)
+    assert kept(checkpoint_every=32) < kept() / 5
 
 
 @pytest.mark.parametrize("coupling", [-100.0, 0.0, 1e6])

@@ -86,6 +86,8 @@ CASES = {
     "one state": (baselines.LAYERS["fastgrnn"], {"input_size": 2}, {}),
     "two drives": (baselines.LAYERS["lipschitz"], {"input_size": 2}, {}),
     "HORN, trained constants": (HORN, {"input_size": 2, "trainable": ("omega", "gamma", "alpha")}, {}),
+    "UnICORNN": (baselines.UnICORNN, {"input_size": 2}, {}),
+    "UnICORNN, timespans": (baselines.UnICORNN, {"input_size": 2}, {"timespans": True}),
     "a registered update": (CustomRNN, {"input_size": 2, "update": "undamped"}, {}),
 }
 

@@ -1,4 +1,4 @@
-"""Registered updates and HORN on a GPU, against float64."""
+"""Registered updates, HORN and UnICORNN on a GPU, against float64."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from own_updates import OWN
 from tolerances import FLOAT64
 
 from cornn import HORN, CustomRNN, engine
+from cornn.baselines import UnICORNN
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -98,7 +99,15 @@ def test_horn(hidden, batch, trainable):
     assert_near(results(layer, input), results(exact, input.double()))
 
 
-def test_horn_with_lengths():
-    layer, exact = pair(HORN, "cuda", 64)
+@pytest.mark.parametrize("hidden", [20, 128, 200])
+def test_unicornn(hidden):
+    layer, exact = pair(UnICORNN, "cuda", hidden)
+    input = input_of(40, 7)
+    assert_near(results(layer, input), results(exact, input.double()))
+
+
+@pytest.mark.parametrize("kind", [HORN, UnICORNN])
+def test_oscillators_with_lengths(kind):
+    layer, exact = pair(kind, "cuda", 64)
     input, lengths = input_of(40, 7), torch.tensor([40, 1, 17, 32, 33, 5, 40])
     assert_near(results(layer, input, lengths), results(exact, input.double(), lengths))

@@ -1,4 +1,4 @@
-"""LinOSS and D-LinOSS: blocks of linear oscillators, computed by a parallel scan in log(time) steps.
+"""LinOSS and D-LinOSS: blocks of linear oscillators, computed without a loop over time.
 
 Sources: Rusch and Rus, Oscillatory state-space models, ICLR 2025 (LinOSS); Boyer, Rusch and Rus, Learning to dissipate
 energy in oscillatory state-space models, 2025 (D-LinOSS).
@@ -13,8 +13,13 @@ Each unit has z and x, complex because B and C are, and a real matrix of 2 x 2:
 
 with d = sigma(step) and, for the damped kind, G = relu(damping). A is kept where no state can grow: above zero for the
 implicit kind, between (2 + d G -+ 2 sqrt(1 + d G)) / d**2 for the others (imex has G = 0).
+
+Where all steps share M, the states are a convolution, computed by a few matrix products (`convolve`). With timespans
+every step has its own M, and a parallel scan computes them in log(time) steps (`scan`).
 """
 
+import functools
+import math
 from typing import NamedTuple
 
 import torch
@@ -28,7 +33,17 @@ from cornn._stacking import split_state
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
 
-__all__ = ["DISCRETISATIONS", "DLinOSS", "Frame", "LinOSS", "LinOSSCell", "frame", "scan", "stable_range"]
+__all__ = [
+    "DISCRETISATIONS",
+    "DLinOSS",
+    "Frame",
+    "LinOSS",
+    "LinOSSCell",
+    "convolve",
+    "frame",
+    "scan",
+    "stable_range",
+]
 
 DISCRETISATIONS = ("implicit", "imex", "damped")
 
@@ -87,6 +102,76 @@ def _interleave(even: Tensor, odd: Tensor) -> Tensor:
     """Return even[0], odd[0], even[1], ...; `even` may have one more."""
     woven = torch.stack((even[: len(odd)], odd), 1).flatten(0, 1)
     return torch.cat((woven, even[len(odd) :]))
+
+
+class Convolved(NamedTuple):
+    """The states of `convolve`."""
+
+    x: Tensor  # (parts, hidden, size, chunks, batch), after every step
+    z_end: Tensor  # (parts, hidden, batch), after the last step of each sequence
+    x_end: Tensor
+
+
+def convolve(M: Frame, F: Tensor, drive: Tensor, first: Tensor, steps: int, lengths: Tensor | None = None) -> Convolved:
+    """Return the states of [z; x]_n = M [z; x]_{n-1} + F drive_n, with the same M for all steps.
+
+    Time is cut into chunks. The states of a chunk are the drive times a triangular matrix of M**k F, plus powers of M
+    times the state before the chunk. The latter is computed likewise, from the ends of all earlier chunks.
+
+    Args:
+        M: The matrix of each unit, (hidden) each.
+        F: (hidden, 2), for z and x.
+        drive: (parts, hidden, size, chunks, batch): step `chunk * size + i` is at [:, :, i, chunk].
+        first: z and x before the first step, (parts, hidden, 2, batch).
+        steps: Number of steps; those after it fill the last chunk.
+        lengths: Number of steps of each sequence, (batch); all `steps` if None.
+    """
+    size, chunks = drive.shape[2:4]
+    # In float64, since the phase error of a power grows with its exponent. There are few of them.
+    matrix = torch.stack(tuple(M), -1).unflatten(-1, (2, 2)).double()
+    powers = _list_powers(matrix, size + 1)
+    jumps = _list_powers(powers[:, size], chunks)
+    response = (powers[:, :size] @ F.double().unsqueeze(1).unsqueeze(-1)).squeeze(-1)  # M**k F, (hidden, size, 2)
+    powers, jumps, response = (part.to(drive.dtype) for part in (powers, jumps, response))
+    within = _fill_toeplitz(response.mT)  # (hidden, 2, size, size)
+    carry = powers[:, 1:].transpose(1, 2)  # (hidden, 2, size, 2)
+    across = _fill_toeplitz(jumps.permute(0, 2, 3, 1)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+
+    flat = drive.flatten(-2)
+    ends = (within[:, :, -1] @ flat).unflatten(-1, (chunks, -1))  # of each chunk, starting from rest
+    inputs = torch.cat((first.unsqueeze(-2), ends[..., :-1, :]), -2)
+    before = (across @ inputs.flatten(2, 3)).unflatten(2, (2, chunks))  # the state before each chunk
+    x = (within[:, 1] @ flat + carry[:, 1] @ before.flatten(-2)).unflatten(-1, (chunks, -1))
+    if lengths is None:
+        chunk, place = divmod(steps - 1, size)
+        row = slice(place, place + 1)
+        z_end = within[:, 0, row] @ drive[..., chunk, :] + carry[:, 0, row] @ before[..., chunk, :]
+        return Convolved(x, z_end.squeeze(2), x[:, :, place, chunk])
+    z = (within[:, 0] @ flat + carry[:, 0] @ before.flatten(-2)).unflatten(-1, (chunks, -1))
+    last = (lengths - 1).clamp(min=0)
+    at = (slice(None), slice(None), last % size, last // size, torch.arange(len(last), device=last.device))
+    z_end, x_end = (
+        torch.where(lengths > 0, part[at], given) for part, given in zip((z, x), first.unbind(2), strict=True)
+    )
+    return Convolved(x, z_end, x_end)
+
+
+def _list_powers(matrix: Tensor, count: int) -> Tensor:
+    """Return matrix**0, matrix**1, ..., (hidden, count, 2, 2), by doubling their number; matrix (hidden, 2, 2)."""
+    rows = torch.cat((torch.eye(2, dtype=matrix.dtype, device=matrix.device).expand_as(matrix), matrix), 1)
+    while rows.shape[1] < 2 * count:
+        matrix = matrix @ matrix
+        rows = torch.cat((rows, rows @ matrix), 1)
+    return rows[:, : 2 * count].unflatten(1, (count, 2))
+
+
+def _fill_toeplitz(response: Tensor) -> Tensor:
+    """Return the matrix with response[..., i - j] at [..., i, j] and 0 for j > i, (..., n, n); response (..., n)."""
+    n = response.shape[-1]
+    # In rows of 2 n - 1 values, each row of a sequence with period 2 n starts one value earlier in the period.
+    period = functional.pad(response, (0, n)).unsqueeze(-2)
+    sequence = period.expand(*response.shape[:-1], n, 2 * n).flatten(-2)
+    return sequence[..., : n * (2 * n - 1)].unflatten(-1, (n, 2 * n - 1))[..., :n].mT
 
 
 def stable_range(d: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,10 +261,9 @@ class LinOSSCell(nn.Module):
             self.weight_ih = self.bias_ih = None
 
     def oscillators(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the effective A, G and d, (hidden) each, in at least float32: the stable range is a difference."""
-        A, step = _widen(self.A), _widen(self.step)
-        d = torch.sigmoid(step)
-        G = torch.zeros_like(d) if self.damping is None else torch.relu(_widen(self.damping))
+        """Return the effective A, G and d, (hidden) each, in float64: the edge of the stable range is a difference."""
+        A, d = self.A.double(), torch.sigmoid(self.step.double())
+        G = torch.zeros_like(d) if self.damping is None else torch.relu(self.damping.double())
         if self.discretisation == "implicit":
             return torch.relu(A), G, d
         low, high = stable_range(d, G)
@@ -202,37 +286,49 @@ class LinOSSCell(nn.Module):
         with engine.no_autocast(input.device.type):
             features = input if self.weight_ih is None else functional.linear(input, self.weight_ih, self.bias_ih)
             normed = functional.layer_norm(features, (self.hidden_size,))
-            z, x = self._states(normed, state, timespans)
-            output = features + self._mix(x[1:].flatten(-2), normed)
-            if lengths is None:
-                z, x, end = z[-1], x[-1], output[-1]
-            else:
-                z, x, end = (_at(lengths, part) for part in (z, x, torch.cat((state[:1], output))))
-            return output, split_state(torch.cat((end.unsqueeze(0), z.transpose(0, 1), x.transpose(0, 1))))
+            run = self._convolve if timespans is None else functools.partial(self._scan, timespans=timespans)
+            read, ends = run(normed, _widen(state[1:]), None if lengths is None else lengths.to(input.device))
+            output = features + self._mix(read, normed)
+            end = output[-1] if lengths is None else _at(lengths, torch.cat((state[:1], output)))
+            return output, split_state(torch.cat((end.unsqueeze(0), ends.to(end.dtype))))
 
-    def _states(self, normed: Tensor, state: Tensor, timespans: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return z and x before the first and after every step, (time + 1, batch, 2, hidden): real and imaginary parts.
+    def _convolve(self, normed: Tensor, state: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return Re(C x) of every step, (time, batch, hidden), and the last z and x, (4, batch, hidden) as in `state`.
 
-        They are summed in at least float32, and rounded to the type of the weights at the end.
+        States are summed in at least float32, and rounded to the type of the weights at the end.
         """
-        A, G, d = self.oscillators()
-        if timespans is not None:
-            # No step leads to the given state, so its span does not matter.
-            d = d * torch.cat((timespans[:1], timespans)).unsqueeze(-1).unsqueeze(-1)
-        M, F_z, F_x = frame(self.discretisation, A, G, d)
-        if timespans is None:
-            M = Frame(*(part.expand(1, 1, 1, -1) for part in M))
-        else:
-            F_z, F_x = F_z[1:], F_x[1:]
-        driven = functional.linear(normed, self.B.flatten(0, 1)).unflatten(-1, (2, self.hidden_size))
-        first = _widen(state[1:].transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0))
-        z_first, x_first = first.unbind(2)
-        z, x = scan(M, torch.cat((z_first, F_z * driven)), torch.cat((x_first, F_x * driven)))
-        return z.to(normed.dtype), x.to(normed.dtype)
+        steps, batch = normed.shape[:2]
+        size = math.isqrt(steps - 1) + 1
+        chunks = -(-steps // size)
+        # (size, chunks, batch, hidden): the products with B and C then move between time and units without a copy.
+        ordered = functional.pad(normed, (0, 0, 0, 0, 0, chunks * size - steps))
+        ordered = ordered.unflatten(0, (chunks, size)).transpose(0, 1).flatten(0, 2)
+        drive = (self.B.flatten(0, 1) @ ordered.mT).reshape(2, self.hidden_size, size, chunks, batch)
+        M, F_z, F_x = frame(self.discretisation, *self.oscillators())
+        first = state.unflatten(0, (2, 2)).permute(1, 3, 0, 2)
+        x, *ends = convolve(M, torch.stack((F_z, F_x), -1), _widen(drive), first, steps, lengths)
+        read = x.to(normed.dtype).flatten(2).flatten(0, 1).mT @ torch.cat((self.C[0], -self.C[1]), -1).mT
+        read = read.reshape(size, chunks, batch, self.hidden_size).transpose(0, 1).flatten(0, 1)[:steps]
+        return read, torch.stack(ends).flatten(0, 1).mT
 
-    def _mix(self, x: Tensor, normed: Tensor) -> Tensor:
-        """Return what the block adds to its input."""
-        y = functional.linear(x, torch.cat((self.C[0], -self.C[1]), -1)) + self.D * normed
+    def _scan(
+        self, normed: Tensor, state: Tensor, lengths: Tensor | None, *, timespans: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return what `_convolve` returns, where steps have different spans."""
+        A, G, d = (part.to(state.dtype) for part in self.oscillators())
+        # No step leads to the given state, so its span does not matter.
+        d = d * torch.cat((timespans[:1], timespans)).unsqueeze(-1).unsqueeze(-1)
+        M, F_z, F_x = frame(self.discretisation, A, G, d)
+        driven = functional.linear(normed, self.B.flatten(0, 1)).unflatten(-1, (2, self.hidden_size))
+        z_first, x_first = state.transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0).unbind(2)
+        z, x = scan(M, torch.cat((z_first, F_z[1:] * driven)), torch.cat((x_first, F_x[1:] * driven)))
+        read = functional.linear(x[1:].to(normed.dtype).flatten(-2), torch.cat((self.C[0], -self.C[1]), -1))
+        ends = [part[-1] if lengths is None else _at(lengths, part) for part in (z, x)]
+        return read, torch.cat(ends, 1).transpose(0, 1)
+
+    def _mix(self, read: Tensor, normed: Tensor) -> Tensor:
+        """Return what the block adds to its input; `read` is Re(C x)."""
+        y = read + self.D * normed
         y = functional.dropout(functional.gelu(y), self.block_dropout, self.training)
         bias = None if self.bias_glu is None else self.bias_glu.flatten()
         y = functional.glu(functional.linear(y, self.weight_glu.flatten(0, 1), bias), -1)

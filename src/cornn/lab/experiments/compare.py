@@ -86,8 +86,8 @@ class Contest:
         return {entrant: self.experiment(entrant, **place) for entrant in self.entrants}
 
 
-# Other networks of oscillators that are fast enough for long contests. UnICORNN is computed step by step.
-_OSCILLATORS = ("horn", "linoss", "d-linoss")
+# Other networks of oscillators.
+_OSCILLATORS = ("horn", "unicornn", "linoss", "d-linoss")
 _COMMON = ("cornn", "cornn-memory", "lstm", "gru", "tanh-rnn", "fastrnn", "antisymmetric", "exprnn")
 # LEM takes longest, so it comes last.
 _ADDING = (*_COMMON, *_OSCILLATORS, "lem")
@@ -102,7 +102,7 @@ _NOISY_CIFAR10 = (
 )
 _SLOW = (
     *("cornn", "cornn-memory", "cornn-ringing", "lstm", "skip-lstm", "skip-gru", "incremental", "unitary"),
-    *("unicornn", *_OSCILLATORS),
+    *_OSCILLATORS,
 )
 # The rows of the paper's tables, the slowest first; and underdamped neurons.
 _SMNIST = ("unitary", "cornn", "cornn-ringing", "lstm", "gru", "antisymmetric", "fastgrnn", "dtriv")
