@@ -293,10 +293,8 @@ def forward(given: Given, request: Request, scales: Scales | None = None) -> Pas
     own_drive = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
     if scales is not None:
         block = _multiplies_scales(hidden, precision)
-        given, scales = (
-            gemms.apply_scales(given, scales, drive=not own_drive, weight=not block),
-            scales if block else None,
-        )
+        given = gemms.apply_scales(given, scales, drive=not own_drive, weight=not block)
+        scales = scales if block else None
     if not own_drive:
         trail = gemms.start_trail(given, request)
     else:
