@@ -205,12 +205,12 @@ def lstm(steps, batch, hidden, features) -> tuple[Callable, Callable]:
 @contextmanager
 def rows_in_a_block(rows: int) -> Iterator[None]:
     chosen, cuda.plan = cuda.plan, lambda hidden, *_: chosen(hidden, 1, 1, 1, (rows,))
-    cuda._prepared.cache_clear()
+    cuda._prepare.cache_clear()
     try:
         yield
     finally:
         cuda.plan = chosen
-        cuda._prepared.cache_clear()
+        cuda._prepare.cache_clear()
 
 
 def measure(repeats: int) -> list[dict]:

@@ -89,7 +89,7 @@ def compile_kernels() -> None:
     jobs, (major, minor) = kernels(), torch.cuda.get_device_capability()
     began = time.perf_counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = [pool.submit(nvrtc.compiled, *job, f"sm_{major}{minor}") for job in jobs]
+        waiting = [pool.submit(nvrtc.compile_kernel, *job, f"sm_{major}{minor}") for job in jobs]
         for job, one in zip(jobs, waiting, strict=True):
             if failure := one.exception():
                 print(job, failure, flush=True)

@@ -269,7 +269,7 @@ def measure(repeats: int) -> list[dict]:
 
 
 def kinds() -> Iterator[tuple]:
-    """Every kernel that will be needed, in the words of `cuda._prepared`."""
+    """Yield the arguments of `cuda._prepare` for every kernel that will be needed."""
     for name in LAYERS:
         what = given(name, 1, HIDDEN)
         update = engine.UPDATES[what.update]
@@ -294,9 +294,9 @@ def kinds() -> Iterator[tuple]:
 
 
 def compile_all() -> None:
-    """At once on all processors: one after another they would take most of the time."""
+    """Compile all kernels in parallel: one after another they would take most of the time."""
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda kind: cuda._prepared(*kind), dict.fromkeys(kinds())))
+        list(pool.map(lambda kind: cuda._prepare(*kind), dict.fromkeys(kinds())))
 
 
 def main() -> None:

@@ -71,7 +71,7 @@ def gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index=None: capability)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index=None: found)
-        monkeypatch.setattr(nvrtc, "missing", lambda: None)
+        monkeypatch.setattr(nvrtc, "explain_missing", lambda: None)
         for function in cached:
             function.cache_clear()
 

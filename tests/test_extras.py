@@ -116,7 +116,7 @@ def test_the_cuda_backend_names_its_extra(monkeypatch):
     from cornn.engine.backends.cuda import nvrtc
 
     monkeypatch.setitem(sys.modules, "cuda.core", None)
-    assert nvrtc.missing.__wrapped__() == f"cuda-core is not installed: {install_command('cuda')}"
+    assert nvrtc.explain_missing.__wrapped__() == f"cuda-core is not installed: {install_command('cuda')}"
 
 
 def test_all_messages_come_from_one_place():

@@ -34,7 +34,7 @@ def test_it_compiles_without_spills(arch, levels, plain, spans, tmp_path, monkey
     from test_cuda_compile import FRAME, REGISTERS, resources
 
     monkeypatch.setenv("CORNN_CACHE", str(tmp_path))
-    used = resources(nvrtc.compiled("bank_pool.cu", bank_cuda.macros(levels, plain, spans, GROUP), arch))
+    used = resources(nvrtc.compile_kernel("bank_pool.cu", bank_cuda.macros(levels, plain, spans, GROUP), arch))
     assert 0 < used[REGISTERS] <= 128
     assert used[FRAME] == 0, f"it spills {used[FRAME]} bytes a thread"
 
@@ -65,7 +65,7 @@ def emulated(tmp_path, monkeypatch):
 
     monkeypatch.setattr(
         bank_cuda,
-        "_prepared",
+        "_prepare",
         lambda levels, plain, spans, group, _: Prepared([bank_cuda.macros(levels, plain, spans, group)]),
     )
     monkeypatch.setattr(bank_cuda, "launch", launch)
@@ -102,7 +102,7 @@ def test_in_pieces_and_parts_is_as_in_one(emulated, monkeypatch, spans):
 
 
 def test_it_says_why_it_cannot_run(monkeypatch):
-    monkeypatch.setattr(nvrtc, "missing", lambda: None)
+    monkeypatch.setattr(nvrtc, "explain_missing", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
     reason = "it needs compute capability 7.5 or newer, this device has 7.0"
     assert bank_cuda.unusable.__wrapped__(None) == reason

@@ -118,7 +118,7 @@ def test_it_compiles_without_spills(arch, layout, spans, direction):
     has_parameters = layout.cluster > 1 or layout.rows in ROWS_WITH_PARAMETERS
     for_parameters = bool(spans) and direction == "backward" and has_parameters
     macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": int(for_parameters)}
-    cubin = nvrtc.compiled(f"{layout.kind}_{direction}.cu", _macros(layout, macros), arch)
+    cubin = nvrtc.compile_kernel(f"{layout.kind}_{direction}.cu", _macros(layout, macros), arch)
     used = resources(cubin)
     assert 0 < used[REGISTERS] <= 65536 // layout.threads
     assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
@@ -201,7 +201,7 @@ def test_a_grid_compiles_without_spills(arch, hidden, split):
         layout = grid_that_fits(arch, hidden, 120, split=split, rich=rich)
         assert layout.precision == ("split" if split else "exact")
         macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
-        cubin = nvrtc.compiled(f"grid_{direction}.cu", _macros(layout, macros), arch)
+        cubin = nvrtc.compile_kernel(f"grid_{direction}.cu", _macros(layout, macros), arch)
         check_shared(cubin, LIMITS[arch], layout.shared())
         used = resources(cubin)
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
@@ -224,18 +224,18 @@ def test_a_grid_on_tensor_cores_compiles_without_spills(arch, hidden, batch, pre
     layout = grid_that_fits(arch, hidden, batch, precision)
     for direction, spans, for_parameters in (("forward", 1, 0), ("backward", 0, 0), ("backward", 1, 1)):
         macros = {**UPDATE, "SPANS": spans, "FOR_PARAMETERS": for_parameters}
-        used = resources(nvrtc.compiled(f"grid_{direction}.cu", _macros(layout, macros), arch))
+        used = resources(nvrtc.compile_kernel(f"grid_{direction}.cu", _macros(layout, macros), arch))
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
 
 @pytest.mark.parametrize("arch", [case(arch, representative=True) for arch in ("sm_80", "sm_90", "sm_120")])
 def test_the_kernel_of_the_weight_gradients_compiles_without_spills(arch):
-    assert resources(nvrtc.compiled("weights.cu", weights.MACROS, arch))[FRAME] == 0
+    assert resources(nvrtc.compile_kernel("weights.cu", weights.MACROS, arch))[FRAME] == 0
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_the_kernel_of_pieces_for_the_weight_gradients_has_room(arch):
-    cubin = nvrtc.compiled("weights_split.cu", weights.PIECES_MACROS, arch)
+    cubin = nvrtc.compile_kernel("weights_split.cu", weights.PIECES_MACROS, arch)
     check_shared(cubin, LIMITS[arch], weights.PIECES_SHARED)
     # Its sums take half of the registers; a few addresses wait on the stack, outside of the products.
     assert resources(cubin)[FRAME] <= 32
@@ -273,7 +273,7 @@ def test_tensor_cores_compile_without_spills(arch, size, precision, direction, s
     for layout in tensor_plans(size, precision, spans, for_parameters):
         # Odd sizes have no timespans here and even ones have, to try both.
         macros = {**UPDATE, "SPANS": int(spans), "FOR_PARAMETERS": int(for_parameters), "WIDE": int(spans)}
-        cubin = nvrtc.compiled(f"tensor_{direction}.cu", _macros(layout, macros), arch)
+        cubin = nvrtc.compile_kernel(f"tensor_{direction}.cu", _macros(layout, macros), arch)
         limit = min(limit for arch, limit in LIMITS.items() if arch != "sm_75")
         check_shared(cubin, limit, layout.shared(direction, spans, for_parameters))
         used = resources(cubin)
@@ -301,7 +301,7 @@ def test_generated_updates_compile_without_spills(arch, update, size, rows):
     kinds = [("forward", 0), ("backward", 0)] + [("backward", 1)] * (rows in ROWS_WITH_PARAMETERS)
     for direction, for_parameters in kinds:
         macros = {**_update_macros((UPDATES | OWN)[update], False), "FOR_PARAMETERS": for_parameters}
-        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), arch))
+        used = resources(nvrtc.compile_kernel(f"block_{direction}.cu", _macros(layout, macros), arch))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         # The sine of large numbers needs a stack.
         assert used[FRAME] == 0 or update == "smooth", f"{layout} spills {used[FRAME]} bytes a thread"
@@ -350,7 +350,7 @@ MAKES_DRIVE = [
 def test_a_kernel_that_makes_the_drive_compiles_without_spills(arch, update, size, rows, spans, features):
     layout = Plan(size, rows, 1)
     macros = _macros(layout, {**_update_macros(UPDATES[update], spans), "FEATURES": features})
-    used = resources(nvrtc.compiled("block_forward.cu", macros, arch))
+    used = resources(nvrtc.compile_kernel("block_forward.cu", macros, arch))
     assert 0 < used[REGISTERS] <= 65536 // layout.threads
     # On the oldest architecture two registers have no room in the tightest case, and wait on the stack.
     most = 8 if (arch, update) == ("sm_75", "lipschitz") else 0
@@ -366,7 +366,7 @@ def test_kernels_that_multiply_scales_compile_without_spills(size, rows, feature
         macros = {**UPDATE, "SPANS": 0, "SCALED": 1, "FOR_PARAMETERS": for_parameters}
         if features and direction == "forward":
             macros["FEATURES"] = features
-        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, macros), "sm_90"))
+        used = resources(nvrtc.compile_kernel(f"block_{direction}.cu", _macros(layout, macros), "sm_90"))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
@@ -375,7 +375,7 @@ SMALLEST = ("block_forward.cu", _macros(BLOCKS[0], {**UPDATE, "SPANS": 0}), "sm_
 
 
 def test_a_compiled_kernel_is_kept(cache, monkeypatch):
-    first = nvrtc.compiled(*SMALLEST)
+    first = nvrtc.compile_kernel(*SMALLEST)
     monkeypatch.setattr("cuda.core.Program", None)
-    assert nvrtc.compiled(*SMALLEST) == first
+    assert nvrtc.compile_kernel(*SMALLEST) == first
     assert len(list(cache.iterdir())) == 1

@@ -51,9 +51,9 @@ def emulated(tmp_path, monkeypatch):
     monkeypatch.setattr(cuda, "is_small", lambda *_: False)  # the weight gradients by PyTorch
     monkeypatch.setattr(cuda, "usable", lambda problem: (problem.dtype == torch.float32, "emulated"))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=2))
-    cuda._prepared.cache_clear()
+    cuda._prepare.cache_clear()
     yield asked
-    cuda._prepared.cache_clear()
+    cuda._prepare.cache_clear()
 
 
 def results(layer, input, **given):

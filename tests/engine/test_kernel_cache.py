@@ -50,29 +50,29 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?", lambda data: b""])
 def test_a_damaged_file_is_compiled_again(cache, damage):
-    first = nvrtc.compiled(FILE, {}, "sm_90")
+    first = nvrtc.compile_kernel(FILE, {}, "sm_90")
     (file,) = cache.iterdir()
     whole = file.read_bytes()
     file.write_bytes(damage(whole))
-    assert nvrtc.compiled(FILE, {}, "sm_90") == first
+    assert nvrtc.compile_kernel(FILE, {}, "sm_90") == first
     assert Compiler.calls == 2
     assert file.read_bytes() == whole
 
 
 def test_options_and_architecture_make_other_files(cache):
     for arch, implicit in (("sm_80", 0), ("sm_80", 1), ("sm_90", 1)):
-        nvrtc.compiled(FILE, {"IMPLICIT": implicit}, arch)
+        nvrtc.compile_kernel(FILE, {"IMPLICIT": implicit}, arch)
     assert len(list(cache.iterdir())) == 3
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "file" / "kernels"))
-    assert nvrtc.compiled(FILE, {}, "sm_90")
+    assert nvrtc.compile_kernel(FILE, {}, "sm_90")
 
 
 def test_no_flipped_bit_is_believed(cache):
-    first = nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90")
+    first = nvrtc.compile_kernel(FILE, {"SIZE": 64}, "sm_90")
     (file,) = cache.iterdir()
     whole = file.read_bytes()
     draw = random.Random(0)
@@ -80,26 +80,26 @@ def test_no_flipped_bit_is_believed(cache):
         damaged = bytearray(whole)
         damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
         file.write_bytes(damaged)
-        assert nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90") == first
+        assert nvrtc.compile_kernel(FILE, {"SIZE": 64}, "sm_90") == first
         assert Compiler.calls == number + 2
         assert file.read_bytes() == whole
 
 
 def test_the_file_of_another_device_is_not_believed(cache):
     """Two files change places: each is whole, and wrong."""
-    wanted = {arch: nvrtc.compiled(FILE, {"SIZE": 64}, arch) for arch in ("sm_80", "sm_90")}
+    wanted = {arch: nvrtc.compile_kernel(FILE, {"SIZE": 64}, arch) for arch in ("sm_80", "sm_90")}
     one, other = cache.iterdir()
     contents = one.read_bytes(), other.read_bytes()
     one.write_bytes(contents[1])
     other.write_bytes(contents[0])
-    assert {arch: nvrtc.compiled(FILE, {"SIZE": 64}, arch) for arch in wanted} == wanted
+    assert {arch: nvrtc.compile_kernel(FILE, {"SIZE": 64}, arch) for arch in wanted} == wanted
     assert Compiler.calls == 4
 
 
 def test_another_compiler_version_compiles_again(cache, monkeypatch):
-    nvrtc.compiled(FILE, {}, "sm_90")
+    nvrtc.compile_kernel(FILE, {}, "sm_90")
     monkeypatch.setattr("cuda.bindings.nvrtc.nvrtcVersion", lambda: (0, 99, 0))
-    nvrtc.compiled(FILE, {}, "sm_90")
+    nvrtc.compile_kernel(FILE, {}, "sm_90")
     assert Compiler.calls == 2
     assert len(list(cache.iterdir())) == 2
 
@@ -111,7 +111,7 @@ def test_a_read_only_cache_is_no_error(cache, monkeypatch):
         raise PermissionError(30, "Read-only file system")
 
     monkeypatch.setattr(_kernel_cache, "write_atomically", refuse)
-    assert nvrtc.compiled(FILE, {}, "sm_90") == nvrtc.compiled(FILE, {}, "sm_90")
+    assert nvrtc.compile_kernel(FILE, {}, "sm_90") == nvrtc.compile_kernel(FILE, {}, "sm_90")
     assert Compiler.calls == 2
     assert list(cache.iterdir()) == []
 
@@ -121,13 +121,13 @@ def test_a_full_disk_is_no_error_and_leaves_nothing(cache, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    assert nvrtc.compiled(FILE, {}, "sm_90").startswith(b"machine code for sm_90")
+    assert nvrtc.compile_kernel(FILE, {}, "sm_90").startswith(b"machine code for sm_90")
     assert list(cache.iterdir()) == []
 
 
 def test_a_cache_below_a_file_is_no_error(cache):
     cache.write_text("not a folder")
-    assert nvrtc.compiled(FILE, {}, "sm_90").startswith(b"machine code for sm_90")
+    assert nvrtc.compile_kernel(FILE, {}, "sm_90").startswith(b"machine code for sm_90")
     assert cache.read_text() == "not a folder"
 
 
@@ -142,7 +142,7 @@ def test_a_compilation_that_fails_is_one_sentence(cache, monkeypatch):
     monkeypatch.setattr(Compiler, "compile", fail)
     sentence = r"could not compile block_forward.cu for sm_90 \(NVRTC_ERROR_COMPILATION: 3 errors\): pip install"
     with pytest.raises(RuntimeError, match=sentence):
-        nvrtc.compiled(FILE, {}, "sm_90")
+        nvrtc.compile_kernel(FILE, {}, "sm_90")
     assert not cache.exists()
 
 
@@ -170,7 +170,7 @@ def test_leftovers_of_killed_processes_go(cache):
         path.write_bytes(b"half")
     then = time.time() - 2 * _kernel_cache.LEFTOVER_AGE
     os.utime(old, (then, then))
-    nvrtc.compiled(FILE, {}, "sm_90")
+    nvrtc.compile_kernel(FILE, {}, "sm_90")
     assert not old.exists()
     assert new.exists()  # another process may be writing it
 
@@ -213,7 +213,7 @@ def test_processes_at_the_same_time_and_kills_leave_whole_files(cache):
 
 def _compile_here(folder):
     os.environ["CORNN_CACHE"] = folder
-    return nvrtc.compiled(FILE, {"SIZE": 64}, "sm_90")
+    return nvrtc.compile_kernel(FILE, {"SIZE": 64}, "sm_90")
 
 
 @POSIX

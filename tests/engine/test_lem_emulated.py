@@ -51,7 +51,7 @@ def test_the_kernels_keep_to_their_registers(kernel, size, arch, tmp_path, monke
 
     monkeypatch.setenv("CORNN_CACHE", str(tmp_path))
     # Four registers at the most have no room in the tightest case, and wait on the stack.
-    assert resources(nvrtc.compiled(f"{kernel}.cu", lem.macros(size), arch))[FRAME] <= 16
+    assert resources(nvrtc.compile_kernel(f"{kernel}.cu", lem.macros(size), arch))[FRAME] <= 16
 
 
 def library_of(folder: Path, kernel: str, size: int) -> ctypes.CDLL:
@@ -81,7 +81,7 @@ def emulated(tmp_path, monkeypatch):
                 assert untouched(copy)
                 given.detach().copy_(copy)
 
-    monkeypatch.setattr(lem, "_prepared", lambda *what: what)
+    monkeypatch.setattr(lem, "_prepare", lambda *what: what)
     monkeypatch.setattr(lem, "launch", launch)
 
 
@@ -180,11 +180,11 @@ def test_a_gpu_that_is_too_old_or_too_small_is_said(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: there)
         return lem.unusable_there.__wrapped__(0, 128)
 
-    monkeypatch.setattr(nvrtc, "missing", lambda: None)
+    monkeypatch.setattr(nvrtc, "explain_missing", lambda: None)
     assert reason((8, 6), 101_376) is None
     assert reason((7, 0), 65_536) == "it needs compute capability 7.5 or newer, this device has 7.0"
     assert reason((8, 6), 65_536) == "its kernel needs 100,864 bytes of shared memory, this device has 65,536"
-    monkeypatch.setattr(nvrtc, "missing", lambda: "cuda-core is not installed")
+    monkeypatch.setattr(nvrtc, "explain_missing", lambda: "cuda-core is not installed")
     assert reason((9, 0), 232_448) == "cuda-core is not installed"
 
 

@@ -150,7 +150,7 @@ def test_what_differentiates_otherwise_says_so(served):
 
 def test_where_no_grid_fits_it_says_that_it_is_exact(monkeypatch):
     """On a device with clusters and little else."""
-    monkeypatch.setattr(nvrtc, "missing", lambda: None)
+    monkeypatch.setattr(nvrtc, "explain_missing", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
     small = SimpleNamespace(multi_processor_count=8, shared_memory_per_block_optin=232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: small)

@@ -1,6 +1,7 @@
 """`cornn fit` and `cornn predict`: from a file to a model, a report and predictions, and what is said when it fails."""
 
 import csv
+import inspect
 import io
 import json
 import os
@@ -8,6 +9,7 @@ import re
 import shutil
 import signal
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -479,11 +481,35 @@ def test_a_file_is_fitted_from_python(tables):
     assert (result.folder, result.task) == (tables / "here", "classify")
     assert list(result.evaluation.baselines)[1] == "ridge on simple statistics"
     assert len(predict_file(tables / "here", tables / "wide.csv").rows) == 40
-    for example in page._examples(result):
+    for example in page._draw_examples(result):
         truth, found = re.search(r"true (\w+), predicted (\w+)", example.title).groups()
         assert example.right == (truth == found)
     with pytest.raises(FileExistsError, match="already exists"):
         fit_file(tables / "wide.csv", target="kind", out=tables / "here")
+
+
+def test_fit_file_has_the_options_and_their_defaults():
+    from cornn.fitting import FitOptions, fit_file
+
+    arguments = inspect.signature(fit_file).parameters
+    for field in fields(FitOptions):
+        assert (arguments[field.name].default, arguments[field.name].annotation) == (field.default, field.type)
+
+
+def test_fit_file_passes_every_option_on(tables, monkeypatch):
+    from cornn.fitting import FitOptions, files
+
+    class Planned(Exception):
+        pass
+
+    def plan_fit(path, options):
+        raise Planned(options)
+
+    monkeypatch.setattr(files, "plan_fit", plan_fit)
+    given = {field.name: f"the {field.name}" for field in fields(FitOptions)}
+    with pytest.raises(Planned) as caught:
+        files.fit_file(tables / "wide.csv", **given)
+    assert caught.value.args == (FitOptions(**given),)
 
 
 def test_a_fifth_of_the_data_is_for_the_test(tables):
@@ -516,7 +542,7 @@ def test_a_model_worse_than_the_trivial_answer_is_reported(cornn, tables):
     assert code == 0
     result = json.loads((tables / "here/result.json").read_text())
     assert result["test"] <= result["trivial"]
-    assert "Do not use this model: it is no better than a trivial answer" in out
+    assert "Do not use this model: it is not better than a trivial answer" in out
     assert "Do not use this model" in (tables / "here/report.html").read_text()
 
 
@@ -612,6 +638,6 @@ def test_the_interval_of_a_share_is_wilsons():
 
 
 def test_columns_of_several_numbers_are_counted_from_one():
-    from cornn.fitting.evaluate import _numbered
+    from cornn.fitting.evaluate import _number_names
 
-    assert (_numbered("y", 1), _numbered("y", 2)) == (["y"], ["y 1", "y 2"])
+    assert (_number_names("y", 1), _number_names("y", 2)) == (["y"], ["y 1", "y 2"])

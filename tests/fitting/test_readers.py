@@ -441,7 +441,7 @@ def test_files_of_the_ucr_archive(tmp_path):
         data = read(tmp_path / name)
         assert data.labels().tolist() == [1, 2]
         assert [own.values[:, 0].tolist() for own in data.sequences] == [[0.5, 0.7, 0.9], [1.5, 1.7]]
-    with pytest.raises(ValueError, match="has no column names, so that it is read like a file of the UCR archive"):
+    with pytest.raises(ValueError, match="has no column names, so it is read like a file of the UCR archive"):
         read(tmp_path / "a_TRAIN.tsv", Layout(target=("y",)))
     (tmp_path / "a_TRAIN.tsv").write_text("1\t0.5\t0.7\t0.9\n\n2\t1.5\tlow\t1.7\n")
     with pytest.raises(ValueError, match=r"row 2 \(line 3\) contains something that is not a number"):

@@ -131,7 +131,7 @@ def test_what_it_cannot_serve_is_refused():
         layer(input, timespans=torch.ones(5, 2, device="cuda"))
     with pytest.raises(RuntimeError, match="neither timespans nor lengths"):
         layer(torch.nn.utils.rnn.pack_padded_sequence(input, torch.tensor([5, 3])))
-    with pytest.raises(RuntimeError, match="serves up to 128 neurons, not 129"):
+    with pytest.raises(RuntimeError, match="supports up to 128 neurons, not 129"):
         LEM(3, 129, backend="cuda", device="cuda")(input)
     with pytest.raises(RuntimeError, match="function transforms"):
         torch.vmap(lambda input: layer(input)[0])(input.expand(2, -1, -1, -1))

@@ -20,7 +20,7 @@ def exact_products(monkeypatch):
 def in_fp32(monkeypatch):
     """A device whose tensor cores are not worth it."""
     forget()
-    monkeypatch.setattr(cuda, "splits", lambda device: False)
+    monkeypatch.setattr(cuda, "prefers_pieces", lambda device: False)
     yield
     forget()
 
@@ -50,7 +50,7 @@ def test_a_grid_in_fp32(in_fp32, steps, batch, hidden, options):
 
 @pytest.mark.parametrize(("steps", "batch", "hidden"), [(60, 120, 1024), (60, 120, 512), (60, 50, 650), (40, 9, 1300)])
 def test_pieces_are_as_accurate_as_fp32(monkeypatch, steps, batch, hidden):
-    if not cuda.splits(0):
+    if not cuda.prefers_pieces(0):
         pytest.skip("the tensor cores of this GPU are not worth it")
     given, lengths = arguments(steps, batch, hidden)
     weight = given["weight"]
@@ -59,7 +59,7 @@ def test_pieces_are_as_accurate_as_fp32(monkeypatch, steps, batch, hidden):
     want = results(given, lengths, dtype=torch.float64, backend="portable")
     found = results(given, lengths, dtype=torch.float32, backend="cuda")
     again = results(given, lengths, dtype=torch.float32, backend="cuda")
-    monkeypatch.setattr(cuda, "splits", lambda device: False)
+    monkeypatch.setattr(cuda, "prefers_pieces", lambda device: False)
     forget()
     plain = results(given, lengths, dtype=torch.float32, backend="cuda")
     forget()

@@ -119,8 +119,8 @@ def test_a_device_that_fails_is_a_sentence_and_the_run_resumes(tmp_path):
 
 def forget_kernels() -> None:
     """Forget the loaded kernels, so that the next call reads them from disk."""
-    backend._prepared.cache_clear()
-    weights._prepared.cache_clear()
+    backend._prepare.cache_clear()
+    weights._prepare.cache_clear()
 
 
 @pytest.fixture

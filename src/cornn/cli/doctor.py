@@ -1,4 +1,4 @@
-"""The command `cornn doctor`."""
+"""cornn doctor"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from cornn._machine import machine
 from cornn._torch_private import TESTED, is_tested
 from cornn.cli.console import line, screen
 from cornn.engine.backends import c
-from cornn.engine.backends.cuda.served import list_served
+from cornn.engine.backends.cuda.sizes import list_sizes
 
 __all__ = ["DoctorCommand"]
 
@@ -50,13 +50,13 @@ class DoctorCommand:
             "For 784 steps of 120 sequences with 128 neurons in float32; other sizes may differ.", style="dim"
         )
         for device in devices[1:]:
-            _print_served(console, torch.device(device))
+            _print_sizes(console, torch.device(device))
         for remark in _remarks():
             line(console, remark, style="yellow")
 
 
-def _print_served(console: Console, device: torch.device) -> None:
-    """Print which sizes the kernels of a GPU serve."""
+def _print_sizes(console: Console, device: torch.device) -> None:
+    """Print which sizes the kernels of a GPU support."""
     properties = torch.cuda.get_device_properties(device)
     line(
         console,
@@ -65,11 +65,11 @@ def _print_served(console: Console, device: torch.device) -> None:
         f"{properties.shared_memory_per_block_optin // 1024} KB of shared memory per block",
     )
     table = Table("model", "precision", "neurons", "kernel", box=None, header_style="bold")
-    for own in list_served(device):
+    for own in list_sizes(device):
         neurons = "any" if own.largest is None else f"{own.smallest:,} to {own.largest:,}"
         table.add_row(own.model, own.precision, neurons, KERNELS[own.kernel])
     console.print(table)
-    console.print("Where no kernel serves, coRNN runs by the backend graph, other models by PyTorch.", style="dim")
+    console.print("For other sizes, coRNN uses the graph backend and other models use PyTorch.", style="dim")
 
 
 def _remarks() -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
+from cornn.engine.backends.cuda.launch import Launch, explain_unusable, launch, prepare
 
 __all__ = ["LEAST", "Arguments", "launch_pool", "macros", "unusable"]
 
@@ -43,7 +43,7 @@ def unusable(device: int | None) -> str | None:
     """Return why the kernel cannot run on a CUDA device; None if it can."""
     if torch.version.hip is not None:
         return "the bank's kernel is for NVIDIA GPUs"
-    return unable(device, LEAST)
+    return explain_unusable(device, LEAST)
 
 
 def macros(levels: int, plain: bool, spans: bool, group: int) -> dict[str, object]:
@@ -62,7 +62,7 @@ def launch_pool(given: Arguments, group: int, plain: bool) -> None:
     sequences, groups = len(given.starts) - 1, len(given.first)
     blocks = sequences * -(-groups * group // THREADS)
     device = given.input.get_device()
-    own = _prepared(given.levels.shape[1], plain, given.times is not None, group, device)
+    own = _prepare(given.levels.shape[1], plain, given.times is not None, group, device)
     before, (*weights, features, sums, elapsed) = given[:2], given[3:]
     sizes = given.input.shape[1], given.direction.shape[1], groups
     launch(
@@ -72,5 +72,5 @@ def launch_pool(given: Arguments, group: int, plain: bool) -> None:
 
 
 @functools.cache
-def _prepared(levels: int, plain: bool, spans: bool, group: int, device: int) -> Launch:
+def _prepare(levels: int, plain: bool, spans: bool, group: int, device: int) -> Launch:
     return prepare("bank_pool.cu", "bank_pool", macros(levels, plain, spans, group), device, 0, THREADS)

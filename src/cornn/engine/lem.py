@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cornn._autocast import no_autocast
 from cornn._torch_private import is_eager
-from cornn.engine.backends.cuda.launch import Launch, launch, prepare, unable
+from cornn.engine.backends.cuda.launch import Launch, explain_unusable, launch, prepare
 from cornn.engine.second_order import by_autograd
 
 __all__ = ["SIZES", "Given", "run", "unusable", "unusable_there"]
@@ -51,7 +51,7 @@ def unusable(given: Given) -> str | None:
     if input.dtype != torch.float32:
         return f"its kernel is for float32, and this is {input.dtype}"
     if hidden > max(SIZES):
-        return f"its kernel serves up to {max(SIZES)} neurons, not {hidden}"
+        return f"its kernel supports up to {max(SIZES)} neurons, not {hidden}"
     if not is_eager(given):
         return "its kernel needs eager mode and a tested PyTorch, without function transforms or forward-mode AD"
     return unusable_there(input.device.index, pad_size(hidden))
@@ -59,8 +59,8 @@ def unusable(given: Given) -> str | None:
 
 @functools.cache
 def unusable_there(device: int | None, size: int) -> str | None:
-    """Return why a device cannot run the kernels of a pad_size size; None if it can."""
-    if reason := unable(device, LEAST):
+    """Return why a device cannot run the kernels of a padded size; None if it can."""
+    if reason := explain_unusable(device, LEAST):
         return reason
     room = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     needed = shared_bytes(size) + STATIC * size * 4
@@ -124,7 +124,7 @@ def forward(
     last = torch.empty_like(state)
     if batch:
         tensors = drive, state, weight_hh, weight_zy, dt, output, kept, memory, last
-        launch(_prepared("lem_forward", drive.device.index, batch, hidden), [*tensors, steps, batch, hidden])
+        launch(_prepare("lem_forward", drive.device.index, batch, hidden), [*tensors, steps, batch, hidden])
     return output, kept, memory, last
 
 
@@ -139,7 +139,7 @@ def backward(
         tensors = (*(None if grad is None else grad.contiguous() for grad in grads), state)
         tensors += (given.weight_hh.contiguous(), given.weight_zy.contiguous(), dt, output, kept, memory)
         whole = [*tensors, grad_drive, grad_state, steps, batch, hidden]
-        launch(_prepared("lem_backward", kept.device.index, batch, hidden), whole)
+        launch(_prepare("lem_backward", kept.device.index, batch, hidden), whole)
     return grad_drive, grad_state
 
 
@@ -180,6 +180,6 @@ def shared_bytes(size: int) -> int:
 
 
 @functools.cache
-def _prepared(name: str, device: int, batch: int, hidden: int) -> Launch:
+def _prepare(name: str, device: int, batch: int, hidden: int) -> Launch:
     size = pad_size(hidden)
     return prepare(f"{name}.cu", name, macros(size), device, batch, GATES * size, shared_bytes(size))

@@ -14,7 +14,7 @@ LARGEST = 1e100  # so that squares are finite
 
 
 def compute_statistics(data: Dataset) -> NDArray[np.float64]:
-    """Return statistics of each sequence that a spreadsheet has, shape (sequences, statistics).
+    """Compute simple statistics of each sequence, shape (sequences, statistics).
 
     Per feature: mean, standard deviation, minimum, maximum, first and last value, mean absolute difference, and the
     share of missing values; and the number of steps.
@@ -36,7 +36,7 @@ def compute_statistics(data: Dataset) -> NDArray[np.float64]:
 
 
 def predict_with_ridge(task: str, training: Dataset, test: Dataset) -> NDArray:
-    """Fit a ridge on the statistics of the training split, its penalty by leave-one-out, and predict the test split.
+    """Fit a ridge to statistics of the training split, with leave-one-out for its penalty, and predict the test split.
 
     Args:
         task: "classify" or "regress".
@@ -53,7 +53,7 @@ def predict_with_ridge(task: str, training: Dataset, test: Dataset) -> NDArray:
     mean = np.where(known, inputs, 0).sum(0) / np.maximum(known.sum(0), 1)
     inputs, others = np.where(known, inputs, mean), np.where(np.isnan(others), mean, others)
     scale = inputs.std(0)
-    scale[scale <= 1e-12 * np.abs(mean)] = np.inf  # a constant tells nothing
+    scale[scale <= 1e-12 * np.abs(mean)] = np.inf  # a constant is not informative
     inputs, others = (inputs - mean) / scale, (others - mean) / scale
     if task == "classify":
         return np.asarray(RidgeClassifierCV(ALPHAS).fit(inputs, training.labels()).predict(others))

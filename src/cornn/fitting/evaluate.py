@@ -40,7 +40,7 @@ class Evaluation:
     trivial: float  # value of the baseline
     trivial_words: str  # description of the baseline
     count: int  # number of test sequences, or of forecast values
-    more: dict[str, float] = field(default_factory=dict)  # other metrics
+    more: dict[str, float] = field(default_factory=dict)  # further metrics
     classes: tuple[str, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()  # one row per true class, one column per predicted class
     pairs: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = ()  # name, true values, predictions
@@ -48,7 +48,7 @@ class Evaluation:
     baselines: dict[str, float] = field(default_factory=dict)  # name -> value of the metric, the trivial one first
     interval: tuple[float, float] | None = None  # accuracy: 95 % confidence interval
     table: dict[str, dict[str, float | None]] = field(default_factory=dict)  # forecasts: method -> score -> value
-    offer: str = ""  # what to do if the model is no better than a trivial answer
+    offer: str = ""  # advice if the model is not better than a trivial answer
     is_rule: bool = False  # the model is a trivial rule, by choice
 
     def format(self, value: float | None) -> str:
@@ -65,7 +65,7 @@ class Evaluation:
         """A warning if something simpler is at least as good; None if the model is better than all baselines."""
         if not self.beats_trivial:
             return (
-                f"Do not use this model: it is no better than a trivial answer ({self.metric} "
+                f"Do not use this model: it is not better than a trivial answer ({self.metric} "
                 f"{self.format(self.test)}, compared with {self.format(self.trivial)} {self.trivial_words})."
                 f"{self.offer and ' '}{self.offer}"
             )
@@ -84,13 +84,13 @@ class Evaluation:
     def class_scores(self) -> list[ClassScore]:
         """Return precision and recall of each class."""
         table = np.array(self.confusion).reshape(len(self.classes), len(self.classes))
-        found, there, right = table.sum(0), table.sum(1), table.diagonal()
+        predicted, present, right = table.sum(0), table.sum(1), table.diagonal()
         return [
             ClassScore(
                 name,
-                float(right[k] / found[k]) if found[k] else None,
-                float(right[k] / there[k]) if there[k] else None,
-                int(there[k]),
+                float(right[k] / predicted[k]) if predicted[k] else None,
+                float(right[k] / present[k]) if present[k] else None,
+                int(present[k]),
             )
             for k, name in enumerate(self.classes)
         ]
@@ -111,32 +111,32 @@ def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False, level: 
         estimator: A fitted estimator.
         data: The sequences.
         truth: Whether to add the columns of the true targets, if the data have them.
-        level: Of the intervals of forecasts. Defaults to 0.9 if the forecaster has intervals.
+        level: Level of the intervals of forecasts. Default: 0.9 if the forecaster has intervals.
 
     Returns:
         One row per sequence; for forecasts, one row per step ahead.
     """
     if isinstance(estimator, CoRNNForecaster):
-        return _predict_next(estimator, data, level)
+        return _predict_forecasts(estimator, data, level)
     if level is not None:
-        raise ValueError("a level is only for the intervals of forecasts: omit it")
+        raise ValueError("level is only for the intervals of forecasts: omit it")
     header, columns = [data.id_name], [data.ids]
     if truth and data.target is not None:
-        header += _numbered("target", len(data.target[0]))
+        header += _number_names("target", len(data.target[0]))
         columns += [list(column) for column in zip(*data.target, strict=True)]
     if isinstance(estimator, CoRNNClassifier):
         chances = estimator.predict_proba(data.sequences)
         header += ["prediction", *(f"chance of {name}" for name in estimator.classes_)]
         columns += [estimator.classes_[chances.argmax(1)].tolist(), *chances.T.round(6).tolist()]
     else:
-        found = estimator.predict(data.sequences).reshape(len(data), -1)
-        header += _numbered("prediction", found.shape[1])
-        columns += found.T.tolist()
+        predictions = estimator.predict(data.sequences).reshape(len(data), -1)
+        header += _number_names("prediction", predictions.shape[1])
+        columns += predictions.T.tolist()
     return Predictions(tuple(header), list(zip(*columns, strict=True)))
 
 
 def attribute(estimator: AnyEstimator, data: Dataset) -> Predictions:
-    """Attribute the predictions for a data set to its values; for several targets, that of the first.
+    """Attribute the predictions for a data set to its values; with several targets, the predictions of the first.
 
     Args:
         estimator: A fitted classifier or regressor.
@@ -148,23 +148,23 @@ def attribute(estimator: AnyEstimator, data: Dataset) -> Predictions:
     if isinstance(estimator, CoRNNForecaster):
         raise ValueError("forecasts have no attributions: they are for classifiers and regressors")
     several = isinstance(estimator, CoRNNRegressor) and not estimator.single_
-    found = estimator.attributions(data.sequences, **({"target": 0} if several else {}))
+    attributions = estimator.attributions(data.sequences, **({"target": 0} if several else {}))
     rows = [
         (name, step, *own[step].tolist())
-        for name, series, own in zip(data.ids, data.sequences, found, strict=True)
+        for name, series, own in zip(data.ids, data.sequences, attributions, strict=True)
         for step in range(len(series.values))
     ]
     return Predictions((data.id_name, "step", *data.features), rows)
 
 
-def _predict_next(estimator: CoRNNForecaster, data: Dataset, level: float | None) -> Predictions:
+def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float | None) -> Predictions:
     header, columns = [], []
-    found = estimator.predict(data.sequences)
+    predictions = estimator.predict(data.sequences)
     with_intervals = level is not None or estimator.method_ == "pool"
     ends = estimator.predict_interval(data.sequences, level or INTERVAL) if with_intervals else ()
     for column, number in enumerate(estimator.targets_):
         header += [data.features[number], *(f"{data.features[number]} {end}" for end in ("low", "high")[: len(ends)])]
-        columns += [own[:, :, column] for own in (found, *ends)]
+        columns += [own[:, :, column] for own in (predictions, *ends)]
     rows = [
         (own, step + 1, *(float(column[number, step]) for column in columns))
         for number, own in enumerate(data.ids)
@@ -173,7 +173,7 @@ def _predict_next(estimator: CoRNNForecaster, data: Dataset, level: float | None
     return Predictions((data.id_name, "step", *header), rows)
 
 
-def _numbered(name: str, count: int) -> list[str]:
+def _number_names(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name} {number + 1}" for number in range(count)]
 
 
@@ -190,22 +190,24 @@ def evaluate(estimator: AnyEstimator, training: Dataset, test: Dataset, cuts: li
         The test result and that of a baseline: the most frequent class, the mean, or no change.
     """
     if isinstance(estimator, CoRNNClassifier):
-        return _classes(estimator, training, test)
+        return _evaluate_classes(estimator, training, test)
     if isinstance(estimator, CoRNNRegressor):
-        return _numbers(estimator, training, test)
-    return _forecasts(estimator, training, test, cuts)
+        return _evaluate_numbers(estimator, training, test)
+    return _evaluate_forecasts(estimator, training, test, cuts)
 
 
-def _classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Evaluation:
-    truth, found = test.labels(), estimator.predict(test.sequences)
+def _evaluate_classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Evaluation:
+    truth, predictions = test.labels(), estimator.predict(test.sequences)
     known = [*estimator.classes_.tolist(), *sorted(set(truth.tolist()) - set(estimator.classes_.tolist()), key=str)]
     number = {name: index for index, name in enumerate(known)}
     confusion = np.zeros((len(known), len(known)), int)
-    np.add.at(confusion, ([number[name] for name in truth.tolist()], [number[name] for name in found.tolist()]), 1)
+    np.add.at(
+        confusion, ([number[name] for name in truth.tolist()], [number[name] for name in predictions.tolist()]), 1
+    )
     names, counts = np.unique(training.labels(), return_counts=True)
     usual = names[counts.argmax()].item()
     simple = predict_with_ridge("classify", training, test)
-    right = int((truth == found).sum())
+    right = int((truth == predictions).sum())
     trivial = float((truth == usual).mean())
     present = confusion.sum(1) > 0
     recalls = confusion.diagonal()[present] / confusion.sum(1)[present]
@@ -232,16 +234,16 @@ def wilson_interval(right: int, count: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Evaluation:
+def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Evaluation:
     truth = test.numbers().reshape(len(test), -1)
-    found = estimator.predict(test.sequences).reshape(len(test), -1)
+    predictions = estimator.predict(test.sequences).reshape(len(test), -1)
     usual = training.numbers().reshape(len(training), -1).mean(0)
     scale = mean_and_scale(training.numbers().reshape(len(training), -1))[1]
     simple = predict_with_ridge("regress", training, test)
-    error, trivial, ridge = (_rms((truth - other) / scale) for other in (found, usual, simple))
-    names = training.layout.target or _numbered("target", truth.shape[1])
+    error, trivial, ridge = (_rms((truth - other) / scale) for other in (predictions, usual, simple))
+    names = training.layout.target or _number_names("target", truth.shape[1])
     more: dict[str, float] = {}
-    for name, own, answer in zip(names, truth.T, found.T, strict=False):
+    for name, own, answer in zip(names, truth.T, predictions.T, strict=False):
         more[f"{name}: mean absolute error"] = float(np.abs(own - answer).mean())
         more[f"{name}: root mean square error"] = _rms(own - answer)
         if own.std() > 0:
@@ -254,12 +256,17 @@ def _numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Eva
         "for always predicting the mean",
         len(test),
         more,
-        pairs=tuple((name, *_points(own, answer)) for name, own, answer in zip(names, truth.T, found.T, strict=False)),
+        pairs=tuple(
+            (name, *_select_known(own, answer))
+            for name, own, answer in zip(names, truth.T, predictions.T, strict=False)
+        ),
         baselines={"always the mean": trivial, STATISTICS: ridge},
     )
 
 
-def _forecasts(estimator: CoRNNForecaster, training: Dataset, test: Dataset, cuts: list[int] | None) -> Evaluation:
+def _evaluate_forecasts(
+    estimator: CoRNNForecaster, training: Dataset, test: Dataset, cuts: list[int] | None
+) -> Evaluation:
     every = estimator.evaluate(training.sequences, test.sequences, cuts)
     named = [(test.features[own], table) for own, table in zip(estimator.targets_, every, strict=True) if table]
     if not named:
@@ -301,6 +308,6 @@ def _rms(values: Any) -> float:
     return float(np.sqrt((known**2).mean())) if known.size else float("nan")
 
 
-def _points(truth: NDArray, found: NDArray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _select_known(truth: NDArray, predictions: NDArray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     known = ~np.isnan(truth)
-    return tuple(truth[known].tolist()), tuple(found[known].tolist())
+    return tuple(truth[known].tolist()), tuple(predictions[known].tolist())

@@ -1,4 +1,4 @@
-"""From a file to a fitted model, its report and its predictions: what `cornn fit` and `cornn predict` do."""
+"""From a file to a fitted model, its report and its predictions: the functions of `cornn fit` and `cornn predict`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from cornn.fitting.summary import summarize
 
 __all__ = ["FitOptions", "FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
 
-OF_FORECASTS = ("period", "known_future", "candidates")
+FORECAST_SETTINGS = ("period", "known_future", "candidates")
 """Settings that only a forecaster has."""
 
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """What `fit_file` is going to do, after reading and checking everything that can be checked before training."""
+    """The task, data, splits and settings of a fit, read and checked before training."""
 
     task: str
     data: Dataset
@@ -32,26 +32,7 @@ class FitPlan:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How `fit_file` reads and splits a file, and what it fits.
-
-    Args:
-        target: The column or columns to predict; for arrays the name of the array. With `task="forecast"` the values
-            to forecast.
-        id: The column that identifies the sequence of a row, if each row is a sample.
-        time: The column with the time of a sample.
-        values: The columns of features. Default: all columns that are not named elsewhere.
-        ignore: Columns to ignore.
-        group: The column of the group, such as a person, whose sequences are never split between training and test.
-        form: "wide", "long" or "series"; inferred by default.
-        layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
-        task: "classify", "regress" or "forecast". Default: "forecast" with `horizon` or another argument of
-            forecasts, otherwise inferred from the target.
-        horizon: Number of steps to forecast, 1 by default.
-        test: A file with test data. Default: a share of the data.
-        test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
-        seed: Seed of the test split and of the estimator.
-        settings: Arguments of the estimator, such as `{"method": "network"}`.
-    """
+    """How a file is read and split, and what is fitted: arguments of `fit_file`, which describes them."""
 
     target: str | Sequence[str] = ()
     id: str | None = None
@@ -75,7 +56,7 @@ class FitOptions:
 
     @property
     def columns(self) -> Layout:
-        """What the file contains."""
+        """The columns or arrays of the file."""
         values, ignore = tuple(self.values), tuple(self.ignore)
         return Layout(self.form, self.id, self.time, values, self.targets, ignore, self.group, self.layout)
 
@@ -83,19 +64,19 @@ class FitOptions:
 def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
     """Read a file, split it and check all settings, without training."""
     path, task, horizon, settings = Path(path), options.task, options.horizon, options.settings or {}
-    only_forecasts = ["horizon"] * (horizon is not None) + [name for name in OF_FORECASTS if name in settings]
+    only_forecasts = ["horizon"] * (horizon is not None) + [name for name in FORECAST_SETTINGS if name in settings]
     if task is None and only_forecasts:
         task = "forecast"
-    data = read(path, _layout(path, task, options.columns))
+    data = read(path, _resolve_layout(path, task, options.columns))
     task = choose_task(task, data)
     other = data.companion if options.test is None else read(Path(options.test), data.layout)
     chosen: dict[str, Any] = {"random_state": options.seed, **settings}
     if task == "forecast":
         chosen["horizon"] = 1 if horizon is None else horizon
         if options.targets:
-            chosen["targets"] = [_position(data, name) for name in options.targets]
+            chosen["targets"] = [_find_feature(data, name) for name in options.targets]
         if chosen.get("known_future"):
-            chosen["known_future"] = [_position(data, name) for name in chosen["known_future"]]
+            chosen["known_future"] = [_find_feature(data, name) for name in chosen["known_future"]]
     else:
         for name in only_forecasts:
             option = f"--{name.replace('_', '-')}"
@@ -108,7 +89,7 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
     return FitPlan(task, data, other, splits, chosen, tuple(facts))
 
 
-def _layout(path: Path, task: str | None, layout: Layout) -> Layout:
+def _resolve_layout(path: Path, task: str | None, layout: Layout) -> Layout:
     if task != "forecast":
         if not names_its_target(path) and not layout.target:
             raise ValueError(
@@ -121,7 +102,7 @@ def _layout(path: Path, task: str | None, layout: Layout) -> Layout:
     return replace(layout, form=form, values=values, target=())
 
 
-def _position(data: Dataset, name: str) -> int:
+def _find_feature(data: Dataset, name: str) -> int:
     if name not in data.features:
         raise ValueError(f"{data.source} has no values {name!r} to forecast: the values are {', '.join(data.features)}")
     return data.features.index(name)
@@ -130,21 +111,49 @@ def _position(data: Dataset, name: str) -> int:
 def fit_file(
     path: Path | str,
     *,
+    target: str | Sequence[str] = (),
+    id: str | None = None,
+    time: str | None = None,
+    values: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    group: str | None = None,
+    form: str | None = None,
+    layout: str = "ntc",
+    task: str | None = None,
+    horizon: int | None = None,
+    test: Path | str | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     report: bool = True,
     introduce: Callable[[FitPlan], None] | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
-    **options: Any,
 ) -> FitResult:
     """Fit a model to a file of sequences, test it, and write it with a report to a folder.
 
     Args:
         path: The data file.
+        target: The column or columns to predict; for arrays the name of the array. With `task="forecast"` the values
+            to forecast.
+        id: The column that identifies the sequence of a row, if each row is a sample.
+        time: The column with the time of a sample.
+        values: The columns of features. Default: all columns that are not named elsewhere.
+        ignore: Columns to ignore.
+        group: The column of the group, such as a person, whose sequences are never split between training and test.
+        form: "wide", "long" or "series"; inferred by default.
+        layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
+        task: "classify", "regress" or "forecast". Default: "forecast" with `horizon` or another argument of
+            forecasts, otherwise inferred from the target.
+        horizon: Number of steps to forecast, 1 by default.
+        test: A file with test data. Default: a share of the data.
+        test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
+        seed: Seed of the test split and of the estimator.
+        settings: Arguments of the estimator, such as `{"method": "network"}`.
         out: The folder to write, which must not exist yet. Default: a new folder under runs/.
         report: Whether to write report.html, if the packages for it are installed.
         introduce: Called with the plan before training.
         watch: Called with the losses after every epoch of a trained network.
-        **options: The fields of `FitOptions`, such as `target`, `id`, `task`, `test` and `settings`.
 
     Returns:
         The fitted estimator, its test result and the folder.
@@ -157,7 +166,23 @@ def fit_file(
         >>> result = fit_file("waves.csv", target="kind", out="waves")
         >>> result.evaluation.test, result.estimator, result.folder
     """
-    plan = plan_fit(path, FitOptions(**options))
+    options = FitOptions(
+        target=target,
+        id=id,
+        time=time,
+        values=values,
+        ignore=ignore,
+        group=group,
+        form=form,
+        layout=layout,
+        task=task,
+        horizon=horizon,
+        test=test,
+        test_share=test_share,
+        seed=seed,
+        settings=settings,
+    )
+    plan = plan_fit(path, options)
     if introduce is not None:
         introduce(plan)
     if out is None:
@@ -202,7 +227,7 @@ def predict_file(model: Path | str, path: Path | str, level: float | None = None
     Args:
         model: A folder of `fit_file`, or a file that an estimator's `save` wrote.
         path: The data file, in the layout of the training data; it needs no target.
-        level: Of the intervals of forecasts. Defaults to 0.9 if the forecaster has intervals.
+        level: Level of the intervals of forecasts. Default: 0.9 if the forecaster has intervals.
 
     Returns:
         A table with one row per sequence; for forecasts one row per step ahead.

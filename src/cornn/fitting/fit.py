@@ -36,7 +36,7 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A fitted estimator with its splits and its test result, and what `fit_file` adds."""
+    """A fitted estimator with its splits and its test result; the fields from `facts` on are set by `fit_file`."""
 
     task: str
     estimator: AnyEstimator
@@ -47,7 +47,7 @@ class FitResult:
     facts: tuple[tuple[str, str], ...] = ()  # summary of the data: (name, value)
     result: dict[str, Any] = field(default_factory=dict)  # content of result.json
     folder: Path | None = None  # where it was written
-    notes: tuple[str, ...] = ()  # what went wrong or was assumed, in sentences
+    notes: tuple[str, ...] = ()  # problems and assumptions, in sentences
 
 
 def choose_task(task: str | None, data: Dataset) -> str:
@@ -74,7 +74,7 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         data: The data set.
         task: "classify", "regress" or "forecast".
         test: Test data from a file of their own, or None.
-        share: If `test` is None, the share of the sequences, or for forecasts of the last steps, to test on.
+        share: If `test` is None, the share of the sequences, or for forecasts of the last steps, in the test split.
         seed: Seed of the random split.
 
     Returns:
@@ -86,7 +86,7 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         _check_features(data, test)
         return Splits(data, test)
     if task == "forecast":
-        return _cut(data, share)
+        return _split_off_steps(data, share)
     count = round(share * len(data))
     if not count:
         return Splits(data, None, why="too few for a test split" if share else "")
@@ -95,10 +95,10 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         return _split_groups(data, data.groups, count, random)
     if task == "classify":
         _, target = np.unique(data.labels(), return_inverse=True)
-        apart = draw_stratified(target, count, random)
+        held_out = draw_stratified(target, count, random)
     else:
-        apart = torch.randperm(len(data), generator=random)[:count]
-    chosen = set(apart.tolist())
+        held_out = torch.randperm(len(data), generator=random)[:count]
+    chosen = set(held_out.tolist())
     if not chosen:
         return Splits(data, None, why="too few per class for a test split")
     return Splits(data.select([row for row in range(len(data)) if row not in chosen]), data.select(sorted(chosen)))
@@ -115,8 +115,8 @@ def _split_groups(data: Dataset, groups: list, count: int, random: torch.Generat
         if chosen and abs(rows + groups.count(names[number]) - count) > abs(rows - count):
             break
         chosen.add(names[number])
-    kept = [row for row, own in enumerate(groups) if own not in chosen]
-    return Splits(data.select(kept), data.select([row for row, own in enumerate(groups) if own in chosen]))
+    rest = [row for row, own in enumerate(groups) if own not in chosen]
+    return Splits(data.select(rest), data.select([row for row, own in enumerate(groups) if own in chosen]))
 
 
 def _check_features(data: Dataset, test: Dataset) -> None:
@@ -124,7 +124,7 @@ def _check_features(data: Dataset, test: Dataset) -> None:
         raise ValueError(f"{test.source} has {len(test.features)} features, but {data.source} has {len(data.features)}")
 
 
-def _cut(data: Dataset, share: float) -> Splits:
+def _split_off_steps(data: Dataset, share: float) -> Splits:
     """Split off the last share of the steps of every sequence."""
     lengths = [len(series.values) for series in data.sequences]
     cuts = [length - math.floor(share * length) for length in lengths]
@@ -200,7 +200,7 @@ class Interruption:
         self._watch, self._epochs, self._before = watch, 0, None
 
     def end_epoch(self, row: dict[str, float]) -> bool:
-        """Pass the losses on, and return whether training is to end."""
+        """Pass the losses on, and return whether to end the training."""
         self._epochs += 1
         if self._watch is not None:
             self._watch(row)

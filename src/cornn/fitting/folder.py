@@ -1,6 +1,6 @@
 """The folder that `cornn fit` writes and `cornn predict` reads: see `cornn.artifacts`.
 
-Besides the files that every saved folder has, it contains the page report.html and, for classes and numbers, the
+In addition to the files of every saved folder, it contains the page report.html and, for classes and numbers, the
 predictions for the test split, predictions.csv.
 """
 
@@ -40,7 +40,7 @@ PAGE = "report.html"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process was writing in a folder: its name ends with the number of that process."""
+    """Remove unfinished folders of processes that were killed: their names contain the number of the process."""
     for leftover in folder.glob(f"{TEMPORARY}*"):
         match = re.fullmatch(rf"{re.escape(TEMPORARY)}.*-p(\d+)-\w+", leftover.name)
         if match and leftover.is_dir() and not _is_running(int(match[1])):
@@ -99,7 +99,7 @@ def write_folder(
 ) -> tuple[Path, str | None]:
     """Write the folder of a fit, completely or not at all.
 
-    If the place has become unusable meanwhile, the trained model is not lost: it is written to another one.
+    If the folder can no longer be written, the model is written to another one, so that the training is not lost.
 
     Args:
         out: The reserved folder.
@@ -133,14 +133,14 @@ def write_folder(
     if report is not None:
         texts[PAGE] = report
     files = {name: text.encode() for name, text in texts.items()}
-    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(dir=_find_memory_folder()) as folder:
         estimator.save(Path(folder) / artifacts.WEIGHTS)
         files[artifacts.WEIGHTS] = (Path(folder) / artifacts.WEIGHTS).read_bytes()
     return _write_somewhere(out, files)
 
 
-def _memory() -> str | None:
-    """Return a folder in memory if there is one, so that a full disk does not matter."""
+def _find_memory_folder() -> str | None:
+    """Return a folder in memory if there is one, so that a full disk does no harm."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

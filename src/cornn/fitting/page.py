@@ -20,10 +20,10 @@ from cornn.theory.diagnose import Diagnosis, diagnose, subject_from_layer
 
 __all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "render_page"]
 
-SEQUENCES = 2  # that the theory is checked on
-EXAMPLES = 6  # sequences that are drawn
-MOST_TARGETS = 4  # that are drawn
-WIDE = 6.0  # inches above which a figure takes the whole width of the page
+SEQUENCES = 2  # number of sequences on which the theory is checked
+EXAMPLES = 6  # number of sequences to draw
+MOST_TARGETS = 4  # maximum number of targets to draw
+WIDE = 6.0  # inches; a wider figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
 """Pairs of a caption and a figure."""
@@ -36,7 +36,7 @@ class Bar:
     name: str
     value: float
     width: float  # percent of the longest bar
-    own: bool  # whether it is the model
+    own: bool  # whether this is the model
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     Args:
         title: The title of the page.
         finished: The result of `fit`, with the summary of the data and the content of result.json.
-        folder: The folder that the model will be in, for the examples of its use.
+        folder: The folder of the model, for the examples of its use.
 
     Returns:
         The HTML page.
@@ -103,10 +103,10 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
         notes=finished.notes,
         task=finished.task,
         evaluation=evaluation,
-        bars=[] if evaluation is None else _bars(evaluation),
+        bars=[] if evaluation is None else _make_bars(evaluation),
         scores=evaluation.class_scores() if evaluation is not None and evaluation.classes else [],
-        examples=_examples(finished),
-        usage=_usage(finished, folder),
+        examples=_draw_examples(finished),
+        usage=_describe_usage(finished, folder),
         settings=_describe_model(finished.estimator),
         check=check,
         history=history,
@@ -116,7 +116,7 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     )
 
 
-def _bars(evaluation: Evaluation) -> list[Bar]:
+def _make_bars(evaluation: Evaluation) -> list[Bar]:
     """Return the model and the baselines, the best first."""
     rows = [("this model", evaluation.test, True), *((name, own, False) for name, own in evaluation.baselines.items())]
     rows = [row for row in rows if np.isfinite(row[1])]
@@ -125,13 +125,13 @@ def _bars(evaluation: Evaluation) -> list[Bar]:
     return [Bar(name, value, 100 * max(value, 0) / longest, own) for name, value, own in rows]
 
 
-def _confusion(finished: FitResult) -> Pictures:
+def _draw_confusion(finished: FitResult) -> Pictures:
     assert finished.evaluation is not None
     words = "Confusion matrix: rows are true classes, columns are predicted classes"
     return [(words, fitted.confusion(finished.evaluation))]
 
 
-def _residuals(finished: FitResult, when: str = "") -> Pictures:
+def _draw_residuals(finished: FitResult, when: str = "") -> Pictures:
     assert finished.evaluation is not None
     drawn: Pictures = []
     for name, truth, found in finished.evaluation.pairs[:MOST_TARGETS]:
@@ -141,14 +141,14 @@ def _residuals(finished: FitResult, when: str = "") -> Pictures:
 
 
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
-    "classify": _confusion,
-    "regress": _residuals,
+    "classify": _draw_confusion,
+    "regress": _draw_residuals,
     "forecast": forecast_page,
 }
 """Task -> function that draws the figures of the test, which come directly after the scores."""
 
 
-def _examples(finished: FitResult) -> list[Example]:
+def _draw_examples(finished: FitResult) -> list[Example]:
     """Draw a few test sequences: for classes wrong and right ones, for numbers the largest and smallest errors."""
     test, estimator = finished.splits.test, finished.estimator
     if test is None or finished.task == "forecast":
@@ -159,7 +159,7 @@ def _examples(finished: FitResult) -> list[Example]:
         found = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
         surest = np.argsort(-chances.max(1), kind="stable")
         wrong = [row for row in surest if found[row] != truth[row]][: EXAMPLES // 2]
-        right = _spread([row for row in surest if found[row] == truth[row]], truth)
+        right = _alternate_classes([row for row in surest if found[row] == truth[row]], truth)
         rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
         titles = [f"true {truth[row]}, predicted {found[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
         marks = [bool(found[row] == truth[row]) for row in rows]
@@ -184,8 +184,8 @@ def _examples(finished: FitResult) -> list[Example]:
     ]
 
 
-def _spread(rows: list, classes: Any) -> list:
-    """Order rows such that every class comes once before any comes twice."""
+def _alternate_classes(rows: list, classes: Any) -> list:
+    """Order rows so that every class comes once before any comes twice."""
     seen: dict[Any, int] = {}
     numbered = []
     for row in rows:
@@ -194,15 +194,15 @@ def _spread(rows: list, classes: Any) -> list:
     return [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
 
 
-def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
+def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
     """Return how to use the model, in the shell and in Python."""
     place = str(folder)
-    wanted = "predict_proba" if finished.task == "classify" else "predict"
+    method = "predict_proba" if finished.task == "classify" else "predict"
     python = [
         "from cornn.estimators import load",
         "",
         f"model = load({f'{place}/model.safetensors'!r})",
-        f"model.{wanted}(X)  # X: (sequences, time, features)",
+        f"model.{method}(X)  # X: (sequences, time, features)",
     ]
     quoted = shlex.quote(place)
     commands = {f"cornn predict {quoted} new.csv": "one row per sequence"}
@@ -213,7 +213,7 @@ def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
             "stream = model.stream()  # one sample at a time",
         ]
     else:
-        timed, causal = _limits_of_export(finished.estimator)
+        timed, causal = _find_export_limits(finished.estimator)
         if not timed:
             commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
         if not timed and causal:
@@ -223,8 +223,8 @@ def _usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
 
 
-def _limits_of_export(estimator: Any) -> tuple[bool, bool]:
-    """Return whether a bank was fitted with times, and whether it needs no later samples. A network has no limits."""
+def _find_export_limits(estimator: Any) -> tuple[bool, bool]:
+    """Return whether a bank was fitted with times, and whether it is causal. A network has no limits."""
     if estimator.history_:
         return False, True
     bank = estimator.bank_.bank
@@ -232,7 +232,7 @@ def _limits_of_export(estimator: Any) -> tuple[bool, bool]:
 
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:
-    """Return the settings of the estimator that differ from the defaults, and what was trained."""
+    """Return a description of the model, and the settings of the estimator that differ from the defaults."""
     rows = [("estimator", type(estimator).__name__), *estimator.describe()]
     defaults = type(estimator)().get_params(deep=False)
     for name, value in estimator.get_params(deep=False).items():

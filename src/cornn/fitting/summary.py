@@ -14,7 +14,7 @@ FORMS = {
     "long": "one row per sample",
     "series": "all rows form one series",
 }
-MOST = 12  # features or classes that are listed
+MOST = 12  # maximum number of features or classes to list
 
 
 def summarize(data: Dataset, splits: Splits, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -34,7 +34,7 @@ def summarize(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
     rows = [
         ("file", data.source + (f", {form}" if form else "")),
         ("sequences", f"{len(data):,}" + _describe_split(splits)),
-        ("steps", f"{lengths.min():,}" if lengths.min() == lengths.max() else _range(lengths)),
+        ("steps", f"{lengths.min():,}" if lengths.min() == lengths.max() else _describe_lengths(lengths)),
     ]
     times = [np.diff(series.times) for series in data.sequences if series.times is not None]
     if times:
@@ -43,12 +43,12 @@ def summarize(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
             rows.append(("time between samples", f"{gaps.min():.4g} to {gaps.max():.4g}, median {np.median(gaps):.4g}"))
     together = np.concatenate([series.values for series in data.sequences])
     for name, column in list(zip(data.features, together.T, strict=True))[:MOST]:
-        rows.append((f"feature {name}" if name != "value" else "values", _feature(column)))
+        rows.append((f"feature {name}" if name != "value" else "values", _describe_feature(column)))
     if len(data.features) > MOST:
         rows.append(
             ("features", f"{len(data.features)} in total; {np.isnan(together).mean():.2%} of the values missing")
         )
-    return rows + _target(data, task, named)
+    return rows + _describe_target(data, task, named)
 
 
 def _describe_split(splits: Splits) -> str:
@@ -60,11 +60,11 @@ def _describe_split(splits: Splits) -> str:
     return f", {len(splits.training):,} for training and {len(splits.test):,} for the test"
 
 
-def _range(lengths: np.ndarray) -> str:
+def _describe_lengths(lengths: np.ndarray) -> str:
     return f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
 
 
-def _feature(column: np.ndarray) -> str:
+def _describe_feature(column: np.ndarray) -> str:
     known = column[~np.isnan(column)]
     missing = f", {np.isnan(column).mean():.2%} missing" if len(known) < len(column) else ""
     if not len(known):
@@ -76,13 +76,13 @@ def _feature(column: np.ndarray) -> str:
     return f"{known.min():.4g} to {known.max():.4g}, mean {mean:.4g}, standard deviation {deviation:.4g}{missing}"
 
 
-def _target(data: Dataset, task: str, named: Sequence[str]) -> list[tuple[str, str]]:
+def _describe_target(data: Dataset, task: str, named: Sequence[str]) -> list[tuple[str, str]]:
     name = ", ".join(data.layout.target) or "target"
     if task == "forecast":
         return [("forecast", ", ".join(named or data.features))]
     if task == "regress":
         table = data.numbers().reshape(len(data), -1)
-        return [(f"{name}, numbers", "; ".join(_feature(column) for column in table.T))]
+        return [(f"{name}, numbers", "; ".join(_describe_feature(column) for column in table.T))]
     classes, counts = np.unique(data.labels(), return_counts=True)
     listed = ", ".join(f"{own} {count:,}" for own, count in list(zip(classes, counts, strict=True))[:MOST])
     return [(f"{name}, {len(classes)} classes", listed + (", …" if len(classes) > MOST else ""))]

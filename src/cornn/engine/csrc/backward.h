@@ -5,12 +5,12 @@ typedef struct {
     real *adjoint, *delta, *for_input, *for_span;
     const real *constants;
     int past_caches;
-    /* Blocks of (time, group, batch, hidden); what was kept and the drive's gradient DRIVES times as wide. */
+    /* Blocks of (time, group, batch, hidden); trail and gradient of the drive are DRIVES times as wide. */
     const real *sequence[STATES], *kept;
     real *grad_drive;
 } NAME(Backward);
 
-/* Adds what a step of one row gives for the coefficients, or, where spans differ, for the parameters and its span. */
+/* Adds the gradients of one step of a row: of the coefficients or, with spans, of the parameters and the span. */
 INLINE void NAME(add_sums)(const Call *call, const NAME(Backward) *b, const Rows *rows, int64_t n, int64_t row,
                            ptrdiff_t j, ptrdiff_t count, const real *span, const vec *k, const vec *kept,
                            const vec *gradient)
@@ -81,7 +81,7 @@ static void NAME(backward_step)(const Call *call, const NAME(Backward) *b, const
         EACH_VECTOR(call->hidden, NAME(backward_neurons), call, b, rows, n, j, count, 0, 0);
 }
 
-/* Past its end a row's state stays as it is: only the gradient of its output is gathered. */
+/* After the end of a row its state is constant: only the gradient of its output is added. */
 static void NAME(backward_past_end)(const Call *call, const NAME(Backward) *b, const Rows *rows, int64_t row)
 {
     const ptrdiff_t m = call->hidden, at = rows->place[row];
@@ -94,7 +94,7 @@ static void NAME(backward_past_end)(const Call *call, const NAME(Backward) *b, c
         memset((real *)call->grad_input + rows->at[row] * call->features, 0, call->features * sizeof(real));
 }
 
-/* Turns a row's sums for the coefficients into those for the parameters. */
+/* Converts a row's gradients of the coefficients to gradients of the parameters. */
 static void NAME(finish_sums)(const Call *call, const NAME(Backward) *b, int64_t number)
 {
     const ptrdiff_t m = call->hidden, all = call->groups * call->batch * m;

@@ -1,8 +1,8 @@
-/* A bank of uncoupled oscillators, W = W_z = 0, pooled over time as it runs. Compiled once for each instruction set, as
-   kernels.c is, in single precision.
+/* A bank of uncoupled oscillators, W = W_z = 0, with pooling over time. Compiled once for each instruction set, like
+   kernels.c, in single precision.
 
-   Neurons come in groups of GROUP that share a projection of the input. A neuron is a linear filter behind a tanh, so
-   nothing is kept of a sequence except its projection, the states and the pooled numbers. */
+   Groups of GROUP neurons share a projection of the input. A neuron is a linear filter after a tanh, so that only its
+   projection, the states and the pooled numbers of a sequence are stored. */
 
 #include "oscillator_step.h"
 
@@ -28,14 +28,14 @@ typedef struct {
     const float *input;       /* (steps of all sequences, channels) */
     const int64_t *starts;    /* (sequences + 1) */
     const float *durations;   /* (steps); NULL: all are 1 */
-    const int32_t *span;      /* (steps): which of the transitions; NULL: one step with the constants */
+    const int32_t *span;      /* (steps): index of the transition; NULL: one step with the constants */
     const float *transitions; /* (spans, 6, neurons), as functional.Transition */
     const int64_t *first;     /* (groups): first channel of its projection */
     const float *direction;   /* (groups, width) */
     const float *gain, *bias; /* (neurons) */
     const float *constants;   /* (4, neurons): keep, push, pull, dt */
     const float *levels;      /* (2, thresholds, neurons) */
-    const int64_t *row;       /* (rows): steps whose states are asked for, increasing */
+    const int64_t *row;       /* (rows): steps whose states are returned, increasing */
     float *features;          /* (sequences, stats, neurons) */
     float *states;            /* (rows, 2, neurons) */
     float *memory;            /* (sequences, MEMORY, neurons), zeros at the start; NULL: sequences are complete */
@@ -74,7 +74,7 @@ INLINE void advance(const Bank *b, int64_t at, int64_t neurons, int64_t t, vec d
     state[1] = load(by + 3 * neurons) * y + load(by + 4 * neurons) * z + load(by + 5 * neurons) * force;
 }
 
-/* What is known of a sequence so far, for LANES neurons. */
+/* The statistics of a sequence so far, for LANES neurons. */
 typedef struct {
     vec state[VARIABLES];
     vec share[VARIABLES][THRESHOLDS], when[VARIABLES][THRESHOLDS]; /* time above a level, and its first moment */
@@ -107,7 +107,7 @@ INLINE void exchange(Pool *p, float *memory, int64_t neurons, ptrdiff_t levels, 
     }
 }
 
-/* One sequence, or the next piece of it, through LANES neurons. Returns the time since its start. */
+/* Runs LANES neurons on a sequence or its next piece. Returns the time since its start. */
 INLINE float pool(const Bank *b, int64_t sequence, int64_t at, const float *drive, ptrdiff_t levels, int plain, int spans)
 {
     const int64_t neurons = b->groups * GROUP, from = b->starts[sequence], steps = b->starts[sequence + 1] - from;

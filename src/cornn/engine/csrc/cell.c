@@ -1,5 +1,5 @@
-/* One step of coRNN for a few sequences of a few neurons, forward and backward: `Cell` of engine/cell.py. Weights are read
-   as they lie in memory, with their scales, since packing them would take longer than one step. Compiled once for each
+/* One step of coRNN for a few sequences of a few neurons, forward and backward: `Cell` of engine/cell.py. Weights are
+   read in place, with their scales, since packing them would take longer than one step. Compiled once for each
    precision. */
 
 #include <math.h>
@@ -23,18 +23,18 @@ typedef float real;
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Everything is contiguous; what there is none of is NULL. */
+/* Everything is contiguous; absent arrays are NULL. */
 typedef struct {
     int64_t batch, hidden, features, implicit;
-    int64_t dt_each, gamma_each, epsilon_each; /* 1 for a number per neuron, 0 for one of all */
+    int64_t dt_each, gamma_each, epsilon_each; /* 1 for one number per neuron, 0 for one number */
     const real *input;                         /* (batch, features) */
     const real *y, *z;                         /* (batch, hidden), NULL for zeros */
     const real *V, *b, *R;                     /* (hidden, features), (hidden), (hidden, 2 hidden) */
-    const real *scale_V, *scale_b, *scale_R;   /* as these, or NULL */
+    const real *scale_V, *scale_b, *scale_R;   /* the same shapes, or NULL */
     const real *dt, *gamma, *epsilon;
     real *next_y, *next_z, *force;       /* (batch, hidden) */
     const real *grad_next_y, *grad_next_z;
-    real *grad_input, *grad_y, *grad_z, *grad_V, *grad_b, *grad_R; /* each NULL if it is not wanted */
+    real *grad_input, *grad_y, *grad_z, *grad_V, *grad_b, *grad_R; /* NULL if not needed */
     real *delta;                                                   /* (batch, hidden), to be overwritten */
 } Cell;
 

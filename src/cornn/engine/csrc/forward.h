@@ -5,7 +5,7 @@ typedef struct {
     const real *constants;
     int past_caches;
     const real *drive; /* (time, group, batch, DRIVES * hidden), if there is no input map */
-    /* Blocks of (time, group, batch, hidden), and one as wide as the drive; NULL where nothing is to be written. */
+    /* Blocks of (time, group, batch, hidden), and one as wide as the drive; NULL if not needed. */
     real *sequence[STATES], *kept;
 } NAME(Forward);
 

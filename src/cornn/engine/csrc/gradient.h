@@ -1,20 +1,20 @@
-/* Part of sequence.h: the gradients of R, V and b, which are the sum over all steps and rows of the drive's gradient (a
-   column of it) times the state before, the input, and 1 (a row).
+/* Part of sequence.h: the gradients of R, V and b. They are sums over all steps and rows of the gradient of the drive
+   (a column) times the state before the step, the input, and 1 (a row).
 
-   It is one product of depth time * batch, made in chunks that stay in the cache. The sequences of one model are cut
-   into shares, each with sums of its own, which are added up at the end: a thread reads the rows that it has written
-   in the passes before. A thread has some tiles of a share to itself and goes through the chunks in order. How many
-   shares there are depends on the batch alone, so that the sums do not depend on the number of threads.
+   This is one product of depth time * batch, computed in chunks that stay in the cache. The sequences of a model are
+   divided into shares with separate sums, which are added up at the end, so that a thread reads the rows that it wrote
+   in the previous passes. Each thread has some tiles of a share and processes the chunks in order. The number of shares
+   depends on the batch only, so that the sums do not depend on the number of threads.
 
-   The rows of one step lie one after the other, and in all steps alike, the states before a step with those after it:
-   both sides of the product are read where they are. Only groups of models, drives that share a product, and panels
+   The rows of a step are contiguous and have the same layout in all steps, and so have the states before and after a
+   step: both factors of the product are read in place. Only groups of models, drives that share a product, and panels
    that end within a vector are packed. */
 
 #define CHUNK 128
 #define MOST_SHARES 4
 #define LEAST_SHARE 12 /* sequences */
 #define IN_PLACE(call) ((call)->groups == 1 && DRIVES == PRODUCTS)
-#define EACH(call) (round_up((call)->hidden, PANEL) / PANEL) /* panels of one state; none has columns of two */
+#define EACH(call) (round_up((call)->hidden, PANEL) / PANEL) /* panels per state; no panel has columns of two states */
 #define STATE_PANELS(call) ((call)->grad_weight ? STATES * EACH(call) : 0)
 #define INPUT_COLUMNS(call) ((call)->grad_input_weight ? (call)->features : 0)
 #define OTHER_COLUMNS(call) (INPUT_COLUMNS(call) + ((call)->grad_bias != NULL))
@@ -23,7 +23,7 @@
 #define LEFT_SIZE(call) round_up(CHUNK * ROW_TILES(call) * TILE_ROWS, LANES)
 #define GRADIENT_SIZE(call) (PANELS(call) * (call)->hidden * PANEL)
 
-/* Of one panel: its state (STATES for the input), its first column there, and how many it has, at most PANEL. */
+/* A panel: its state (STATES for the input), its first column there, and its number of columns, at most PANEL. */
 typedef struct {
     ptrdiff_t state, column, columns;
 } NAME(Panel);
@@ -37,7 +37,7 @@ INLINE NAME(Panel) NAME(panel_at)(const Call *call, ptrdiff_t number)
     return panel;
 }
 
-/* The first tile of a part, counted panel after panel: the parts have about equally much to multiply. */
+/* The first tile of a part, counted panel by panel. All parts have about the same number of multiplications. */
 static ptrdiff_t NAME(first_tile)(const Call *call, int64_t part, int64_t parts)
 {
     const ptrdiff_t m = call->hidden, tiles_each = ROW_TILES(call), count = PANELS(call) * tiles_each;
@@ -52,7 +52,7 @@ static ptrdiff_t NAME(first_tile)(const Call *call, int64_t part, int64_t parts)
     return number;
 }
 
-/* One row of each drive's gradient that R's block `product` takes part in, cut into tiles. */
+/* One row of the gradient of each drive that uses block `product` of R, divided into tiles. */
 INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *left, ptrdiff_t tile_size)
 {
     const ptrdiff_t m = plan->call->hidden;
@@ -68,7 +68,7 @@ INLINE void NAME(pack_row)(const Plan *plan, int product, ptrdiff_t at, real *le
     }
 }
 
-/* The panel's columns of the state before a step, for a row among those of all steps. */
+/* The panel's columns of the state before a step; `at` is a row among those of all steps. */
 INLINE const real *NAME(states_before)(const Plan *plan, NAME(Panel) panel, ptrdiff_t at)
 {
     const Call *call = plan->call;
@@ -78,7 +78,7 @@ INLINE const real *NAME(states_before)(const Plan *plan, NAME(Panel) panel, ptrd
     return sequence + (at - rows) * m + panel.column;
 }
 
-/* These columns for the rows of a chunk. */
+/* The same for the rows of a chunk. */
 INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
 {
     const ptrdiff_t width = panel.columns > LANES ? 2 : 1;
@@ -91,7 +91,7 @@ INLINE void NAME(pack_states)(const Plan *plan, NAME(Panel) panel, const ptrdiff
     }
 }
 
-/* The panel's columns of the input and of the 1 behind it. */
+/* The panel's columns of the input and of the 1 that follows it. */
 INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, real *right)
 {
     const ptrdiff_t inputs = INPUT_COLUMNS(call) - panel.column, width = panel.columns > LANES ? 2 : 1;
@@ -106,7 +106,7 @@ INLINE void NAME(pack_inputs)(const Call *call, NAME(Panel) panel, const ptrdiff
         }
 }
 
-/* Has the panel's columns of these rows, the next chunk's, fetched while this one is multiplied. */
+/* Prefetches the panel's columns of the next chunk while this one is multiplied. */
 INLINE void NAME(fetch_panel)(const Plan *plan, NAME(Panel) panel, const ptrdiff_t *at, ptrdiff_t depth, Ahead *ahead)
 {
     const Call *call = plan->call;
@@ -120,7 +120,7 @@ INLINE void NAME(fetch_panel)(const Plan *plan, NAME(Panel) panel, const ptrdiff
     }
 }
 
-/* A panel that is done, to where its columns belong. */
+/* Copies the columns of a complete panel to the gradients. */
 static void NAME(put_gradient)(const Call *call, NAME(Panel) panel, int64_t product, const real *sums)
 {
     const ptrdiff_t m = call->hidden, inputs = INPUT_COLUMNS(call);
@@ -145,8 +145,8 @@ static int64_t NAME(shares)(const Call *call)
     return shares;
 }
 
-/* Some steps of some sequences of a share: all of them, and as many steps as make a chunk, or part of those of a step.
-   The first step is alone, since the states before it are elsewhere. */
+/* A chunk of a share: all sequences of several steps, or some sequences of one step. The first step has its own chunk,
+   since the states before it are stored elsewhere. */
 typedef struct {
     ptrdiff_t step, steps, row, rows;
 } NAME(Chunk);
@@ -165,7 +165,7 @@ INLINE NAME(Chunk) NAME(chunk_after)(const Call *call, ptrdiff_t share, NAME(Chu
     return NAME(chunk_from)(call, share, chunk.step + chunk.steps, 0);
 }
 
-/* Where a chunk's rows are among those of all steps and groups; `first` is the share's first sequence. */
+/* The indices of a chunk's rows among those of all steps and groups; `first` is the share's first sequence. */
 INLINE ptrdiff_t NAME(rows_at)(const Call *call, int64_t group, ptrdiff_t first, NAME(Chunk) chunk, ptrdiff_t *at)
 {
     ptrdiff_t count = 0;
@@ -193,7 +193,7 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
     if (begin == end) return;
     real *zero = sums + (first * m + begin % each * TILE_ROWS) * PANEL;
     memset(zero, 0, ((end / each * m + end % each * TILE_ROWS) * PANEL - (zero - sums)) * sizeof(real));
-    ptrdiff_t at[2][CHUNK]; /* among the rows of all steps, of each row of this chunk and the next */
+    ptrdiff_t at[2][CHUNK]; /* index of each row of this chunk and the next among the rows of all steps */
     NAME(Chunk) chunk = NAME(chunk_from)(call, rows, 0, 0), after;
     for (; rows && chunk.step < call->steps; chunk = after) {
         const ptrdiff_t depth = NAME(rows_at)(call, group, first_row, chunk, at[0]);
@@ -238,7 +238,7 @@ static void NAME(gradient_unit)(void *context, int64_t unit, int64_t worker)
     }
 }
 
-/* Adds up the shares of one panel, and puts it where it belongs. */
+/* Adds up the shares of one panel, and copies it to the gradients. */
 static void NAME(gather_unit)(void *context, int64_t unit, int64_t worker)
 {
     const Plan *plan = context;
@@ -264,7 +264,7 @@ static void NAME(weight_gradients)(const Call *call)
     Plan plan = {.call = call, .threads = threads_of(call, WEIGHTS(call)), .units = 1};
     const int64_t products = call->groups * PRODUCTS, shares = products * NAME(shares)(call);
     if (PANELS(call) == 0) return;
-    /* As few parts of a share as make as many for each thread. */
+    /* As few parts per share as give every thread the same number. */
     while (shares * plan.units % plan.threads && plan.units < PANELS(call) * ROW_TILES(call)) plan.units++;
     plan.block = call->steps * call->groups * call->batch * call->hidden;
     plan.scratch = (real *)call->workspace + shares * GRADIENT_SIZE(call);

@@ -1,4 +1,4 @@
-/* What Python calls. */
+/* The functions that Python calls. */
 
 #include <string.h>
 #if defined(__linux__)
@@ -25,7 +25,7 @@ extern const Kernel *const cornn_float_avx2[], *const cornn_double_avx2[];
 enum { NOT_BUILT = -1, NOT_HERE = 0, HERE = 1 };
 
 #if defined(__x86_64__)
-/* Asked of the processor itself: the compilers' own test needs a runtime library that not all of them bring. Registers
+/* Asks the processor directly: the compilers' own test needs a runtime library that not all of them have. Registers
    count only if the operating system saves them. */
 static int has(int avx512)
 {
@@ -53,7 +53,7 @@ EXPORT int cornn_supports(const char *isa)
     return NOT_BUILT;
 }
 
-/* NULL where there is no such update. `isa` is one that cornn_supports. */
+/* Returns NULL for an unknown update. `isa` must be supported: cornn_supports. */
 EXPORT const Kernel *cornn_kernel(const char *isa, int is_double, const char *update)
 {
     const Kernel *const *table = is_double ? cornn_double_generic : cornn_float_generic;
@@ -73,7 +73,7 @@ EXPORT Parallel *cornn_threads(void) { return cornn_parallel; }
 
 EXPORT void cornn_use_team(Team *team, Number *number) { cornn_set_team(team, number); }
 
-/* Asks for large pages under memory that was not touched yet. Only speed depends on the answer. */
+/* Requests large pages for memory that has not been used yet. Only the speed depends on it. */
 EXPORT void cornn_large_pages(void *start, int64_t bytes)
 {
 #if defined(__linux__)

@@ -1,5 +1,5 @@
-/* What the code of an update is written in (engine/updates/code.py): functions of vectors of neurons. Such an update has
-   no spans, and its coefficients are the parameters as they are. */
+/* The functions that generated updates use (engine/updates/code.py), for vectors of neurons. These updates have no
+   spans, and their coefficients are the unchanged parameters. */
 #ifndef POINTWISE_H
 #define POINTWISE_H
 
@@ -19,7 +19,7 @@ INLINE vec pointwise_sign(vec x)
     return (vec)(~(x == 0) & ((mask)splat(1) | ((mask)x & (mask)splat((real)-0.0))));
 }
 
-/* Lane by lane, by the C library: slower than the others. */
+/* Computed lane by lane with the C library, which is slower. */
 #ifdef DOUBLE
 #define EACH_LANE(name, function) INLINE vec name(vec x) { EACH_LANE_(function); }
 #else

@@ -1,28 +1,28 @@
 /* out = left @ right, or out += left @ right, with `right` packed once and used at every step.
 
-   Every element of the result is one chain of multiply-adds over the depth, in order, whatever the tile it falls in: a
-   row's result does not depend on the rows beside it, hence neither on the number of threads. */
+   Every element of the result is one chain of multiply-adds over the depth, in order, in every tile: the result of a
+   row does not depend on the other rows, and so not on the number of threads. */
 #ifndef PRODUCT_H
 #define PRODUCT_H
 
 #include "vector.h"
 
-/* Columns are packed in panels of two vectors, depth by depth; an odd last vector makes a panel of its own. */
+/* Columns are packed in panels of two vectors, depth by depth; an odd last vector is a panel of its own. */
 #define PANEL (2 * LANES)
 
-/* How many panels to walk at once, so that few rows still give enough independent sums to hide the latency. */
+/* Number of panels to process at once, so that even few rows have enough independent sums to hide the latency. */
 #define PANELS_AT_ONCE(rows) ((rows) == 1 ? 4 : (rows) == 2 || ((rows) == 3 && TILE_ROWS > 6) ? 2 : 1)
 
 INLINE ptrdiff_t round_up(ptrdiff_t x, ptrdiff_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
 INLINE ptrdiff_t packed_size(ptrdiff_t depth, ptrdiff_t columns) { return depth * round_up(columns, LANES); }
 
-/* Fills the depths from `top` on of `right`, which has `whole` of them in all. Element (top + k, column) is at
+/* Fills the depths from `top` on of `right`, which has `whole` depths. Element (top + k, column) is at
    from[k * depth_stride + column * column_stride]. */
 static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stride, ptrdiff_t depth, ptrdiff_t columns,
                  real *packed, ptrdiff_t top, ptrdiff_t whole)
 {
-    const ptrdiff_t block = 16; /* a line of cache, read whole in either direction */
+    const ptrdiff_t block = 16; /* elements of a cache line, which is read whole in both directions */
     for (ptrdiff_t first = 0; first < columns; first += PANEL) {
         const ptrdiff_t there = columns - first < PANEL ? columns - first : PANEL;
         const ptrdiff_t width = round_up(there, LANES);
@@ -37,10 +37,10 @@ static void pack(const real *from, ptrdiff_t depth_stride, ptrdiff_t column_stri
     }
 }
 
-/* Lines of memory that are needed after a product. Tiles bring them nearer, one at each depth: asked for all at once
-   they would wait for each other, and the arithmetic for them. What finds no room here is asked for at once. */
+/* Cache lines that are needed after a product. Tiles prefetch one at each depth: requested all at once they would wait
+   for each other, and the arithmetic would wait for them. Lines that do not fit here are requested at once. */
 #define MOST_AHEAD 1024
-#define FEW_ROWS 2 /* which have few lines, and leave nothing to spare beside the loads of the weights */
+#define FEW_ROWS 2 /* with so few rows there are few lines, and the loads of the weights leave no bandwidth for them */
 typedef struct {
     ptrdiff_t next, end;
     const real *line[MOST_AHEAD];
@@ -60,7 +60,7 @@ INLINE void add_lines(Ahead *ahead, const real *from, ptrdiff_t count)
     }
 }
 
-/* The depths from `begin` to `end` of a tile; `line` is one to fetch for each, or NULL. */
+/* The depths from `begin` to `end` of a tile; `line` has one line to prefetch per depth, or is NULL. */
 INLINE void deepen(const int rows, const int panels, const int width, vec sum[TILE_ROWS][8], const real *left,
                    ptrdiff_t row_stride, ptrdiff_t depth_stride, const real *right, ptrdiff_t right_stride,
                    ptrdiff_t depth, ptrdiff_t begin, ptrdiff_t end, const real *const *line)
@@ -79,13 +79,13 @@ INLINE void deepen(const int rows, const int panels, const int width, vec sum[TI
     }
 }
 
-/* How the depths of a product lie: `depth` one after the other, and so many times, jumps apart on either side. */
+/* The layout of the depths of a product: runs of `depth` consecutive ones, at fixed distances on either side. */
 typedef struct {
     ptrdiff_t depth, times, left_jump, right_jump;
 } Depths;
 
-/* `rows` rows by `panels` panels of `width` vectors: constants, once this is inlined. Element (row, k) of `left` is at
-   left[row * row_stride + k * depth_stride]; depths of `right` are right_stride apart. */
+/* `rows` rows by `panels` panels of `width` vectors, which are constants after inlining. Element (row, k) of `left` is
+   at left[row * row_stride + k * depth_stride]; depths of `right` are right_stride apart. */
 INLINE void tile(const int rows, const int panels, const int width, const real *left, ptrdiff_t row_stride,
                  ptrdiff_t depth_stride, const real *right, ptrdiff_t right_stride, Depths depths, real *out,
                  ptrdiff_t out_stride, int add, Ahead *ahead)
@@ -109,7 +109,7 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
         left += depths.left_jump;
         right += depths.right_jump;
     }
-    /* What is added to is larger than the product as a rule, hence rounded but once when it comes last. */
+    /* The previous value is usually larger than the product: adding it last rounds it only once. */
     UNROLL for (int row = 0; row < rows; row++)
         UNROLL for (int v = 0; v < vectors; v++) {
             real *to = out + row * out_stride + v * LANES;
@@ -117,8 +117,8 @@ INLINE void tile(const int rows, const int panels, const int width, const real *
         }
 }
 
-/* Of states, rows are a stride apart and `right` is packed. For gradients rows lie side by side and depths are strides
-   apart, on the right too: a product of two sequences as they lie in memory, or of parts of them that were packed. */
+/* For states, rows are a stride apart and `right` is packed. For gradients, rows are adjacent and depths are a stride
+   apart, on the right too: a product of two sequences read in place, or of packed parts of them. */
 typedef void Tile(const real *left, ptrdiff_t stride, const real *right, ptrdiff_t right_stride, Depths depths,
                   real *out, ptrdiff_t out_stride, int add, Ahead *ahead);
 
@@ -152,7 +152,7 @@ static Tile *const tiles[TILE_ROWS][KINDS] = {
 #endif
 };
 
-/* The rows of `out` are whole vectors long. */
+/* The length of the rows of `out` is a whole number of vectors. */
 static void product(ptrdiff_t rows, const real *left, ptrdiff_t left_stride, const real *packed, ptrdiff_t depth,
                     ptrdiff_t columns, real *out, ptrdiff_t out_stride, int add, Ahead *ahead)
 {

@@ -1,16 +1,16 @@
-/* How the work is cut: a unit is a few rows of one group, which one thread takes through all steps. */
+/* The division of the work: a unit is a few rows of one group, for which one thread runs all steps. */
 #ifndef ROWS_H
 #define ROWS_H
 
 #include "product.h"
 
-/* At most: two tiles of the widest registers, which share each pass over the weights. */
+/* Maximum rows of a unit: two tiles of the widest registers, which share each pass over the weights. */
 #define UNIT_ROWS 24
 
-/* Bytes of a block of (time, group, batch, hidden) from which it is not found in a cache later on. */
+/* Bytes above which a block of (time, group, batch, hidden) does not stay in a cache. */
 #define LARGE_BLOCK (16 << 20)
 
-/* Fewer multiply-adds than this a thread are done before a thread has started. */
+/* With fewer multiply-adds per thread, starting the thread takes longer than the work. */
 #define SMALL_SHARE 2000000
 
 typedef struct {
@@ -20,21 +20,21 @@ typedef struct {
     ptrdiff_t block;       /* elements of (time, group, batch, hidden) */
     ptrdiff_t packed_size; /* elements of one group's packed weights */
     const real *packed;
-    const real *packed_input; /* backward: behind `packed` of its group, the input's weights */
+    const real *packed_input; /* backward: the weights of the input, after `packed` of the same group */
     const real *constants; /* of each group: its parameters, then its coefficients for span 1, in whole vectors */
     real *scratch;         /* of each thread */
 } Plan;
 
 typedef struct {
     int64_t group, count;
-    int64_t active;            /* the rows that are not past their end: a prefix, since the longest come first */
-    int64_t number[UNIT_ROWS]; /* among the rows of all groups */
+    int64_t active;            /* number of rows that have not ended: a prefix, since the longest come first */
+    int64_t number[UNIT_ROWS]; /* index among the rows of all groups */
     int64_t length[UNIT_ROWS];
-    ptrdiff_t at[UNIT_ROWS];    /* among the rows of all steps, for the step at hand */
-    ptrdiff_t place[UNIT_ROWS]; /* of that row in a block of (time, group, batch, hidden) */
+    ptrdiff_t at[UNIT_ROWS];    /* index among the rows of all steps, for the current step */
+    ptrdiff_t place[UNIT_ROWS]; /* offset of that row in a block of (time, group, batch, hidden) */
 } Rows;
 
-/* Rows of scratch are an odd number of vectors apart, so that a column of them is spread over the cache. */
+/* Rows of scratch are an odd number of vectors apart, so that a column is spread over the cache. */
 INLINE ptrdiff_t row_stride(ptrdiff_t columns) { return (round_up(columns, LANES) / LANES | 1) * LANES; }
 
 static int64_t threads_of(const Call *call, int64_t weights)
@@ -43,7 +43,7 @@ static int64_t threads_of(const Call *call, int64_t weights)
     return call->threads < useful ? call->threads : useful;
 }
 
-/* Units of a group: as few as possible, then more until the threads have equal shares. */
+/* Number of units of a group: as few as possible, then more until all threads have equal shares. */
 static int64_t units_of(const Call *call, int64_t threads)
 {
     int64_t units = (call->batch + UNIT_ROWS - 1) / UNIT_ROWS;
@@ -74,16 +74,16 @@ INLINE void at_step(const Call *call, Rows *rows, int64_t n)
     }
 }
 
-/* Has the active rows of a block brought nearer, to be read or written, while the product keeps the arithmetic units
-   busy. The steps of a row are too far apart in memory for the processor to foresee. */
+/* Prefetches the active rows of a block, to be read or written, while the product keeps the arithmetic units busy. The
+   steps of a row are too far apart in memory for the processor's own prefetcher. */
 INLINE void prefetch(Ahead *ahead, const Rows *rows, const real *block, ptrdiff_t distance, ptrdiff_t width)
 {
     for (int64_t row = 0; row < rows->active; row++)
         add_lines(ahead, block + (rows->at[row] + distance) * width, width);
 }
 
-/* Calls a function for every vector of a row, with j and count among its arguments. The count is a constant but for the
-   last vector. */
+/* Calls a function for every vector of a row, with j and count among its arguments. The count is a constant except for
+   the last vector. */
 #define EACH_VECTOR(columns, function, ...)                \
     do {                                                   \
         ptrdiff_t j = 0;                                   \
@@ -97,7 +97,7 @@ INLINE void prefetch(Ahead *ahead, const Rows *rows, const real *block, ptrdiff_
         }                                                  \
     } while (0)
 
-/* Whether a block is to be written past the caches. */
+/* Whether to write a block past the caches. */
 INLINE int goes_past_caches(const Plan *plan, const real *block)
 {
     return plan->block * (ptrdiff_t)sizeof(real) >= LARGE_BLOCK && plan->call->hidden % LANES == 0 &&

@@ -1,7 +1,7 @@
 /* The recurrence with one update: included once for each, after the update's macros and functions. */
 
-/* The input map is part of the product: behind its states a row has its input, and a 1 for the bias. An update that has
-   more drives than products is given its drives ready made. */
+/* The input map is part of the product: after its states a row has its input, and a 1 for the bias. An update with more
+   drives than products receives its drives already computed. */
 #define INPUTS(call) ((call)->input_weight ? (call)->features : 0)
 #define DEPTH(call) (STATES * (call)->hidden + INPUTS(call) + ((call)->bias != NULL))
 #define STATE_STRIDE(call) row_stride(DEPTH(call))

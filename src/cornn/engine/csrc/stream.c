@@ -1,5 +1,6 @@
-/* One step at a time of a whole model: scaling, layers, head. Compiled once for each instruction set and precision, as
-   kernels.c is, and with its product and its tanh in its order of sums: a step gives what a whole sequence gives. */
+/* One step at a time of a whole model: scaling, layers, head. Compiled once for each instruction set and precision,
+   like kernels.c. Product, tanh and the order of sums are the same, so that single steps give the results of a
+   sequence. */
 
 #include "product.h"
 #include "oscillator_step.h"
@@ -23,7 +24,7 @@ typedef struct {
     int64_t values, masked, hidden, layers, outputs, implicit;
     double timespan;
     const double *sample, *mean, *scale; /* (values); a NaN in the sample is a missing value */
-    double *seen;                        /* (values): the last that was there of each */
+    double *seen;                        /* (values): the last known value of each */
     const real *weights;                 /* layer after layer: R (hidden, 2 hidden), V (hidden, inputs), b (hidden) */
     const real *constants;               /* (layers, 3, hidden): dt, gamma, epsilon */
     const real *head;                    /* (outputs, hidden), then (outputs); NULL without a head */
@@ -59,7 +60,7 @@ EXPORT int64_t NAME(cornn_stream_workspace)(const Stream *s)
     return size * (int64_t)sizeof(real);
 }
 
-/* Packs the weights: once, before the first step. */
+/* Packs the weights, once before the first step. */
 EXPORT void NAME(cornn_stream_open)(const Stream *s)
 {
     const ptrdiff_t m = s->hidden;
@@ -79,7 +80,7 @@ EXPORT void NAME(cornn_stream_open)(const Stream *s)
     }
 }
 
-/* A missing value stays what it was last, and at first is the mean; behind the values is what is missing. */
+/* A missing value is replaced by the last known one, or by the mean; flags of missing values follow the values. */
 INLINE void scale_sample(const Stream *s, real *to)
 {
     for (ptrdiff_t i = 0; i < s->values; i++) {

@@ -26,8 +26,8 @@
 #define SERIES 0x1.6d99bep-10f, 0x1.12288p-7f, 0x1.555486p-5f, 0x1.5554aep-3f, 0.5f
 #endif
 
-/* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e hardly shows, which matters
-   for the slope 1 - tanh^2. exp(2 |x|) is cut into 2^n exp(r). */
+/* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e has little effect, which
+   matters for the slope 1 - tanh^2. exp(2 |x|) is computed as 2^n exp(r). */
 INLINE vec vector_tanh(vec x)
 {
     static const real series[] = {SERIES};

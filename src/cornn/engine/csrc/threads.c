@@ -1,5 +1,5 @@
-/* Threads. They are PyTorch's own OpenMP threads where Python has handed them over (cornn_set_team): those are awake,
-   each on its core, and would compete with others. Else they live for one call: nothing to break after a fork. */
+/* Threads. They are PyTorch's OpenMP threads if Python has passed them (cornn_set_team): those are awake, each on its
+   core, and would compete with others. Otherwise threads live for one call, so that a fork cannot break them. */
 
 #include <fenv.h>
 
@@ -25,7 +25,7 @@ typedef struct {
     int64_t units, threads;
     int64_t next_worker;
     int64_t next_unit[MOST_THREADS]; /* of each worker's own */
-    fenv_t environment;              /* of the caller: whether tiny numbers are flushed to zero holds for all threads */
+    fenv_t environment;              /* of the caller: all threads flush tiny numbers to zero, or none */
 } Work;
 
 static Team *team;
@@ -35,8 +35,8 @@ void cornn_set_team(Team *given, Number *own_number) { team = given, number = ow
 
 static int64_t first_unit(const Work *work, int64_t worker) { return work->units * worker / work->threads; }
 
-/* A worker takes its own units, the same in every call, so that what it wrote in one pass is in its own cache when it
-   comes to it in the next. Then it helps the others. */
+/* A worker takes its own units, the same in every call, so that the results of one pass are in its cache in the next.
+   Then it takes units of others. */
 static void take_units(Work *work, int64_t worker)
 {
     fenv_t own;
@@ -97,7 +97,7 @@ void cornn_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64
     }
     Thread others[MOST_THREADS];
     int64_t started = 0;
-    /* Where a thread cannot be had, the others take its units. */
+    /* If a thread cannot be started, the others take its units. */
     while (started < threads - 1 && start(&others[started], &work)) started++;
     take_units(&work, 0);
     for (int64_t i = 0; i < started; i++) join(others[i]);

@@ -1,8 +1,8 @@
 /* Vectors of the widest registers that the compiler was told to use.
 
-   GNU vector extensions carry the arithmetic, so that gcc and clang make AVX-512, AVX2, SSE or NEON from one text.
-   Intrinsics are left for what the extensions cannot say: loads and stores of part of a vector, stores past the caches,
-   and a minimum that keeps a NaN. */
+   The arithmetic uses GNU vector extensions, so that gcc and clang generate AVX-512, AVX2, SSE or NEON from one source.
+   Intrinsics are used only for what the extensions cannot express: loads and stores of part of a vector, stores past
+   the caches, and a minimum that keeps a NaN. */
 #ifndef VECTOR_H
 #define VECTOR_H
 
@@ -22,7 +22,7 @@ typedef float real;
 typedef int32_t integer;
 #endif
 
-/* TILE_ROWS * 2 sums, 2 vectors of weights and a broadcast value are to fit the registers. */
+/* TILE_ROWS * 2 sums, 2 vectors of weights and a broadcast value must fit in the registers. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define TILE_ROWS 12
@@ -54,7 +54,7 @@ INLINE vec load(const real *from) { return *(const loose *)from; }
 
 INLINE void store(real *to, vec x) { *(loose *)to = x; }
 
-/* Past the caches, to an address that is a multiple of VECTOR_BYTES; drain() before anybody else may read it. */
+/* Stores past the caches, to an address that is a multiple of VECTOR_BYTES. Other threads may read it after drain(). */
 #if defined(__AVX512F__) && defined(DOUBLE)
 INLINE void stream(real *to, vec x) { _mm512_stream_pd(to, x); }
 #elif defined(__AVX512F__)

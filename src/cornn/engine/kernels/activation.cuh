@@ -1,4 +1,4 @@
-// The activations of one neuron, and what is kept of them for the backward pass.
+// The activations of a neuron, and the values that the backward pass needs.
 #pragma once
 
 #define TANH 0
@@ -30,7 +30,7 @@ __device__ __forceinline__ float accurate_tanh(float x) {
     return size < 0.65f ? small : large;
 }
 
-// What is kept of an activation, its value and its slope: as in engine/updates/oscillator.py.
+// The stored number of an activation, and its value and slope from this number: as in engine/updates/oscillator.py.
 __device__ __forceinline__ float keep(float pre) {
     if (ACTIVATION == TANH) return accurate_tanh(pre);
     if (ACTIVATION == RELU) return pre < 0.f ? 0.f : pre;

@@ -1,6 +1,6 @@
-// A bank of uncoupled oscillators, W = W_z = 0, pooled over time as it runs: csrc/bank.c for a GPU. A block has one
-// sequence and GROUPS groups of neurons, one thread per neuron. The threads of a group share a projection of the input:
-// for a piece of STEPS steps they compute it together, into shared memory, and then run through the piece.
+// A bank of uncoupled oscillators, W = W_z = 0, with pooling over time: csrc/bank.c for a GPU. A block has one sequence
+// and GROUPS groups of neurons, one thread per neuron. The threads of a group share a projection of the input: they
+// compute it together for STEPS steps, into shared memory, and then run these steps.
 //
 // input: (steps of all sequences, channels). starts: (sequences + 1). durations: (steps), and span: (steps), the number
 // of each step's transition; both null if all steps are 1. transitions: (spans, 6, neurons), as functional.Transition.
@@ -8,7 +8,7 @@
 // neurons), keep, push, pull and dt. levels: (2, LEVELS, neurons). features: (sequences, stats, neurons). memory:
 // (sequences, numbers, neurons) and elapsed: (sequences), to continue sequences, or both null; elapsed is only read.
 //
-// LEVELS: thresholds per variable. PLAIN: whether maximum, mean, root mean square and last value are asked for.
+// LEVELS: thresholds per variable. PLAIN: whether maximum, mean, root mean square and last value are computed.
 // SPANS: whether durations differ. GROUP: neurons that share a projection.
 #define ACTIVATION TANH
 #include "activation.cuh"
@@ -18,14 +18,14 @@ constexpr int THREADS = GROUPS * GROUP;
 constexpr int STEPS = 32;
 constexpr int VARIABLES = 2;  // y and z
 
-// What is known of a neuron and a sequence so far.
+// The statistics of a neuron and a sequence so far.
 struct Pool {
     float state[VARIABLES] = {};
     float share[VARIABLES][LEVELS] = {}, when[VARIABLES][LEVELS] = {};  // time above a level, and its first moment
     float run[VARIABLES][LEVELS] = {}, longest[VARIABLES][LEVELS] = {};
     float highest[VARIABLES] = {}, sum[VARIABLES] = {}, squares[VARIABLES] = {};
 
-    // Hands every number to `with`, in the order of `Memory` of engine/bank_data.py.
+    // Calls `with` for every number, in the order of `Memory` of engine/bank_data.py.
     template <typename Function>
     __device__ __forceinline__ void each(Function with) {
 #pragma unroll
@@ -53,13 +53,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, LEVELS > 2 ? 4 : 6) bank_p
     const float* levels, float* features, float* memory, const float* elapsed, long long channels, long long width,
     long long groups
 ) {
-    // One more than a piece, so that the two groups of a warp read from different banks.
+    // One element of padding, so that the two groups of a warp read from different banks.
     __shared__ float drive[GROUPS][STEPS + 1];
     const long long parts = (groups + GROUPS - 1) / GROUPS, sequence = blockIdx.x / parts;
     const int place = threadIdx.x / GROUP, lane = threadIdx.x % GROUP;
     const long long group = blockIdx.x % parts * GROUPS + place, neurons = groups * GROUP;
     const bool taken = group < groups;
-    const long long own = taken ? group : 0, at = own * GROUP + lane;  // padding runs along and writes nothing
+    const long long own = taken ? group : 0, at = own * GROUP + lane;  // threads of the padding write nothing
     const long long from = starts[sequence], steps = starts[sequence + 1] - from;
     const float* const projection = direction + own * width;
     const float* const seen = input + from * channels + first[own];

@@ -1,11 +1,12 @@
-// A cluster of CLUSTER blocks shares the rows of R: each block holds BAND of them and needs all neurons' values, so
-// that what a block finds in a step goes to every block of the cluster through distributed shared memory.
+// A cluster of CLUSTER blocks shares the rows of R. Each block holds BAND rows and needs the values of all neurons, so
+// it sends the results of each step to every block of the cluster through distributed shared memory.
 //
-// A cluster serves SETS sets of ROWS sequences. The sets take turns: what one has found travels while the other computes.
+// A cluster computes SETS sets of ROWS sequences. The sets take turns: the results of one are sent while the other
+// computes.
 //
-// A value lies at [quad of neurons][sequence][4]: what a warp finds, 32 values, is then 128 bytes in a row. Lanes next to
-// each other load different sequences of different quads, and so from different banks. A message is a store that counts
-// its own bytes on the receiver's barrier, so that receiving needs no acknowledgement and one wait per step is all the
+// Values are stored at [quad of neurons][sequence][4], so that the 32 results of a warp are 128 consecutive bytes.
+// Neighbouring lanes load different sequences of different quads, which are in different banks. A message is a store
+// that counts its bytes on the receiver's barrier: no acknowledgement is needed, and one wait per step is the only
 // synchronisation.
 #pragma once
 #include "tile.cuh"
@@ -20,10 +21,10 @@ typedef float4 Buffer[ALL_QUADS][ROWS];
 constexpr unsigned BYTES = sizeof(Buffer);
 extern __shared__ __align__(128) unsigned char memory[];
 
-// A tile of W or of U, or of a transpose. Above 256 neurons the first HELD quads of columns are in registers and the
-// others in shared memory, each thread's own: each of the two products then keeps both the multipliers and shared
-// memory busy, which a product of stored weights alone does not, nor one of held weights. Each kernel holds as many as
-// it has registers for, half of all at least.
+// A tile of W or U, or of a transpose. Above 256 neurons the first HELD quads of columns are in registers, and each
+// thread has the others in shared memory. Both products then use the multipliers and shared memory at the same time,
+// which they would not with all weights in one of the two. Each kernel holds as many quads as it has registers for, at
+// least half.
 constexpr bool STORED = SIZE > 256;
 constexpr unsigned QUAD_BYTES = TILE * THREADS * sizeof(float4);
 constexpr unsigned STORED_BYTES = STORED * QUADS * QUAD_BYTES;
@@ -32,7 +33,7 @@ struct SplitWeights {
     float held[TILE][4 * HELD];
     float4 (*stored)[TILE][THREADS];  // [QUADS - HELD]
 
-    // `before` are the quads that others store.
+    // `before` is the number of quads stored before these.
     __device__ explicit SplitWeights(int before)
         : stored(reinterpret_cast<float4(*)[TILE][THREADS]>(memory + before * QUAD_BYTES)) {}
 };
@@ -79,7 +80,7 @@ __device__ __forceinline__ void barrier_publish() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// One phase of a barrier ends when this was called once and so many bytes have come.
+// A phase of a barrier ends after one call of this function and the arrival of `bytes` bytes.
 __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -100,15 +101,15 @@ __device__ __forceinline__ void send(unsigned address, const float4& v, unsigned
         ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
 }
 
-// Keeps a lane's constant in its register: to compute it again in every step takes ten instructions, and their number
-// limits the step. Where registers are scarce it may be computed again.
+// Keeps a lane's constant in a register: computing it again in every step takes ten instructions, and the number of
+// instructions limits the speed. Where registers are scarce it may be computed again.
 __device__ __forceinline__ void keep(unsigned& value) {
     if (!STORED) value = hidden_origin(value);
 }
 
-// Where a lane's own value of step n lies in a tensor: that of step 0 at `first`, a step having so many bytes, fewer
-// than 2^32. That is one multiply-add where registers can hold the address of the first and are not SCARCE, if the
-// compiler does not see that the same n is meant every time and make n * bytes a variable of the loop, of 64 bits.
+// The address of a lane's value of step n in a tensor: `first` is the index of step 0, and a step has `bytes` bytes,
+// fewer than 2^32. Where registers are not SCARCE this is one multiply-add. The compiler must not see that n is the same
+// in several calls: it would make n * bytes a 64-bit variable of the loop.
 template <bool SCARCE>
 struct Steps {
     long long first;
@@ -126,10 +127,10 @@ struct Steps {
     __device__ static __forceinline__ const char* moved(const float* p, long long by) { return (const char*)p + by; }
 };
 
-// What a warp sends: each of its 8 pieces of 16 bytes goes to every block, four blocks at a time.
+// Sends the results of a warp: 8 pieces of 16 bytes, each to every block, four blocks at a time.
 struct Messenger {
-    unsigned block[REMOTE];  // from an address here to that in the blocks that this lane sends to
-    unsigned piece[REMOTE];  // the same, and where the piece lies in a buffer
+    unsigned block[REMOTE];  // offset of an address in the blocks that this lane sends to
+    unsigned piece[REMOTE];  // the same, plus the offset of the piece in a buffer
     unsigned source[4];      // the lanes that have the piece's values
     static constexpr int STRIDE = 32 / TILE;
 
@@ -162,10 +163,10 @@ struct Messenger {
     }
 };
 
-// Where a lane finds its values in a buffer.
+// Reads a lane's values from a buffer.
 struct Reader {
-    // The places of a quad's sequences differ in bits of their own, so that one place stands for all: an instruction
-    // more for each load, and registers fewer.
+    // The offsets of a quad's sequences differ in separate bits, so that all follow from one: one more instruction per
+    // load, but fewer registers.
     static constexpr bool FROM_ONE = STORED && !SPANS;
     static constexpr int KEPT = FROM_ONE ? 1 : ROWS;
     unsigned lane[KEPT];
@@ -177,7 +178,7 @@ struct Reader {
             keep(lane[r]);
         }
     }
-    // `buffer` is an address, the same for all lanes: the sum is then part of the instruction.
+    // `buffer` is an address, the same for all lanes, so that the addition is part of the load instruction.
     __device__ __forceinline__ float4 operator()(unsigned buffer, int q, int r) const {
         const unsigned own = FROM_ONE ? lane[0] ^ r * (unsigned)sizeof(float4) : lane[r % KEPT];
         const unsigned from = buffer + own + q * LANES * ROWS * sizeof(float4);
@@ -188,7 +189,7 @@ struct Reader {
     }
 };
 
-// sums += weights * v, for the quad of columns whose weights these are, and sequences from `first` on.
+// sums += w * v, for one quad of columns and the sequences from `first` on.
 template <int COUNT>
 __device__ __forceinline__ void add_row(float (&sums)[ROWS], int first, const float4& w, const float4 (&v)[COUNT]) {
 #pragma unroll
@@ -198,7 +199,7 @@ __device__ __forceinline__ void add_row(float (&sums)[ROWS], int first, const fl
     }
 }
 
-// Where registers are SCARCE, nothing is to be fetched far ahead.
+// Where registers are SCARCE, values are not loaded far ahead.
 template <bool SCARCE, int HELD>
 __device__ __forceinline__ void product(
     Sums& sums, const SplitWeights<HELD>& weights, unsigned buffer, const Reader& values) {
@@ -233,7 +234,7 @@ __device__ __forceinline__ void product(
     }
 }
 
-// The steps of the longest of this cluster's sequences.
+// The number of steps of the longest sequence of this cluster.
 __device__ __forceinline__ int longest(const long long* lengths, long long steps, long long first, long long batch) {
     if (!lengths) return steps;
     long long end = 0;

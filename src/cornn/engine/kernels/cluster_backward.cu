@@ -1,18 +1,19 @@
-// The backward pass, one cluster of blocks for SETS * ROWS sequences, up to 512 neurons: the transposes where the forward pass
-// has the matrices, delta (the gradient for the drive) travelling as y and z do there. The floor is the same.
+// The backward pass, one cluster of blocks for SETS * ROWS sequences, up to 512 neurons. It multiplies by the
+// transposes of the matrices of the forward pass, and the blocks exchange delta (the gradient of the drive) instead of
+// y and z. The lower bound on its time is that of the forward pass.
 //
-// GATHERED, what W' delta adds to the gradient of y is not added up over the lanes in every step: dt W' delta of the
-// steps since the last time stays in each lane's sums, with which those of U' delta begin. The gradient of y without it
-// is enough for all else, but for the gradients of the parameters.
+// With GATHERED, the term W' delta of the gradient of y is not summed over the lanes in every step: each lane keeps
+// dt W' delta of the last steps in the sums with which those of U' delta start. The gradient of y without this term
+// suffices for everything except the gradients of the parameters.
 #include "cluster.cuh"
 
 constexpr int HELD_OF_FIRST = STORED ? QUADS / 2 : QUADS, HELD_OF_SECOND = STORED ? QUADS - QUADS / 2 : QUADS;
 
-// What comes in for the next step may find a thread still at work with this one's delta.
+// Values of the next step may arrive while a thread still reads delta of this step.
 constexpr int BUFFERS = 3;
 constexpr bool SCARCE = SPANS || FOR_PARAMETERS;  // registers
 constexpr bool GATHERED = EARLY && !STORED && !FOR_PARAMETERS;
-constexpr int GATHER = 16;  // steps; after more, the two parts of the gradient of y might cancel, at the cost of digits
+constexpr int GATHER = 16;  // steps; with more, the two terms of the gradient of y might cancel and lose digits
 constexpr bool LOOKS_BACK = FOR_PARAMETERS || Update::LOOKS_BACK;
 
 enum Field { KEPT, GRAD, BEFORE_Z, BEFORE_Y, SPAN = LOOKS_BACK ? 4 : 2 };
@@ -48,7 +49,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     Weights whole;
     load_backward(w_y, whole, weight + group * STATES * hidden * hidden, EARLY ? dts : nullptr, size, place);
     put(w_z, whole);
-    // A neuron whose dt is 0 has a gradient of y all the same.
+    // A neuron with dt = 0 has a gradient of y too.
     auto scale = [&](int neuron) { return neuron < size && dts[neuron] != 0.f ? dts[neuron] : 1e-12f; };
     float unscaled = 1.f;
     if (GATHERED) {
@@ -73,7 +74,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         for (int i = threadIdx.x; i < ALL_QUADS * ROWS; i += THREADS)
             shared.delta[set][0][0][i] = make_float4(0.f, 0.f, 0.f, 0.f);
 
-    // What a lane owns: one neuron of one sequence of each set.
+    // Each lane updates one neuron of one sequence of each set.
     const int between = ROWS * (int)hidden;
     const int first_row = (int)(group * batch + first) + place.sequence(0);
     const long long first_own = first_row * hidden + place.neuron;
@@ -90,7 +91,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         grad_z[i] = valid[i] && grad_last ? grad_last[stride + own] : 0.f;
         z[i] = 0.f;
         if (!valid[i]) continue;
-        // Past the end of all sequences of this cluster the state stands still.
+        // After the end of all sequences of this cluster the state no longer changes.
         for (int n = (int)steps - 1; n >= end; --n) {
             if (grad_output) grad_y[i] += grad_output[own + n * stride];
             grad_drive[own + n * stride] = 0.f;
@@ -99,7 +100,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         if (LOOKS_BACK && end > 0) z[i] = trail_z[own + (end - 1) * stride];
     }
 
-    // What belongs to step n, the s-th from the end; the state before it is that after step n - 1.
+    // The inputs of step n, the s-th from the end; the state before it is that after step n - 1.
     const Steps<SCARCE> at{first_own, (unsigned)(stride * sizeof(float))};
     const int given_from = grad_output ? 0 : end;
     auto ask = [&](int s) {
@@ -137,7 +138,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     };
     unsigned thread = threadIdx.x;
     keep(thread);
-    // Buffers and barriers of this step, of the next and of that after it.
+    // Buffers and barriers of this step and the two after it.
     unsigned now = base, next = now + BYTES, after = next + BYTES;
     unsigned barriers = base + ARRIVED, next_barriers = barriers + 8;
     for (int s = 0; s < end; ++s) {
@@ -146,7 +147,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 #pragma unroll
         for (int i = 0; i < SETS; ++i) {
             const unsigned delta = now + i * BUFFERS * BYTES, arrived = barriers + 16 * i;
-            // At first of the phase before the barrier's first, which counts as over.
+            // In the first step this is the phase before the barrier's first one, which counts as complete.
             barrier_wait(arrived, (s - 1u) / 2 % 2);
             if (thread == 0) barrier_expect(arrived, BYTES);
             clear(sums);

@@ -1,19 +1,19 @@
 // The forward pass, one cluster of blocks for SETS * ROWS sequences, up to 512 neurons: R in the registers of the
 // cluster, and above 256 neurons part of it in its shared memory.
 //
-// y and z travel together. EARLY, the half of the product that needs y takes that of the step before last and runs while
-// they travel; a block never waits for its own threads.
+// y and z are sent together. With EARLY, the half of the product that needs y uses y of the step before last and runs
+// while they are sent; a block never waits for its own threads.
 //
-// Floor: SIZE * 2 * BAND * ROWS * SETS multiply-adds per block and step over 128 per clock are 1024 cycles, 0.52 us, at 256
-// neurons and 4096 cycles, 2.07 us, at 512, where shared memory delivers weights and values for as many cycles. What is
-// measured, and where the rest goes, is in docs/speed.md.
+// Lower bound on the time: SIZE * 2 * BAND * ROWS * SETS multiply-adds per block and step at 128 per clock are 1024
+// cycles, 0.52 us, at 256 neurons, and 4096 cycles, 2.07 us, at 512, where loads from shared memory take as many
+// cycles. docs/speed.md has the measured times.
 #include "cluster.cuh"
 
-// What waits for the message is the second product, of which more is held where spans take no registers.
+// The second product waits for the message. Without spans there are registers to hold more of its weights.
 constexpr int HELD_OF_FIRST = STORED ? QUADS / 2 : QUADS;
 constexpr int HELD_OF_SECOND = STORED ? QUADS - QUADS / (SPANS ? 2 : 4) : QUADS;
 
-// What comes in goes where no thread of the cluster can still be reading: none has sent without having read.
+// Values arrive in a buffer that no thread of the cluster still reads: each thread reads before it sends.
 constexpr int Z_BUFFERS = 2, Y_BUFFERS = EARLY ? 3 : 2;
 
 typedef Ahead<1 + SPANS, SETS> Inputs;  // the drive, and the span
@@ -59,7 +59,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         barrier_publish();
     }
 
-    // Every block starts with all neurons' values.
+    // Every block starts with the values of all neurons.
     for (int i = threadIdx.x; i < SIZE * SETS * ROWS; i += THREADS) {
         const int neuron = i % SIZE, r = i / SIZE;
         const long long from = (group * batch + first + r) * hidden + neuron;
@@ -71,7 +71,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         if (EARLY) reinterpret_cast<float*>(shared.y[set][Y_BUFFERS - 1])[to] = inside ? fmaf(-dts[neuron], z, y) : 0.f;
     }
 
-    // What a lane owns: one neuron of one sequence of each set.
+    // Each lane updates one neuron of one sequence of each set.
     const int between = ROWS * (int)hidden;
     const int first_row = (int)(group * batch + first) + place.sequence(0);
     const long long first_own = first_row * hidden + place.neuron;
@@ -104,7 +104,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     for (int n = 0; n < Inputs::AHEAD; ++n) ask(n);
     cluster_barrier();
 
-    // Buffers of this step and of the next; `late` is that of y a step ago.
+    // Buffers of this step and the next; `late` has y of the previous step.
     unsigned z_now = base, z_next = z_now + BYTES;
     unsigned y_now = base + YS, y_next = y_now + BYTES, late = y_now + (Y_BUFFERS - 1) * BYTES;
     unsigned barriers = base + ARRIVED, next_barriers = barriers + 8;
@@ -120,7 +120,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
             clear(sums);
             if (EARLY) product<SPANS>(sums, w_y, late + i * Y_BUFFERS * BYTES, values);
             settle(sums);
-            // At first of the phase before the barrier's first, which counts as over.
+            // In the first step this is the phase before the barrier's first one, which counts as complete.
             barrier_wait(arrived, (n - 1u) / 2 % 2);
             if (thread == 0) barrier_expect(arrived, 2 * BYTES);
             product<SPANS>(sums, w_z, z_now + i * Z_BUFFERS * BYTES, values);

@@ -1,15 +1,16 @@
-// A grid of blocks shares the rows of R, for layers that do not fit on one cluster. A block holds ROWS neurons' rows of
-// two square matrices for the whole sequence and serves SEQUENCES sequences; the blocks that serve the same sequences
-// exchange one value per neuron and step through device memory, which stays in the L2 cache.
+// A grid of blocks shares the rows of R, for layers that do not fit into one cluster. A block holds the rows of ROWS
+// neurons of two square matrices for the whole sequence and computes SEQUENCES sequences; blocks with the same
+// sequences exchange one value per neuron and step through device memory, which stays in the L2 cache.
 //
-// Both matrices multiply the same values, so that they are read once. Forward they are W_z and W diag(dt), and the
-// values are z: what W y adds to the pre-activation is kept up to date by the second product. Backward they are the
-// transposes of W_z and W, and the values are delta.
+// Both matrices multiply the same values, which are therefore read once. In the forward pass the matrices are W_z and
+// W diag(dt) and the values are z: the second product updates the term W y of the pre-activation. In the backward pass
+// they are the transposes of W_z and W, and the values are delta.
 //
-// grid_exact.cuh, grid_split.cuh and grid_tensor.cuh say where weights and values lie and how they are multiplied.
+// grid_exact.cuh, grid_split.cuh and grid_tensor.cuh define where weights and values are stored and how they are
+// multiplied.
 //
-// Values lie in two slots that take turns: who has seen the values of a step complete knows that the step before it is no
-// longer read.
+// Values are stored in two slots that take turns: once all values of a step have been written, no block still reads
+// those of the step before it.
 #pragma once
 #include "update.cuh"
 
@@ -24,8 +25,8 @@ __device__ __forceinline__ void copy16(void* into, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Sums of several warps lie at [warp][matrix][sequence * PITCH + neuron]; `first` and `second` become the totals of this
-// thread's pairs.
+// Adds up the sums of several warps, stored at [warp][matrix][sequence * PITCH + neuron]. `first` and `second` become
+// the totals of this thread's pairs.
 template <int PITCH, int COUNT, int PLACES>
 __device__ __forceinline__ void add_up(const float (&sums)[COUNT][2][PLACES], float (&first)[OWN], float (&second)[OWN]) {
 #pragma unroll
@@ -39,8 +40,8 @@ __device__ __forceinline__ void add_up(const float (&sums)[COUNT][2][PLACES], fl
     }
 }
 
-// `at` gives an entry of the first or the second matrix, and `put` is given four neighbouring columns of a row at a time.
-// Neighbouring threads ask for neighbouring columns, or with BY_ROWS for neighbouring rows.
+// Calls `put` with four neighbouring columns of a row at a time; `at` returns an entry of the first or second matrix.
+// Neighbouring threads read neighbouring columns, or with BY_ROWS neighbouring rows.
 template <bool BY_ROWS, int QUADS, typename At, typename Put>
 __device__ __forceinline__ void for_each_quad(const At& at, const Put& put) {
     for (int i = threadIdx.x; i < 2 * ROWS * QUADS; i += THREADS) {
@@ -52,12 +53,12 @@ __device__ __forceinline__ void for_each_quad(const At& at, const Put& put) {
     }
 }
 
-// What is lost when a value is published in fp32: nothing.
+// The rounding error of values published in fp32: none.
 struct NoResidue {
     __device__ __forceinline__ void rescale(float, float) {}
 };
 
-// A published value in fp32, at [quad of neurons][sequence][4].
+// Publishes a value in fp32, at [quad of neurons][sequence][4].
 __device__ __forceinline__ void store(float* slot, int neuron, int sequence, float value, NoResidue&) {
     slot[(neuron / 4 * SEQUENCES + sequence) * 4 + neuron % 4] = value;
 }
@@ -70,7 +71,7 @@ __device__ __forceinline__ void store(float* slot, int neuron, int sequence, flo
 #include "grid_exact.cuh"
 #endif
 
-// Which sequences a block serves, which neurons it holds, and how the blocks of the same sequences meet.
+// The sequences and neurons of a block, and the synchronisation of the blocks with the same sequences.
 struct Team {
     unsigned* counter;
     float* slots;
@@ -87,7 +88,7 @@ struct Team {
         slots = values + 2ll * SLOT * team;
     }
     __device__ __forceinline__ float* slot(int n) const { return slots + (n & 1) * SLOT; }
-    // This block's values are written.
+    // Announces that this block's values are written.
     __device__ __forceinline__ void publish() {
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -95,7 +96,7 @@ struct Team {
             asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
         }
     }
-    // All blocks' values are written.
+    // Waits until the values of all blocks are written.
     __device__ __forceinline__ void await() {
         seen += bands;
         if (threadIdx.x % 32 == 0) {
@@ -109,8 +110,8 @@ struct Team {
 
 // The pairs of a thread.
 struct Pairs {
-    int length[OWN];      // steps of the sequence; -1 for a pair that there is not
-    int own[OWN];         // place among the values of a step, of which there are fewer than 2^30
+    int length[OWN];      // steps of the sequence; -1 if the pair does not exist
+    int own[OWN];         // index among the values of a step, which are fewer than 2^30
 
     __device__ Pairs(const Team& team, const long long* lengths, long long steps, long long group, long long batch,
                      long long hidden) {
@@ -122,7 +123,7 @@ struct Pairs {
             length[i] = there ? (int)(lengths ? max(min(lengths[group * batch + row], steps), 0ll) : steps) : -1;
         }
     }
-    // Keep the compiler from keeping the address of every array for every pair.
+    // Prevents the compiler from storing the address of every array for every pair.
     __device__ __forceinline__ void hide() {
 #pragma unroll
         for (int i = 0; i < OWN; ++i) asm volatile("" : "+r"(own[i]));

@@ -37,7 +37,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
         grad_z[i] = pairs.valid(i) && grad_last ? grad_last[stride + own[i]] : 0.f;
         z[i] = 0.f;
         if (!pairs.valid(i)) continue;
-        // Past the end of all sequences of this block the state stands still.
+        // After the end of all sequences of this block the state no longer changes.
         for (long long n = steps - 1; n >= end; --n) {
             if (grad_output) grad_y[i] += grad_output[own[i] + n * stride];
             grad_drive[own[i] + n * stride] = 0.f;

@@ -1,8 +1,8 @@
-// The products of a grid in exact fp32. A block has the rows of both matrices in its shared memory. SLICES parts of the
-// columns belong to two warps each, one for each matrix, which read the values of their part through STAGES small
-// buffers of their own. Only the sum over the parts needs the whole block.
+// The products of a grid in exact fp32. A block has the rows of both matrices in shared memory. The columns are divided
+// into SLICES parts. Each part belongs to two warps, one per matrix, which read its values through STAGES small buffers
+// of their own. Only the sum over the parts needs the whole block.
 //
-// Values lie at [quad of neurons][sequence][4] in device memory.
+// Values are stored at [quad of neurons][sequence][4] in device memory.
 #pragma once
 
 constexpr int SLICES = 4, STAGES = 3;
@@ -48,7 +48,7 @@ struct Weights {
     Place place;
 };
 
-// The rows of both matrices, whose entries `at` gives.
+// Loads the rows of both matrices; `at` returns an entry.
 template <bool BY_ROWS, typename At>
 __device__ __forceinline__ void load(Memory& shared, Weights&, const At& at) {
     for_each_quad<BY_ROWS, QUADS>(at, [&](int quad, int second, int row, float4 weights) {
@@ -56,7 +56,8 @@ __device__ __forceinline__ void load(Memory& shared, Weights&, const At& at) {
     });
 }
 
-// Both products of this block's rows with the values of a slot. `first` and `second` are those of this thread's pairs.
+// Multiplies this block's rows of both matrices by the values of a slot. `first` and `second` become the results of
+// this thread's pairs.
 __device__ __forceinline__ void multiply(Memory& shared, const Weights& weights, const float* slot,
                                          float (&first)[OWN], float (&second)[OWN]) {
     const Place& place = weights.place;
@@ -104,9 +105,9 @@ __device__ __forceinline__ void multiply(Memory& shared, const Weights& weights,
             }
         }
     }
-    __syncthreads();  // the sums lie where the values were
+    __syncthreads();  // the sums overwrite the values
 
-    // The two halves of a warp have added up different quads: each keeps half of the neurons.
+    // The two halves of a warp have summed over different quads: each keeps half of the neurons.
     float* mine = shared.sums[place.slice][place.matrix] + place.sequence * ROWS + place.row + place.half * (ROWS / 2);
 #pragma unroll
     for (int r = 0; r < TILE / 2; ++r)

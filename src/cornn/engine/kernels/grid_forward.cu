@@ -1,10 +1,10 @@
 // The forward pass, a grid of blocks, for layers above 512 neurons. See grid.cuh.
 //
-// Floor: 2 * SIZE * ROWS * SEQUENCES multiply-adds per block and step over 128 per clock.
+// Lower bound on the time: 2 * SIZE * ROWS * SEQUENCES multiply-adds per block and step at 128 per clock.
 #include "grid.cuh"
 
 // Arguments as in block_forward.cu; for_y is W y_0, `values` and `counters` are zero at the start, and `group` and
-// `begin` say which sequences this launch serves.
+// `begin` select the sequences of this launch.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 forward(float* drive, float* trail_z, float* output, float* last, const float* state, const float* weight,
         const float* parameters, const float* timespans, const long long* lengths, long long keep_trail,
@@ -26,7 +26,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         return second ? line[column] * dts[column] : line[hidden + column];
     });
 
-    float y[OWN], z[OWN], product[OWN], before[OWN];  // product is W y, `before` the span of the step before
+    float y[OWN], z[OWN], product[OWN], before[OWN];  // product is W y, `before` the span of the previous step
     Residue residue[OWN];
     Pairs pairs(team, lengths, steps, group, batch, hidden);
     const auto& [length, own] = pairs;
@@ -38,7 +38,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
         before[i] = 0.f;
         if (pairs.valid(i)) {
             store(team.slot(0), pairs.neuron(team, i), pairs.sequence(i), z[i], residue[i]);
-            residue[i] = {};  // it does not count in the sum
+            residue[i] = {};  // the initial value is not part of the sum
         }
     }
     team.publish();

@@ -1,21 +1,22 @@
-// The products of a grid in the accuracy of fp32, on tensor cores (split.cuh). A block has the rows of both matrices in its
-// shared memory, in fp32. A warp has a part of the columns: it loads weights and values of 16 columns, splits them, and
-// multiplies; the first matrix is rows 0 to 7 of a multiply-add, the second rows 8 to 15. Then the warps' sums are added up.
+// The products of a grid in the accuracy of fp32, on tensor cores (split.cuh). A block has the rows of both matrices in
+// shared memory, in fp32. Each warp has a part of the columns: it loads weights and values of 16 columns, splits them,
+// and multiplies; the first matrix is rows 0 to 7 of a multiply-add, the second rows 8 to 15. Then the sums of the
+// warps are added up.
 //
-// Values lie at [quad of neurons][sequence][4] in device memory. Lane 4 g + t loads quad t of the 16 columns: the order of
-// the words along which a product sums is that of these loads.
+// Values are stored at [quad of neurons][sequence][4] in device memory. Lane 4 g + t loads quad t of the 16 columns;
+// products sum over the words in the order of these loads.
 #pragma once
 #include "split.cuh"
 
 constexpr int QUADS = SIZE / 4;
 constexpr int TILES = SEQUENCES / 8, BANDS = ROWS / 8;  // multiply-adds along the sequences, along the neurons
-constexpr int PARTS = SIZE / 16 / WARPS;                // of 16 columns, of a warp
+constexpr int PARTS = SIZE / 16 / WARPS;                // of 16 columns, per warp
 constexpr int SLOT = SIZE * SEQUENCES;                  // words of a slot
-constexpr int PITCH = ROWS + 2;                         // at most two lanes then write to the same bank
+constexpr int PITCH = ROWS + 2;                         // so that at most two lanes write to the same bank
 constexpr int SETS = WARPS / 2;                         // of sums: two warps share one
-// Tiles whose products take turns, so that a multiply-add need not wait for the one before it.
+// Tiles whose products alternate, so that a multiply-add does not wait for the previous one.
 constexpr int TURNS = BANDS < 6 ? 6 / BANDS : 1;
-constexpr int AHEAD = TILES > 4 ? 3 : TILES;  // tiles whose values are on their way, for which there are registers
+constexpr int AHEAD = TILES > 4 ? 3 : TILES;  // tiles whose values are loaded ahead, as far as registers allow
 
 static_assert(SEQUENCES % 8 == 0 && ROWS % 8 == 0 && SIZE % (16 * WARPS) == 0, "whole multiply-adds");
 
@@ -24,7 +25,7 @@ struct Memory {
     float sums[SETS][2][SEQUENCES * PITCH];
 };
 
-// Where a row of a quad lies: lanes that read together read from different banks.
+// The position of a row of a quad: lanes that read together read from different banks.
 __device__ __forceinline__ int swizzled(int quad, int row) { return row ^ quad % 4 * 2; }
 
 struct Weights {};
@@ -44,7 +45,7 @@ __device__ __forceinline__ float4 load_value(const float4* from) {
     return v;
 }
 
-// Write this lane's sums, or add them to what is there.
+// Writes this lane's sums, or adds them to the stored ones.
 template <bool ADD>
 __device__ __forceinline__ void put(float* to, const float (&sums)[TILES][BANDS][4]) {
 #pragma unroll
@@ -115,7 +116,7 @@ __device__ __forceinline__ void multiply(Memory& shared, const Weights&, const f
         from += 4 * SEQUENCES;
     }
 
-    // The upper half of the warps writes, then the lower half adds its own.
+    // The upper half of the warps writes its sums, then the lower half adds its own.
     float* mine = shared.sums[warp % SETS][0] + 2 * t * PITCH + g;
     if (warp >= SETS) put<false>(mine, sums);
     __syncthreads();

@@ -1,21 +1,21 @@
-// The products of a grid on tensor cores. A warp has a part of the columns of both matrices in its registers: the first is
-// rows 0 to 7 of a multiply-add, the second rows 8 to 15. Each lane copies what it needs of the values of its columns to
-// shared memory by itself, all at once, and multiplies them as they come; then the warps' sums are added up.
+// The products of a grid on tensor cores. A warp has a part of the columns of both matrices in registers: the first
+// matrix is rows 0 to 7 of a multiply-add, the second rows 8 to 15. Each lane copies the values that it needs to shared
+// memory, all at once, and multiplies them as they arrive; then the sums of the warps are added up.
 //
-// Values are rounded when they are published, and lie as the lanes load them: [8 sequences][16 words of neurons][lane][4
-// words], where lane 4 g + t has sequence g and words 4 t to 4 t + 3. As in tensor.cuh, the order of the words along which
-// a product sums is that of these loads.
+// Values are rounded when they are published, and stored in the order in which lanes load them: [8 sequences][16 words
+// of neurons][lane][4 words], where lane 4 g + t has sequence g and words 4 t to 4 t + 3. As in tensor.cuh, products
+// sum over the words in the order of these loads.
 //
-// The second product of the forward pass is added up over all steps. Rounding errors of the values would add up with it,
-// so each value takes with it what the one before it lost.
+// The second product of the forward pass is summed over all steps. Rounding errors of the values would accumulate, so
+// the rounding error of each value is added to the next value.
 #pragma once
 #include "tensor_core.cuh"
 
 constexpr int TILES = SEQUENCES / 8, BANDS = ROWS / 8;   // multiply-adds along the sequences, along the neurons
-constexpr int ALL_PARTS = SIZE / (16 * PACK);            // of 16 words
-constexpr int PARTS = ALL_PARTS / WARPS;                 // of a warp
+constexpr int ALL_PARTS = SIZE / (16 * PACK);            // of 16 words each
+constexpr int PARTS = ALL_PARTS / WARPS;                 // per warp
 constexpr int SLOT = SEQUENCES * SIZE / PACK;            // words of a slot
-constexpr int PITCH = ROWS + 4;                          // lanes of a warp then write to different banks
+constexpr int PITCH = ROWS + 4;                          // so that lanes of a warp write to different banks
 
 static_assert(SEQUENCES % 8 == 0 && ROWS % 8 == 0 && ALL_PARTS % WARPS == 0, "whole multiply-adds");
 
@@ -28,12 +28,12 @@ struct Weights {
     unsigned words[PARTS][BANDS][2][4];
 };
 
-// What the last published value of a pair lost by rounding.
+// The rounding error of the last published value of a pair.
 struct Residue {
     float lost = 0.f;
 
-    // The next value counts `now` times in the sum, the last one counted `before` times. What cannot be made up for by a
-    // small change of the next value is left.
+    // The factor of the next value in the sum is `now`, that of the last one was `before`. An error that would change
+    // the next value too much is dropped.
     __device__ __forceinline__ void rescale(float before, float now) {
         if (before != now) lost *= before < 8.f * now ? before / now : 0.f;
     }
@@ -55,7 +55,7 @@ __device__ __forceinline__ void store(float* slot, int neuron, int sequence, flo
 #endif
 }
 
-// As in grid_exact.cuh; here every lane asks for its own.
+// As in grid_exact.cuh; here every lane loads its own.
 template <bool, typename At>
 __device__ __forceinline__ void load(Memory&, Weights& weights, const At& at) {
     const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / 4, t = threadIdx.x % 4;

@@ -1,8 +1,7 @@
-// What both passes of LEM share. A block has one sequence and four threads per neuron, one per gate. A thread has one
-// row of one matrix: as much of it in registers as there is room for, the rest in shared memory, where the threads of a
-// warp find theirs side by side.
+// Shared by both passes of LEM. A block has one sequence and four threads per neuron, one per gate. A thread has one
+// row of one matrix: as much as fits in registers, the rest in shared memory, with the weights of a warp side by side.
 //
-// SIZE: neurons, padded. HELD: weights of a thread that are in registers. Both are multiples of 4.
+// SIZE: padded number of neurons. HELD: number of a thread's weights in registers. Both are multiples of 4.
 #pragma once
 #define ACTIVATION TANH
 #include "activation.cuh"
@@ -17,8 +16,8 @@ struct Row {
     float held[HELD];
     float4* rest;
 
-    // `first` is the weight that meets value 0 of the vector, and `stride` goes to the next. They are 0 beyond `size`,
-    // and all of them for a thread that is padding.
+    // `first` points to the weight of value 0 of the vector, and `stride` is the distance to the next. Weights beyond
+    // `size` are 0, and all weights of a thread of the padding are.
     __device__ Row(const float* first, long long stride, int size, bool taken, float4* room)
         : rest(room + threadIdx.x) {
 #pragma unroll
@@ -30,7 +29,7 @@ struct Row {
         }
     }
 
-    // Four sums side by side: one would wait for itself.
+    // Four independent sums, since each addition to a single one would wait for the previous.
     __device__ __forceinline__ float times(const float* vector) const {
         float sums[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll

@@ -1,4 +1,4 @@
-// The backward pass of LEM, one block for a sequence. With a the gradients of the four pre-activations:
+// The backward pass of LEM, one block per sequence. With a, the gradients of the four pre-activations:
 //
 //     a_y = gy d1 (1 - cy^2),  a_1 = gy (cy - y) d1 (1 - d1 / dt),  gz += W_y^T a_y
 //     a_z = gz d2 (1 - cz^2),  a_2 = gz (cz - z) d2 (1 - d2 / dt)
@@ -14,26 +14,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_backward(
     long long steps, long long batch, long long size
 ) {
     extern __shared__ float4 dynamic[];
-    // Of y and then of z, each with its pace: what a step has of the one is used before it has any of the other. Room is
-    // short: with 128 neurons there are 3,072 bytes besides the weights on the smallest of GPUs.
+    // Used for y and then for z, each with its time step: a step has finished with the one before it starts the other.
+    // With 128 neurons the smallest GPUs have only 3,072 bytes left in addition to the weights.
     __shared__ __align__(16) float a[2][SIZE];
     __shared__ float products[3][SIZE];
     const int gate = threadIdx.x / SIZE, neuron = threadIdx.x % SIZE;
     const bool taken = neuron < size, owner = taken && gate >= OF_Z;
     const long long sequence = blockIdx.x, at = sequence * size + neuron;
-    // A column of the matrix: what all neurons give back to this one.
+    // A column of the matrix: the contributions of all neurons to this one's gradient.
     const float* const top = gate == OF_Y ? weight_zy + neuron : weight + gate * size * size + neuron;
     const Row column(top, size, size, taken, dynamic);
     const float inverse = 1.f / *dt;
     const long long mine = (gate == OF_Y ? 0 : batch * size) + at;  // in a state
-    const Gate pace = gate == OF_Y ? PACE_OF_Y : PACE_OF_Z;  // what an owner's time goes by
+    const Gate pace = gate == OF_Y ? PACE_OF_Y : PACE_OF_Z;  // the time step of the thread's neuron
     const int slot = gate >= OF_Z ? 0 : 1;
     const float* states = gate == OF_Y ? output : memory;
     const long long stride = batch * size;
-    // Where the step at hand is, in what has a value and in what has one for each gate.
+    // Offsets of the current step in arrays with one value per neuron, and with one per neuron and gate.
     long long one = steps * stride + at, four = GATES * (steps * stride + sequence * size) + neuron;
 
-    // Of a step: the gradient that comes in, the share of the candidate, the candidate, and the state before.
+    // Of a step: the incoming gradient, the weight of the candidate, the candidate, and the state before.
     struct Step { float incoming, span, candidate, before; };
     const auto fetched = [&](long long steps_left) {
         Step found = {0.f, 0.f, 0.f, 0.f};

@@ -1,4 +1,4 @@
-// The forward pass of LEM, one block for a sequence:
+// The forward pass of LEM, one block per sequence:
 //
 //     d1 = dt sigma(W_1 y + drive), d2 = dt sigma(W_2 y + drive), z += d2 (tanh(W_z y + drive) - z)
 //     y += d1 (tanh(W_y z + drive) - y), with the new z
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_forward(
     const float* const first = gate == OF_Y ? weight_zy + neuron * size : weight + (gate * size + neuron) * size;
     const Row row(first, 1, size, taken, dynamic);
     const float longest = *dt;
-    // Of the gates of y and of z: the neuron's own.
+    // For threads of the gates of y and z: the neuron's state.
     float own = taken && gate >= OF_Z ? state[(gate == OF_Y ? 0 : batch * size) + at] : 0.f;
     if (gate == OF_Y) y[neuron] = own;
     if (gate == OF_Z) z[neuron] = own;
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) lem_forward(
     float next = taken && steps ? *driven : 0.f;
     for (long long step = 0; step < steps; ++step) {
         const float now = next;
-        // A step early: it arrives while this one is computed.
+        // Loaded one step early, while this step is computed.
         if (taken && step + 1 < steps) next = driven[(step + 1) * stride];
         float found = 0.f;
         if (gate != OF_Y) {

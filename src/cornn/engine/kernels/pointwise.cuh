@@ -1,4 +1,4 @@
-// What a generated update is written in (engine/updates/code.py): functions of numbers, and what all of them share.
+// The functions that generated updates use (engine/updates/code.py), and the base class of these updates.
 #pragma once
 #include "activation.cuh"
 
@@ -15,9 +15,9 @@ __device__ __forceinline__ float pointwise_sin(float x) { return sinf(x); }
 __device__ __forceinline__ float pointwise_cos(float x) { return cosf(x); }
 __device__ __forceinline__ float pointwise_sqrt(float x) { return sqrtf(x); }
 
-// There are no spans, and a step needs the parameters as they are. A neuron of the padding has those of the first one:
-// its weights are 0, so nobody sees its values, as long as they are finite. With one state it is z, and y and what belongs
-// to it are not used.
+// Generated updates have no spans, and a step uses the parameters unchanged. Neurons of the padding have the parameters
+// of the first neuron: their weights are 0, so that their values have no effect as long as they are finite. A single
+// state is z; y and its gradients are then unused.
 template <int STATES_, int COUNT, int DRIVES_, int PRODUCTS_>
 struct Parameters {
     static constexpr bool GENERATED = true;

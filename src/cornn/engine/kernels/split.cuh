@@ -1,8 +1,8 @@
-// Products in the accuracy of fp32 on tensor cores: a value is the sum of three bf16 values of 8 bits each, and of the nine
-// products of the pieces of two values those six are added up that fp32 has room for.
+// Products in the accuracy of fp32 on tensor cores. A value is the sum of three bf16 pieces of 8 bits each. Of the nine
+// products of the pieces of two values, the six that are large enough to matter in fp32 are added up.
 //
-// A tensor core cuts off what does not fit into its sum, always towards zero. So the products of 16 columns are added up
-// from zero, the smallest first, and that sum is added to the others as fp32 does it, rounded to nearest.
+// A tensor core truncates its sums towards zero. So the products of 16 columns are summed from zero, the smallest
+// first, and this sum is added to the others in fp32, rounded to nearest.
 #pragma once
 #include "tensor_core.cuh"
 
@@ -13,7 +13,7 @@ constexpr int PIECES = 3, SPLIT_PRODUCTS = 6;
 __device__ __forceinline__ constexpr int left_piece(int n) { return 0x001012 >> 4 * n & 15; }
 __device__ __forceinline__ constexpr int right_piece(int n) { return 0x010210 >> 4 * n & 15; }
 
-// The pieces of x and y, which become what is left.
+// Splits x and y into pieces; a word has one piece of each.
 __device__ __forceinline__ void split(float x, float y, unsigned (&words)[PIECES]) {
 #pragma unroll
     for (int p = 0; p < PIECES; ++p) {

@@ -1,13 +1,13 @@
-// How a step runs on tensor cores: who holds what of the matrices, of the states and of the sums.
+// A step on tensor cores: how matrices, states and sums are distributed over the lanes.
 //
-// A block serves ROWS sequences, 8 to a tile. The weights are the left operand: a warp holds 16 rows of each matrix in
-// registers for the whole sequence. The states (backward: delta) of a tile are the right operand, 8 columns, and lie in
-// shared memory, rounded when they are written. Sums and everything pointwise are fp32.
+// A block computes ROWS sequences, 8 per tile. The weights are the left operand: a warp holds 16 rows of each matrix in
+// registers for the whole sequence. The states (backward: delta) of a tile are the right operand, 8 columns, and are in
+// shared memory, rounded when they are written. Sums and pointwise operations are in fp32.
 //
-// The order of the rows of A, and that of the words along which the product sums, are free as long as both operands
-// agree. Rows g and g + 8 of a warp are neurons 2 g and 2 g + 1, so that what a lane owns are neighbours: they are
-// rounded into one word, and read and written together. Words t and t + 4 of two multiply-adds are words 4 t to 4 t + 3
-// of a vector, so that a lane fetches them in one load of 16 bytes.
+// The order of the rows of A, and of the words over which the product sums, is free as long as both operands agree.
+// Rows g and g + 8 of a warp are neurons 2 g and 2 g + 1, so that a lane has two neighbouring neurons: they are rounded
+// into one word, and read and written together. Words t and t + 4 of two multiply-adds are words 4 t to 4 t + 3 of a
+// vector, so that a lane fetches them in one load of 16 bytes.
 #pragma once
 #include "tensor_core.cuh"
 #include "update.cuh"
@@ -17,16 +17,16 @@ static_assert(SIZE % 32 == 0 && ROWS % 8 == 0, "16 words of two bf16 values, 8 c
 
 constexpr int TILES = ROWS / 8;
 constexpr int THREADS = 2 * SIZE;
-constexpr int OWN = 2 * TILES;  // sequences of which a lane owns two neurons
+constexpr int OWN = 2 * TILES;  // sequences of which a lane updates two neurons
 constexpr int WORDS = SIZE / PACK;
-constexpr int PAIRS = WORDS / 16;   // of multiply-adds in a product
+constexpr int PAIRS = WORDS / 16;   // pairs of multiply-adds in a product
 constexpr int STRIDE = WORDS + 8;   // 8 or 24 banks from one vector to the next
-constexpr int AHEAD = 4;            // steps by which what a step needs of device memory is asked for before
+constexpr int AHEAD = 4;            // steps by which values from device memory are requested early
 
 typedef unsigned Matrix[PAIRS][2][4];
 typedef unsigned Vectors[TILES][8][STRIDE];
-typedef float Sums[TILES][2][4];  // two chains of multiply-adds, each waiting for itself
-typedef float Pairs[OWN][2];      // for each own sequence, that of the two own neurons
+typedef float Sums[TILES][2][4];  // two independent chains of multiply-adds
+typedef float Pairs[OWN][2];      // the values of the lane's two neurons for each of its sequences
 
 struct Place {
     int column, part, neuron;
@@ -37,13 +37,13 @@ struct Place {
         part = lane % 4;
         neuron = threadIdx.x / 32 * 16 + 2 * column;  // and the next
     }
-    // Own sequences follow each other in pairs, a tile apart.
+    // A lane's sequences are pairs of neighbours, one pair per tile.
     __device__ static constexpr int step(int i) { return i / 2 * 8 + i % 2; }
     __device__ int sequence(int i) const { return 2 * part + step(i); }
 };
 
-// Where the vector of a column lies in its tile. With STRIDE as it is, both a quarter of a warp that loads 16 bytes per lane
-// (columns 2 i and 2 i + 1) and a half of it that stores 8 (columns of the same parity) touch every bank once.
+// The position of a column's vector in its tile. With this STRIDE, a quarter of a warp that loads 16 bytes per lane
+// (columns 2 i and 2 i + 1) and a half that stores 8 (columns of the same parity) access every bank once.
 __device__ __forceinline__ int position(int column) {
     return column % 2 ? 4 + (column / 2 + 2) % 4 : column / 2;
 }
@@ -75,7 +75,7 @@ __device__ __forceinline__ void product(Sums& sums, const Matrix& matrix, const 
         }
 }
 
-// What a product gave for an own sequence and neuron.
+// The result of a product for sequence i of this lane and one of its neurons.
 __device__ __forceinline__ float total(const Sums& sums, int i, int neuron) {
     const int e = 2 * neuron + i % 2;
     return sums[i / 2][0][e] + sums[i / 2][1][e];
@@ -86,7 +86,7 @@ __device__ __forceinline__ void put(Matrix& matrix, int j, int w, int row, const
     matrix[j][w / 2][w % 2 * 2 + row] = rounded(values);
 }
 
-// Four neighbours of a row, zero past its end.
+// Four neighbouring values of a row; zero beyond its end.
 __device__ __forceinline__ void load4(float* out, const float* row, int column, int size, bool aligned) {
     if (aligned) {
         float4 v = column < size ? *reinterpret_cast<const float4*>(row + column) : make_float4(0.f, 0.f, 0.f, 0.f);
@@ -133,7 +133,7 @@ __device__ __forceinline__ void load_forward(
     }
 }
 
-// Two neighbours of device memory, each if it is wanted. WIDE: they are wanted together, and 8 bytes are aligned.
+// Loads two neighbouring values, each only if its flag is set. WIDE: both flags are equal and the address is aligned.
 __device__ __forceinline__ float2 load2(const float* from, bool first, bool second) {
     if (WIDE) return first ? *reinterpret_cast<const float2*>(from) : make_float2(0.f, 0.f);
     return make_float2(first ? from[0] : 0.f, second ? from[1] : 0.f);
@@ -175,7 +175,7 @@ __device__ __forceinline__ void load_backward(
         }
 }
 
-// What a step needs of device memory waits in shared memory, each thread's own.
+// Values from device memory that a step will need, requested early into shared memory; each thread has its own.
 template <int FIELDS>
 struct Ahead {
     float2 values[AHEAD][FIELDS][OWN][THREADS];
@@ -192,7 +192,7 @@ struct Ahead {
             copy_ahead<4>(to + 1, from + 1, second);
         }
     }
-    // One value, for both neurons.
+    // One value for both neurons.
     __device__ __forceinline__ void ask_one(int slot, int field, int i, const float* from, bool wanted) {
         copy_ahead<4>(&values[slot][field][i][threadIdx.x].x, from, wanted);
     }
@@ -200,9 +200,9 @@ struct Ahead {
 
 // The sequences of a block, and of a lane.
 struct Share {
-    long long group, first, row;  // model, first sequence of the block in it, first own sequence among all
+    long long group, first, row;  // model, the block's first sequence in it, the lane's first sequence in all
     int end;                      // steps of the longest sequence of the block
-    int length[OWN];              // steps of each own sequence
+    int length[OWN];              // steps of each sequence of the lane
     bool one[OWN], other[OWN];    // whether the sequence and the first, the second neuron exist
 
     __device__ Share(const Place& place, const long long* lengths, long long steps, long long batch, int size) {

@@ -1,8 +1,9 @@
-// The backward pass with its products on tensor cores, one block for ROWS sequences, up to 128 neurons: one barrier per step,
-// what the forward pass kept fetched AHEAD steps early. The equations and the arguments are those of block_backward.cu.
+// The backward pass with products on tensor cores, one block for ROWS sequences, up to 128 neurons. There is one
+// barrier per step, and the results of the forward pass are fetched AHEAD steps early. The equations and the arguments
+// are those of block_backward.cu.
 //
-// Floor at 128 neurons and 1024 sequences: a step reads the activation and the gradient of y and writes delta, 1.5 MiB,
-// which are 0.33 us at 4.8 TB/s (two more reads with the gradients of the parameters).
+// Lower bound on the time at 128 neurons and 1024 sequences: a step reads the activation and the gradient of y and
+// writes delta, 1.5 MiB, which takes 0.33 us at 4.8 TB/s (with gradients of the parameters there are two more reads).
 #include "tensor.cuh"
 
 constexpr bool LOOKS_BACK = FOR_PARAMETERS || Update::LOOKS_BACK;
@@ -30,13 +31,13 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
     Matrix w_y, w_z;
     load_backward(w_y, w_z, weight + share.group * 2 * hidden * hidden, EARLY ? constants : nullptr, size, place);
 
-    // Places that move, from the last step to the first: of what is asked for next, and of what is written next.
+    // Positions of the next read and of the next write, which move from the last step to the first.
     const bool given = grad_output != nullptr;
     const int end = share.end;
     const long long first_own = share.row * hidden + place.neuron;
     long long next = first_own + (end - 1) * stride, next_row = share.row + (end - 1) * rows, now = next;
 
-    // What belongs to step n; the state before it is that after step n - 1.
+    // The inputs of step n; the state before it is that after step n - 1.
     auto ask = [&](int slot, int n) {
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
@@ -74,7 +75,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
 #pragma unroll
             for (int c = 0; c < Update::PARAMETERS; ++c) totals[i][p][c] = 0.f;
             if (!valid) continue;
-            // Past the end of all sequences of this block the state stands still.
+            // After the end of all sequences of this block the state no longer changes.
             for (long long n = steps - 1; n >= end; --n) {
                 if (given) grad_y[i][p] += grad_output[own + n * stride];
                 grad_drive[own + n * stride] = 0.f;
@@ -144,7 +145,7 @@ backward(const float* grad_output, const float* grad_last, const float* kept, co
                 store2(for_spans + at, for_span[0], for_span[1], share.one[i], share.other[i]);
         }
         if (EARLY) {
-            // The gradient for y gets its product, which nothing has waited for. Past a sequence's end it is 0.
+            // Add the product to the gradient of y, which nothing has needed so far. After a sequence's end it is 0.
             product(sums_y, w_y, memory.delta[from], place);
 #pragma unroll
             for (int i = 0; i < OWN; ++i)

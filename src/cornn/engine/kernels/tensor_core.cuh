@@ -1,4 +1,4 @@
-// The instructions of the reduced-precision kernels that C++ has no words for.
+// The instructions of the tensor core kernels that have no C++ equivalent.
 //
 // A word is a register of an operand: one tf32 value, or two bf16 values. Sums are fp32.
 #pragma once
@@ -16,9 +16,9 @@ __device__ __forceinline__ unsigned rounded(const float* v) {
     return word;
 }
 
-// sum += A B, of 16 x 8: A is 16 rows of 8 words, B is 8 words of 8 columns. Lane 4 g + t holds of A the words t and t + 4
-// of the rows g and g + 8 (a[0]: row g, word t; a[1]: g + 8, t; a[2]: g, t + 4; a[3]: g + 8, t + 4), of B the words t and
-// t + 4 of column g, and of the sum the columns 2 t and 2 t + 1 of row g, then of row g + 8.
+// sum += A B, of 16 x 8: A is 16 rows of 8 words, B is 8 words of 8 columns. Lane 4 g + t holds of A the words t and t
+// + 4 of the rows g and g + 8 (a[0]: row g, word t; a[1]: g + 8, t; a[2]: g, t + 4; a[3]: g + 8, t + 4), of B the words
+// t and t + 4 of column g, and of the sum the columns 2 t and 2 t + 1 of row g, then of row g + 8.
 __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #if BF16
     asm volatile(
@@ -33,8 +33,8 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Copies BYTES (4 or 8) from device to shared memory, some time before `wait` lets it be seen. What is not wanted becomes
-// 0, and its address is not touched.
+// Starts a copy of BYTES (4 or 8) from device to shared memory, which is complete after `wait`. If not `wanted`, the
+// result is 0 and the address is not read.
 template <int BYTES>
 __device__ __forceinline__ void copy_ahead(void* to, const float* from, bool wanted) {
     const unsigned address = (unsigned)__cvta_generic_to_shared(to);
@@ -45,7 +45,7 @@ __device__ __forceinline__ void copy_ahead(void* to, const float* from, bool wan
 
 __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// All but the last `LEFT` committed groups of copies are there.
+// Waits until all but the last `LEFT` committed groups of copies are complete.
 template <int LEFT>
 __device__ __forceinline__ void wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");

@@ -1,9 +1,9 @@
-// The forward pass with its products on tensor cores, one block for ROWS sequences, up to 128 neurons: one barrier per step,
-// the drive fetched AHEAD steps early. The equations and the arguments are those of block_forward.cu.
+// The forward pass with products on tensor cores, one block for ROWS sequences, up to 128 neurons. There is one barrier
+// per step, and the drive is fetched AHEAD steps early. The equations and the arguments are those of block_forward.cu.
 //
-// Floor at 128 neurons and 1024 sequences: a step reads the drive and writes y, z and the activation, 2 MiB, which are
-// 0.44 us at 4.8 TB/s. Its multiply-adds, 64 of tf32 or 32 of bf16 for each of the four tensor cores of a
-// multiprocessor, take some 512 or 256 cycles and lie below that.
+// Lower bound on the time at 128 neurons and 1024 sequences: a step reads the drive and writes y, z and the activation,
+// 2 MiB, which takes 0.44 us at 4.8 TB/s. Its multiply-adds, 64 of tf32 or 32 of bf16 for each of the four tensor cores
+// of a multiprocessor, take about 512 or 256 cycles, which is less.
 #include "tensor.cuh"
 
 struct Memory {
@@ -28,7 +28,7 @@ forward(float* drive, float* trail_z, float* output, float* last, const float* s
     load_forward(w_y, w_z, weight + share.group * 2 * hidden * hidden, EARLY ? constants : nullptr, size, place);
 
     const long long first_own = share.row * hidden + place.neuron;
-    // Places that move: of what is asked for next, and of what is written next.
+    // Positions of the next read and of the next write.
     long long next = first_own, next_row = share.row, now = first_own;
     Pairs y, z;
 #pragma unroll

@@ -1,13 +1,13 @@
-// How a matrix is spread over the threads of a block, and the matrix-vector product that follows from it.
+// The distribution of a matrix over the threads of a block, and its product with a vector.
 //
-// SIZE is the number of neurons, padded. A thread holds TILE rows x COLUMNS columns of each square block of R in
-// registers for the whole sequence. LANES threads of a warp share the same rows, so that a product ends in an exchange
-// between lanes; lanes that differ in their low bits only hold other rows of the same columns, so that a 16-byte shared
-// load is a broadcast to neighbours, free of bank conflicts.
+// SIZE is the padded number of neurons. A thread holds TILE rows x COLUMNS columns of each square block of R in
+// registers for the whole sequence. LANES threads of a warp share the same rows, so that a product ends with an
+// exchange between lanes. Lanes that differ only in their low bits have other rows of the same columns, so that a
+// 16-byte load from shared memory is a broadcast without bank conflicts.
 //
-// Local row j of a lane is row j ^ code of its group, code being the lane's high bits, and its local sequence r is
-// sequence r ^ (part * OWN): the exchange then always keeps the first half of what a lane holds and sends the second,
-// with no selection.
+// Local row j of a lane is row j ^ code of its group, where code is the lane's high bits, and its local sequence r is
+// sequence r ^ (part * OWN): in the exchange each lane then keeps the first half of its sums and sends the second,
+// without a selection.
 #pragma once
 #include "update.cuh"
 
@@ -42,7 +42,7 @@ struct Place {
     __device__ explicit Place(int first) {
         lane = threadIdx.x % 32;
         const int raw = lane / GROUPS;
-        // With 16 lanes and more, bits change places: lanes of the same part then take quads that lie in different banks
+        // With 16 lanes or more, bits are exchanged so that lanes of the same part read quads from different banks
         // (cluster.cuh).
         column = LANES < 16 ? raw : (raw & ~7) | (raw & 3) << 1 | (raw >> 2 & 1);
         part = raw % SHARE;
@@ -55,12 +55,12 @@ struct Place {
     __device__ int sequence(int r) const { return ROWS == 1 ? 0 : r ^ (part * OWN); }
 };
 
-// The same number, but the assembler does not know that: it would compute a constant again in every step instead of
-// keeping it in a register.
+// Returns the value unchanged, but hides its origin from the assembler, which would otherwise compute a constant again
+// in every step instead of keeping it in a register.
 __device__ __forceinline__ unsigned hidden_origin(unsigned value) {
     return __float_as_uint(__shfl_xor_sync(ALL, __uint_as_float(value), 0));
 }
-// With several sequences no register is left to keep it in.
+// With several sequences there is no register for it.
 __device__ __forceinline__ unsigned settled(unsigned value) { return ROWS > 1 ? value : hidden_origin(value); }
 __device__ __forceinline__ long long settled(long long value) {
     const unsigned low = settled((unsigned)value), high = settled((unsigned)(value >> 32));
@@ -70,14 +70,15 @@ __device__ __forceinline__ long long settled(long long value) {
 typedef float Weights[TILE][COLUMNS];
 typedef float Sums[TILE][ROWS];
 
-// A device before compute capability 8.0 has no copies that arrive later: a thread waits for each.
+// Devices before compute capability 8.0 have no asynchronous copies: a thread waits for each.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define COPIES_LATER 0
 #else
 #define COPIES_LATER 1
 #endif
 
-// A number on its way from device memory to shared memory. What is not wanted becomes 0, and its address is not touched.
+// Starts a copy of one number from device to shared memory. If not `wanted`, the result is 0 and the address is not
+// read.
 __device__ __forceinline__ void fetch(float* into, const float* from, bool wanted) {
 #if COPIES_LATER
     const unsigned to = (unsigned)__cvta_generic_to_shared(into);
@@ -88,9 +89,9 @@ __device__ __forceinline__ void fetch(float* into, const float* from, bool wante
 #endif
 }
 
-// What a step needs of device memory is asked for AHEAD steps before and waits in shared memory, each thread's own.
-// Loads into registers would not do: the assembler gives all of them one scoreboard, and to wait for the oldest would
-// be to wait for the newest.
+// Values from device memory are requested AHEAD steps before they are needed, into shared memory; each thread has its
+// own. Loads into registers would not work: the assembler gives all of them one scoreboard, so that waiting for the
+// oldest would wait for the newest.
 template <int FIELDS, int COUNT = OWN>
 struct Ahead {
     static constexpr int AHEAD = 4;
@@ -102,13 +103,13 @@ struct Ahead {
     __device__ __forceinline__ void ask(int slot, int field, int i, const float* from, bool wanted) {
         fetch(&values[slot][field][i][threadIdx.x], from, wanted);
     }
-    // To be called once after the asking of each step.
+    // To be called once per step, after its requests.
     __device__ static __forceinline__ void asked() {
 #if COPIES_LATER
         asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
     }
-    // What was asked for AHEAD steps ago is there; with LATER, what was asked for so many steps after that.
+    // Waits for the values requested AHEAD steps ago; with LATER, for those requested LATER steps after them.
     template <int LATER = 0>
     __device__ static __forceinline__ void wait() {
 #if COPIES_LATER
@@ -117,10 +118,10 @@ struct Ahead {
     }
 };
 
-// The same for what all neurons of a sequence read alike: FIELDS numbers of each of the block's sequences, which lie one
-// after the other and are fetched once, each by one thread. If every lane fetched its own, 32 copies from one address
-// would take as long as copies from 32. Another thread's are there after `wait` and a barrier, and a slot may be asked for
-// again after the barrier behind the step that read it: one step later than a slot of a thread's own.
+// The same for values that all neurons of a sequence share: FIELDS consecutive numbers per sequence of the block, each
+// fetched once by one thread. If every lane fetched its own, 32 copies from one address would take as long as copies
+// from 32 addresses. Values fetched by another thread are complete after `wait` and a barrier, and a slot may be
+// requested again after the barrier that follows the step that read it: one step later than a slot of `Ahead`.
 template <int FIELDS>
 struct AheadForAll {
     float values[Ahead<1>::AHEAD][ROWS][FIELDS];
@@ -128,13 +129,13 @@ struct AheadForAll {
     __device__ __forceinline__ float get(int slot, int sequence, int field) const {
         return values[slot][sequence][field];
     }
-    // `from` is this thread's number, which is `wanted` if its step and its sequence are there.
+    // `from` is the address of this thread's number, which is `wanted` if its step and its sequence exist.
     __device__ __forceinline__ void ask(int slot, const float* from, bool wanted) {
         if (threadIdx.x < ROWS * FIELDS) fetch(&values[slot][0][0] + threadIdx.x, from, wanted);
     }
 };
 
-// Four neighbours of a row, zero past its end.
+// Four neighbouring values of a row; zero beyond its end.
 __device__ __forceinline__ void load4(float (&out)[4], const float* row, int column, int size, bool aligned) {
     if (aligned) {
         float4 v = column < size ? *reinterpret_cast<const float4*>(row + column) : make_float4(0.f, 0.f, 0.f, 0.f);
@@ -158,11 +159,11 @@ __device__ __forceinline__ bool is_aligned(const void* pointer, int size) {
 
 __device__ __forceinline__ void put(Weights& weights, int j, int column, float weight) { weights[j][column] = weight; }
 
-// Where the second square block of R begins: beside the first for two states, below it for two products.
+// Offset of the second square block of R: to the right of the first for two states, below it for two products.
 __device__ __forceinline__ int second_block(int size) { return STATES == 2 ? size : PRODUCTS == 2 ? size * size : 0; }
 
-// The forward tiles of [W, W_z], or of what else R's two blocks are, times their scale. With `dt` the second becomes W_z + W diag(dt). The
-// first may have a place of its own.
+// Loads the forward tiles of the two blocks of R, such as [W, W_z], times their scale. With `dt` the second becomes
+// W_z + W diag(dt). The first may have another type, with its own `put`.
 template <typename First>
 __device__ __forceinline__ void load_forward(
     First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place,
@@ -196,7 +197,7 @@ __device__ __forceinline__ void load_forward(
     }
 }
 
-// The tiles of the transposes, times their scale. With `dt` the second becomes that of W_z + W diag(dt).
+// Loads the tiles of the transposes, times their scale. With `dt` the second becomes that of W_z + W diag(dt).
 template <typename First>
 __device__ __forceinline__ void load_backward(
     First& w_y, Weights& w_z, const float* weight, const float* dt, int size, const Place& place,
@@ -263,7 +264,8 @@ __device__ __forceinline__ void copy(Sums& to, const Sums& from) {
         for (int r = 0; r < ROWS; ++r) to[j][r] = from[j][r];
 }
 
-// Keeps the compiler from moving the making of `sums` past this point, where it would wait for something else first.
+// Prevents the compiler from moving the computation of `sums` past this point, where it would wait for other values
+// first.
 __device__ __forceinline__ void settle(Sums& sums) {
 #pragma unroll
     for (int j = 0; j < TILE; ++j)
@@ -287,7 +289,7 @@ __device__ __forceinline__ void load_values(float4 (&values)[QUADS], const float
     for (int q = 0; q < QUADS; ++q) values[q] = *reinterpret_cast<const float4*>(state + 4 * place.quad(q));
 }
 
-// Adds up over the lanes of a row. Lane by lane, out[i] is then that of place.neuron and place.sequence(i).
+// Adds up over the lanes of a row. In each lane, out[i] is then the sum for place.neuron and place.sequence(i).
 __device__ __forceinline__ void reduce(float (&out)[OWN], Sums& sums) {
 #pragma unroll
     for (int half = TILE / 2, mask = 16; half >= 1; half /= 2, mask /= 2)
@@ -306,10 +308,11 @@ __device__ __forceinline__ void reduce(float (&out)[OWN], Sums& sums) {
     for (int i = 0; i < OWN; ++i) out[i] = sums[0][i];
 }
 
-// For one sequence: as above, and in the time that the exchanges take, others += weights * values.
+// For one sequence: the same, and during the exchanges others += weights * values.
 //
-// The assembler would put the multiply-adds after the exchanges, which then idle. So each exchange ends in a
-// multiplication by a 1 that is known only once some of them are done: `nothing` is 0, which only the caller knows.
+// The assembler would place the multiply-adds after the exchanges and leave the multipliers idle. So each exchange ends
+// with a multiplication by a 1 that depends on some of the multiply-adds: `nothing` is 0, which the compiler cannot
+// know.
 __device__ __forceinline__ void reduce_over(float (&out)[OWN], Sums& sums, Sums& others, const Weights& weights,
                                             const float4 (&values)[QUADS], unsigned nothing) {
     int q = 0;

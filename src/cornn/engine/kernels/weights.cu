@@ -1,17 +1,17 @@
 // The gradients of R, V and b in two launches, for problems so small that launching several products would take longer
 // than computing them.
 //
-// Each is a sum over all rows, a row being a step of a sequence: of the gradient of the drive times the state before the
-// step, times the input, and times 1. Side by side they are one matrix of `hidden` rows. A block of `partial` computes a
-// tile of it over some of the rows, with 4 x 4 sums per thread; `total` adds these up in a fixed order and multiplies by the
-// scales of the weights.
+// Each gradient is a sum over all rows, where a row is a step of a sequence: of the gradient of the drive times the
+// state before the step (R), times the input (V), and times 1 (b). Side by side they form one matrix of `hidden` rows.
+// A block of `partial` computes a tile of this matrix over some of the rows, with 4 x 4 sums per thread; `total` adds
+// the tiles up in a fixed order and multiplies by the scales of the weights.
 
 constexpr int THREADS = 256;
-constexpr int EACH = DEPTH * TILE / THREADS;  // values of a stage that a thread loads of either factor
+constexpr int EACH = DEPTH * TILE / THREADS;  // values of each factor that a thread loads per stage
 
 // One column of the right factor.
 struct Column {
-    const float* from;    // its values, null for a column of the padding and for that of ones
+    const float* from;    // its values; null for columns of the padding and for the column of ones
     const float* before;  // the state before the first step, or null for zeros
     long long stride, delay;
     float otherwise;
@@ -23,8 +23,8 @@ struct Column {
     }
 };
 
-// drive: (rows, hidden). output, trail: (rows, hidden), y and, with two states, z after each step. state: (states, batch,
-// hidden) or null. input: (rows, features). sums: (parts, hidden, columns).
+// drive: (rows, hidden). output, trail: (rows, hidden), y and, with two states, z after each step. state: (states,
+// batch, hidden) or null. input: (rows, features). sums: (parts, hidden, columns).
 extern "C" __global__ void __launch_bounds__(THREADS)
 partial(const float* drive, const float* output, const float* trail, const float* state, const float* input, float* sums,
         long long rows, long long batch, long long hidden, long long features, long long states, long long each) {
@@ -91,7 +91,7 @@ partial(const float* drive, const float* output, const float* trail, const float
         }
 }
 
-// Each of the gradients may be null, and each of the scales, for 1.
+// Gradients that are not needed are null; so are scales that are 1.
 extern "C" __global__ void __launch_bounds__(THREADS)
 total(const float* sums, float* weight, float* input_weight, float* bias, const float* weight_scale,
       const float* input_scale, const float* bias_scale, long long parts, long long hidden, long long features,

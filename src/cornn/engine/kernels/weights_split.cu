@@ -1,18 +1,17 @@
-// The gradient of R for problems so large that the product is worth splitting: on tensor cores in the accuracy of fp32
-// (split.cuh).
+// The gradient of R for large problems, on tensor cores in the accuracy of fp32 (split.cuh).
 //
-// It is a sum over all rows, a row being a step of a sequence, of the gradient of the drive times the state before the
-// step. A block of `partial` computes a tile of it over some of the rows, a warp a part of 64 x 64 of the tile; `total` adds
-// the tiles up in a fixed order and multiplies by the scale of the weights.
+// It is a sum over all rows, where a row is a step of a sequence, of the gradient of the drive times the state before
+// the step. A block of `partial` computes a tile of this matrix over some of the rows, and each of its warps 64 x 64
+// values of the tile; `total` adds the tiles up in a fixed order and multiplies by the scale of the weights.
 //
-// Both factors lie in fp32 in shared memory, as in device memory: [row][neuron]. A lane loads four neighbouring neurons of a
-// row at a time, for as many multiply-adds, so that neuron 4 g + j of 32 is row or column g of multiply-add j. The order of
-// the words along which a product sums is that of these loads.
+// Both factors are stored in shared memory in fp32, as in device memory: [row][neuron]. A lane loads four neighbouring
+// neurons of a row at a time, for four multiply-adds, so that neuron 4 g + j of 32 is row or column g of multiply-add
+// j. Products sum over the words in the order of these loads.
 #include "split.cuh"
 
 constexpr int THREADS = 256, DEPTH = 16, STAGES = 4;
 constexpr int DOWN = 128, ACROSS = 256;  // a tile
-constexpr int PAD = 8;                   // lanes that read together then read from different banks
+constexpr int PAD = 8;                   // so that lanes that read together read from different banks
 
 struct Memory {
     float left[STAGES][DEPTH][DOWN + PAD];
@@ -25,8 +24,8 @@ __device__ __forceinline__ void unpack(float4 from, float (&to)[4]) {
     to[0] = from.x, to[1] = from.y, to[2] = from.z, to[3] = from.w;
 }
 
-// drive: (rows, hidden). output, trail: (rows, hidden), y and, with two states, z after each step. state: (states, batch,
-// hidden) or null. sums: (parts, hidden, states * hidden). `hidden` is a multiple of 4.
+// drive: (rows, hidden). output, trail: (rows, hidden), y and, with two states, z after each step. state: (states,
+// batch, hidden) or null. sums: (parts, hidden, states * hidden). `hidden` is a multiple of 4.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 partial(const float* drive, const float* output, const float* trail, const float* state, float* sums, long long rows,
         long long batch, long long hidden, long long states, long long each) {
@@ -36,7 +35,7 @@ partial(const float* drive, const float* output, const float* trail, const float
     const int first_row = (int)blockIdx.x % down * DOWN, first_column = (int)blockIdx.x / down % across * ACROSS;
     const long long part = blockIdx.x / (down * across * states);
     const int begin = (int)(part * each), end = (int)min(begin + each, rows), delay = (int)batch;
-    // Of this thread: the left and the right factor, the latter moved by one step, and the state before the first step.
+    // Of this thread: the left factor, the right factor shifted by one step, and the state before the first step.
     const int left_at = threadIdx.x % (DOWN / 4) * 4, right_at = threadIdx.x % (ACROSS / 4) * 4;
     const bool left_there = first_row + left_at < size, right_there = first_column + right_at < size;
     drive += first_row + left_at;
@@ -132,7 +131,7 @@ partial(const float* drive, const float* output, const float* trail, const float
             }
 }
 
-// `count` values in each part, a multiple of 4; the scale may be null, for 1.
+// `count`, a multiple of 4, is the number of values per part; the scale is null if it is 1.
 extern "C" __global__ void __launch_bounds__(THREADS)
 total(const float4* sums, float4* weight, const float4* scale, long long parts, long long count) {
     const long long at = blockIdx.x * (long long)THREADS + threadIdx.x, quads = count / 4;

@@ -15,7 +15,7 @@ from cornn.fitting.readers.ucr import is_ucr, read_ucr
 __all__ = ["ENDINGS", "FORMS", "Dataset", "Layout", "check_format", "names_its_target", "read"]
 
 TABLES = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read_parquet, ".pq": read_parquet}
-UCR = (".tsv", ".txt")  # the archive's, if they have no header
+UCR = (".tsv", ".txt")  # files of the archive if they have no header
 ENDINGS = (*TABLES, ".npz", ".npy", ".ts", ".tsf", ".arff")
 
 
@@ -65,6 +65,6 @@ def check_format(path: Path) -> str:
 
 
 def names_its_target(path: Path) -> bool:
-    """Return whether the format of a file says itself what the target is, so that --target may be omitted."""
+    """Return whether the format of a file defines the target, so that --target may be omitted."""
     ending = check_format(path)
     return ending not in TABLES or (ending in UCR and is_ucr(read_text(path)))

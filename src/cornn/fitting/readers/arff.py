@@ -35,7 +35,7 @@ def read_arff(path: Path, layout: Layout) -> Dataset:
                 relational = False
             elif word == "@data":
                 started = True
-                column = _target_column(path, names, layout)
+                column = _find_target(path, names, layout)
             elif word[0] != "@":
                 raise ValueError(f"{path}, line {number}: no @data before the data: is it an .arff file?")
             continue
@@ -50,7 +50,7 @@ def read_arff(path: Path, layout: Layout) -> Dataset:
                 "truncated"
             )
         label = cells.pop(column) if column is not None else ""
-        sequences.append(ValidSeries(_values(path, place, cells)))
+        sequences.append(ValidSeries(_parse_values(path, place, cells)))
         target.append((label.strip() if label.strip() != "?" else None,))
         places.append(place)
         if sequences[-1].values.shape[1] != sequences[0].values.shape[1]:
@@ -63,7 +63,7 @@ def read_arff(path: Path, layout: Layout) -> Dataset:
     return Dataset(str(path), layout, features, sequences, ids, "row", target if column is not None else None, places)
 
 
-def _target_column(path: Path, names: list[str], layout: Layout) -> int | None:
+def _find_target(path: Path, names: list[str], layout: Layout) -> int | None:
     if not names:
         raise ValueError(f"{path} has no @attribute lines: is it an .arff file?")
     if not layout.target:
@@ -73,7 +73,7 @@ def _target_column(path: Path, names: list[str], layout: Layout) -> int | None:
     return names.index(layout.target[0])
 
 
-def _values(path: Path, place: str, cells: list[str]) -> np.ndarray:
+def _parse_values(path: Path, place: str, cells: list[str]) -> np.ndarray:
     """Return the values (time, features): one cell per step, or one cell with one line per feature."""
     rows = [line.split(",") for line in cells[0].replace("\\n", "\n").split("\n")] if len(cells) == 1 else [cells]
     try:

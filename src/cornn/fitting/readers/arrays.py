@@ -24,20 +24,20 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
     """
     arrays = _load_arrays(path)
     if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
-        layout = Layout()  # of a model that was fitted to a table
+        layout = Layout()  # the layout is that of a model fitted to a table
     names = {"X": layout.values[0] if layout.values else "X", "y": layout.target[0] if layout.target else "y"}
     if not layout.values and "X" not in arrays and "X_train" in arrays:
         names = {"X": "X_train", "y": layout.target[0] if layout.target else "y_train"}
     if len(layout.values) > 1 or len(layout.target) > 1:
         raise ValueError(f"{path}: --values and --target name one array each (default X and y)")
     for name, option in ((names["X"], "--values"), (names["y"], "--target")):
-        wanted = option == "--values" or (require_target and layout.target)
-        if wanted and name not in arrays:
+        required = option == "--values" or (require_target and layout.target)
+        if required and name not in arrays:
             advice = f"; choose one with {option}" if require_target else ""
             raise ValueError(f"{path} has no array {name!r}: the arrays are {shorten(list(arrays))}{advice}")
     X, notes = _arrange(path, arrays[names["X"]], names["X"], layout)
     X = X.astype(np.float64).reshape(*X.shape[:2], -1)
-    lengths = _lengths(path, arrays.get("lengths"), X)
+    lengths = _read_lengths(path, arrays.get("lengths"), X)
     for name in ("times", "ids", names["y"]):
         if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != len(X)):
             raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, but there are {len(X)} sequences")
@@ -46,7 +46,7 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         raise ValueError(f"{path}: times has shape {times.shape}, expected {X.shape[:2]}")
     sequences = []
     for row, length in enumerate(lengths):
-        values, own = X[row, :length], None if times is None else _seconds(times[row, :length])
+        values, own = X[row, :length], None if times is None else _to_seconds(times[row, :length])
         if np.isinf(values).any():
             step = int(np.argwhere(np.isinf(values))[0][0])
             raise ValueError(
@@ -66,10 +66,10 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         sequences,
         ids,
         "id" if "ids" in arrays else "row",
-        _target(path, arrays.get(names["y"])),
+        _read_target(path, arrays.get(names["y"])),
         [f"row {row + 1}" for row in range(len(X))],
         notes=notes,
-        companion=_companion(path, arrays, names, layout),
+        companion=_read_companion(path, arrays, names, layout),
     )
 
 
@@ -92,7 +92,7 @@ def _arrange(path: Path, X: NDArray, name: str, layout: Layout) -> tuple[NDArray
     return X, (f"{name} has {X.shape[1]} steps of {X.shape[2]} features: if its axes are {other}",)
 
 
-def _companion(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset | None:
+def _read_companion(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset | None:
     """Return the test split of a file with X_train and y_train."""
     if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
         return None
@@ -150,35 +150,35 @@ def _load_arrays(path: Path) -> dict[str, NDArray]:
         raise ValueError(f"{path} is truncated or corrupt: save it again") from None
 
 
-def _lengths(path: Path, given: NDArray | None, X: NDArray) -> list[int]:
-    if given is None:
+def _read_lengths(path: Path, lengths: NDArray | None, X: NDArray) -> list[int]:
+    if lengths is None:
         return [X.shape[1]] * len(X)
-    if given.shape != (len(X),) or given.dtype.kind not in "iu":
-        raise ValueError(f"{path}: lengths has shape {given.shape}, expected integers of shape ({len(X)},)")
-    wrong = np.flatnonzero((given < 1) | (given > X.shape[1]))
+    if lengths.shape != (len(X),) or lengths.dtype.kind not in "iu":
+        raise ValueError(f"{path}: lengths has shape {lengths.shape}, expected integers of shape ({len(X)},)")
+    wrong = np.flatnonzero((lengths < 1) | (lengths > X.shape[1]))
     if len(wrong):
         raise ValueError(
-            f"{path}, row {wrong[0] + 1}: its length is {given[wrong[0]]}, expected 1 to {X.shape[1]}; remove empty "
+            f"{path}, row {wrong[0] + 1}: its length is {lengths[wrong[0]]}, expected 1 to {X.shape[1]}; remove empty "
             "sequences"
         )
-    return [int(length) for length in given]
+    return lengths.tolist()
 
 
-def _seconds(times: NDArray) -> NDArray[np.float64]:
+def _to_seconds(times: NDArray) -> NDArray[np.float64]:
     if times.dtype.kind == "M":
         return (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     return times.astype(np.float64)
 
 
-def _target(path: Path, given: NDArray | None) -> list[tuple] | None:
-    if given is None:
+def _read_target(path: Path, target: NDArray | None) -> list[tuple] | None:
+    if target is None:
         return None
-    if given.ndim > 2 or given.dtype.kind not in "biufU":
+    if target.ndim > 2 or target.dtype.kind not in "biufU":
         raise ValueError(
-            f"{path}: targets are {given.dtype} of shape {given.shape}, expected numbers or strings, one per row"
+            f"{path}: targets are {target.dtype} of shape {target.shape}, expected numbers or strings, one per row"
         )
 
     def cell(value):
         return str(value) if isinstance(value, bool | str) else None if value != value else float(value)
 
-    return [tuple(cell(value) for value in row) for row in given.reshape(len(given), -1).tolist()]
+    return [tuple(cell(value) for value in row) for row in target.reshape(len(target), -1).tolist()]

@@ -27,7 +27,7 @@ class Layout:
         target: The column or columns to learn.
         ignore: Columns to ignore.
         group: The column of the group, such as a person, whose sequences are never split between training and test.
-        axes: Order of the axes of three-dimensional arrays: "ntc" (sequences, time, features) or "nct", as aeon has it.
+        axes: Order of the axes of three-dimensional arrays: "ntc" (sequences, time, features) or "nct", as in aeon.
     """
 
     form: str | None = None
@@ -45,7 +45,7 @@ class Dataset:
     """Sequences of a file, with their ids and targets."""
 
     source: str  # path of the file
-    layout: Layout  # resolved, so that it reads other files in the same way
+    layout: Layout  # resolved, so that other files are read in the same way
     features: tuple[str, ...]
     sequences: list[ValidSeries]  # values (time, features); times in seconds, or in the file's own unit
     ids: list[Any]
@@ -53,7 +53,7 @@ class Dataset:
     target: list[tuple] | None  # as in the file: one tuple per sequence, strings or numbers, None if missing
     places: list[str]  # position of each sequence in the file
     groups: list[Any] | None = None  # group of each sequence
-    notes: tuple[str, ...] = ()  # what the reader assumed, for the user to check
+    notes: tuple[str, ...] = ()  # assumptions of the reader, for the user to check
     companion: "Dataset | None" = None  # test data in the same file
     remedy: str = "choose its column with --target"  # what to do if there is no target
 
@@ -63,32 +63,32 @@ class Dataset:
     def select(self, rows: Sequence[int] | NDArray) -> "Dataset":
         """Return a data set of some of the sequences."""
 
-        def of(whole: list) -> list:
+        def pick(whole: list) -> list:
             return [whole[row] for row in rows]
 
         return replace(
             self,
-            sequences=of(self.sequences),
-            ids=of(self.ids),
-            target=None if self.target is None else of(self.target),
-            places=of(self.places),
-            groups=None if self.groups is None else of(self.groups),
+            sequences=pick(self.sequences),
+            ids=pick(self.ids),
+            target=None if self.target is None else pick(self.target),
+            places=pick(self.places),
+            groups=None if self.groups is None else pick(self.groups),
         )
 
     def numbers(self) -> NDArray[np.float64]:
         """Return the targets as numbers, shape (sequences,) or (sequences, targets)."""
-        found = []
+        numbers = []
         for row, place in zip(self._present(), self.places, strict=True):
             try:
-                found.append([float(value) for value in row])
+                numbers.append([float(value) for value in row])
             except ValueError:
                 raise ValueError(
                     f"{self.source}, {place}: the target {row[0]!r} is not a number: correct it, or learn classes with "
                     "--task classify"
                 ) from None
-            if not np.isfinite(found[-1]).all():
+            if not np.isfinite(numbers[-1]).all():
                 raise ValueError(f"{self.source}, {place}: the target is infinite: correct or remove it")
-        table = np.array(found)
+        table = np.array(numbers)
         return table[:, 0] if table.shape[1] == 1 else table
 
     def labels(self) -> NDArray:

@@ -19,8 +19,8 @@ __all__ = ["shape"]
 
 NUMBERED = re.compile(r"(.*?)[_.\- ]?(\d+)")
 """Name of a column with one step of one feature, for instance speed_12."""
-FEW = 3  # minimum number of columns that are taken for the steps of a sequence without --form
-SOME = 20  # number of rows from which repeated values suggest one row per sample
+FEW = 3  # minimum number of columns that can be the steps of a sequence without --form
+SOME = 20  # minimum number of rows for which repeated values suggest one row per sample
 
 
 def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Dataset:
@@ -40,22 +40,22 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
         layout = replace(layout, time=INDEX) if series else replace(layout, ignore=(*layout.ignore, INDEX))
     if layout.group is not None and require_target:
         table.require(layout.group, option="--group")
-    ids = None if layout.id is None else _ids(table, layout.id)
-    form = layout.form or _form(table, layout, ids)
+    ids = None if layout.id is None else _read_ids(table, layout.id)
+    form = layout.form or _infer_form(table, layout, ids)
     if layout.form is None and form == "wide" and not layout.values:
         _check_steps(table, layout)
     layout = replace(layout, form=form)
     target = layout.target if there else ()
-    return (_wide if form == "wide" else _long)(table, layout, ids, target)
+    return (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
 
 
-def _form(table: Table, layout: Layout, ids: list | None) -> str:
+def _infer_form(table: Table, layout: Layout, ids: list | None) -> str:
     if ids is None and layout.time is not None:
         raise ValueError("--time needs one row per sample: choose the column of the sequence ids with --id")
     return "wide" if ids is None or (layout.time is None and len(set(ids)) == len(ids)) else "long"
 
 
-def _ids(table: Table, name: str) -> list:
+def _read_ids(table: Table, name: str) -> list:
     for row, value in enumerate(table.columns[name]):
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ValueError(
@@ -65,15 +65,15 @@ def _ids(table: Table, name: str) -> list:
     return [value.strip() if isinstance(value, str) else value for value in table.columns[name]]
 
 
-def _others(table: Table, layout: Layout) -> list[str]:
+def _list_others(table: Table, layout: Layout) -> list[str]:
     used = {layout.id, layout.time, layout.group, *layout.target, *layout.ignore}
     return [name for name in table.columns if name not in used]
 
 
-def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
+def _shape_wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
     if layout.time is not None:
         raise ValueError("--time needs one row per sample: choose the column of the sequence ids with --id")
-    layout, groups = _steps(table, layout)
+    layout, groups = _group_steps(table, layout)
     columns = {name: table.numbers(name) for names in groups.values() for name in names}
     values = np.stack([np.stack([columns[name] for name in names], 1) for names in groups.values()], 2)
     there = np.asarray(~np.isnan(values).all(axis=2))
@@ -89,27 +89,27 @@ def _wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
         sequences,
         list(range(1, len(table) + 1)) if ids is None else ids,
         layout.id or "row",
-        _targets(table, target, range(len(table))),
+        _read_targets(table, target, range(len(table))),
         [table.place(row) for row in range(len(table))],
-        _groups(table, layout, list(range(len(table)))),
+        _read_groups(table, layout, list(range(len(table)))),
     )
 
 
-def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
+def _group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
     """Return the columns of each feature's steps in order: speed_0, speed_1, …; or one feature with all columns.
 
     The returned layout names them, so that other tables are read in the same way: by the prefix before the numbers,
     or by the names of all columns if they have no numbers.
     """
-    names = _others(table, layout)
+    names = _list_others(table, layout)
     if layout.values and all(name in names for name in layout.values):
         return layout, {"value": list(layout.values)}
     if not names:
         advice = "check --values, --target and --ignore" if table.fitting else "a model needs those it was fitted with"
         raise ValueError(f"{table.source} has no columns of values left: {advice}")
-    groups = _numbered(names)
+    groups = _group_by_prefix(names)
     if layout.values:
-        chosen = {name: groups[name] for name in _features(table, layout, names, groups)}
+        chosen = {name: groups[name] for name in _select_features(table, layout, names, groups)}
     elif sum(map(len, groups.values())) < len(names) or not _have_equal_steps(groups) or _are_times(groups):
         return replace(layout, values=tuple(names)), {"value": names}
     else:
@@ -126,7 +126,7 @@ def _steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[str]]]:
     return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
 
 
-def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
+def _group_by_prefix(names: list[str]) -> dict[str, list[tuple[int, str]]]:
     """Return feature -> (number, name) of its columns, for columns whose names end in a number."""
     groups: dict[str, list[tuple[int, str]]] = {}
     for name in names:
@@ -137,8 +137,8 @@ def _numbered(names: list[str]) -> dict[str, list[tuple[int, str]]]:
 
 def _check_steps(table: Table, layout: Layout) -> None:
     """Check that the columns look like the steps of a sequence, in a table without --form wide."""
-    names, numbered = _others(table, layout), _numbered(_others(table, layout))
-    _check_samples(table, layout, [name for name in names if name not in _step_names(numbered)])
+    names, numbered = _list_others(table, layout), _group_by_prefix(_list_others(table, layout))
+    _check_samples(table, layout, [name for name in names if name not in _find_step_names(numbered)])
     # pandas renames equal columns to x, x.1, x.2.
     if _are_times(numbered) or any(stem in names for stem in numbered):
         return
@@ -177,13 +177,13 @@ TIME_NAMES = {"time", "times", "timestamp", "date", "datetime", "ds", "day", "ho
 TIME_NAMES |= {"month", "year", "week", "step", "frame", "tick", "cycle", "index", "t", "at"}
 
 
-def _step_names(groups: dict[str, list[tuple[int, str]]]) -> set[str]:
+def _find_step_names(groups: dict[str, list[tuple[int, str]]]) -> set[str]:
     """Return the columns that are steps of a feature by their numbers."""
     return {name for steps in groups.values() if len(steps) >= FEW for _, name in steps}
 
 
 def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
-    """Refuse a table without --id whose rows are probably samples, not sequences.
+    """Reject a table without --id whose rows are probably samples, not sequences.
 
     A hint is a column with the name of an id or a time, a column of dates, or a column whose values repeat in blocks
     within which another column counts up.
@@ -252,7 +252,7 @@ def _have_equal_steps(groups: dict[str, list[tuple[int, str]]]) -> bool:
     return len({frozenset(steps) for steps in numbers}) == 1
 
 
-def _features(table: Table, layout: Layout, names: list[str], groups: Container[str]) -> tuple[str, ...]:
+def _select_features(table: Table, layout: Layout, names: list[str], groups: Container[str]) -> tuple[str, ...]:
     """Return the features that the layout names by their prefix."""
     if any(name in names for name in layout.values):
         table.require(*layout.values, option="--values")
@@ -266,10 +266,10 @@ def _features(table: Table, layout: Layout, names: list[str], groups: Container[
     return layout.values
 
 
-def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
+def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
     if layout.form == "long" and ids is None:
         raise ValueError("a table in long form needs --id, the column that identifies the sequence of a row")
-    names = list(layout.values) or _others(table, layout)
+    names = list(layout.values) or _list_others(table, layout)
     table.require(*names, option="--values")
     if not names:
         advice = "check --values, --target and --ignore" if table.fitting else "a model needs those it was fitted with"
@@ -297,13 +297,13 @@ def _long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...
         sequences,
         found,
         layout.id or "series",
-        None if layout.form == "series" else _sequence_targets(table, target, rows, found),
+        None if layout.form == "series" else _read_sequence_targets(table, target, rows, found),
         places,
-        _groups(table, layout, [int(index.min()) for index in rows]),
+        _read_groups(table, layout, [int(index.min()) for index in rows]),
     )
 
 
-def _groups(table: Table, layout: Layout, rows: list[int]) -> list[Any] | None:
+def _read_groups(table: Table, layout: Layout, rows: list[int]) -> list[Any] | None:
     """Return the group of each sequence, by its first row."""
     if layout.group is None or layout.group not in table.columns:
         return None
@@ -321,7 +321,7 @@ def _check_times(table: Table, layout: Layout, times: NDArray, index: NDArray) -
         )
 
 
-def _sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
+def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
     """Return one target per sequence, which must be the same in all of its rows."""
     for name in target:
         column = table.columns[name]
@@ -333,17 +333,17 @@ def _sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray]
                     f"{table.source}, {table.place(other)}: the target {name!r} is {column[other]!r} after "
                     f"{column[first]!r} in sequence {own}: a target must be constant per sequence"
                 )
-    return _targets(table, target, [int(index.min()) for index in rows])
+    return _read_targets(table, target, [int(index.min()) for index in rows])
 
 
-def _targets(table: Table, names: tuple[str, ...], rows: Any) -> list[tuple] | None:
+def _read_targets(table: Table, names: tuple[str, ...], rows: Any) -> list[tuple] | None:
     if not names:
         return None
-    columns = [[_cell(value) for value in table.columns[name]] for name in names]
+    columns = [[_clean_cell(value) for value in table.columns[name]] for name in names]
     return [tuple(column[row] for column in columns) for row in rows]
 
 
-def _cell(value: Any) -> Any:
+def _clean_cell(value: Any) -> Any:
     if isinstance(value, str):
         value = value.strip()
         return None if value.lower() in MISSING else value

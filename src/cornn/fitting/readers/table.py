@@ -31,7 +31,7 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Spellings of a missing value, in lower case."""
 DELIMITERS = ",;\t"
 INDEX = "date of the row"
-"""Name of a column of dates that has none, as pandas writes its index."""
+"""Name given to an unnamed column of dates, which pandas writes for its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
@@ -135,7 +135,7 @@ def read_csv(path: Path) -> Table:
     """Read columns separated by commas, semicolons or tabs, with their names in the first line."""
     text = read_text(path)
     frame = parse_csv(path, text, max(DELIMITERS, key=text.partition("\n")[0].count))
-    names = _named(path, frame.iloc[0].tolist())
+    names = _check_names(path, frame.iloc[0].tolist())
     frame = frame.iloc[1:]
     if not len(frame):
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
@@ -159,7 +159,7 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
     except ImportError:
         raise missing_extra("estimators", "tables need pandas") from None
 
-    def refuse(cells: list[str]) -> None:
+    def reject(cells: list[str]) -> None:
         raise ValueError(
             f"{path}: the row that starts with {', '.join(cells[:3])[:60]} has {len(cells)} cells, more than the first "
             "line: correct or remove it"
@@ -180,8 +180,8 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
             dtype=str,
             keep_default_na=False,
             skip_blank_lines=False,
-            engine="python",  # it tells a short row from empty cells
-            on_bad_lines=refuse,
+            engine="python",  # it distinguishes short rows from empty cells
+            on_bad_lines=reject,
         )
     except (pandas.errors.ParserError, csv.Error) as error:
         raise ValueError(
@@ -205,12 +205,12 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
 
 
 def _name_index(path: Path, names: list[str], columns: list[list]) -> dict[str, list]:
-    """Return the columns by name. A column without a name is pandas' index: row numbers are left out, dates kept."""
+    """Return the columns by name. A column without a name is pandas' index: row numbers are dropped, dates are kept."""
     named = {}
     for position, (name, column) in enumerate(zip(names, columns, strict=True), 1):
         if not name or UNNAMED.fullmatch(name):
             # As a feature it would leak the order of the rows.
-            if _counts(column):
+            if _is_row_number(column):
                 continue
             if all(is_date(value) for value in column):
                 name = INDEX
@@ -244,16 +244,16 @@ def read_parquet(path: Path) -> Table:
         column = frame[name]
         missing = column.isna().to_numpy()
         values = [own.to_pydatetime() for own in column] if column.dtype.kind == "M" else column.tolist()
-        columns[name] = [None if gone else own for own, gone in zip(values, missing, strict=True)]
+        columns[name] = [None if is_missing else own for own, is_missing in zip(values, missing, strict=True)]
     return Table(str(path), columns, None)
 
 
-def _counts(column: list[str]) -> bool:
+def _is_row_number(column: list[str]) -> bool:
     """Return whether a column is 0, 1, 2, … or 1, 2, 3, …"""
     return any([str(row) for row in range(start, start + len(column))] == column for start in (0, 1))
 
 
-def _named(path: Path, row: list[str]) -> list[str]:
+def _check_names(path: Path, row: list[str]) -> list[str]:
     names = [name.strip() for name in row]
     doubled = next((name for number, name in enumerate(names) if name and name in names[:number]), None)
     try:

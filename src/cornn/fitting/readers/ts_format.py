@@ -35,7 +35,7 @@ def read_ts(path: Path) -> Dataset:
                     started = words[0].lower() == "data"
                     continue
                 place = f"row {len(sequences) + 1} (line {line_number})"
-                values, label = _sequence(path, place, line, header)
+                values, label = _parse_sequence(path, place, line, header)
                 if sequences and values.values.shape[1] != sequences[0].values.shape[1]:
                     raise ValueError(
                         f"{path}, {place} has {values.values.shape[1]} features, but the first row has "
@@ -50,19 +50,19 @@ def read_ts(path: Path) -> Dataset:
         raise ValueError(f"{path} has no sequences: expected header lines with @, then @data, then data")
     count = sequences[0].values.shape[1]
     features = ("value",) if count == 1 else tuple(f"dimension {number}" for number in range(count))
-    labelled = _labelled(header)
+    has_labels = _has_labels(header)
     ids = list(range(1, len(sequences) + 1))
-    return Dataset(str(path), Layout(), features, sequences, ids, "row", target if labelled else None, places)
+    return Dataset(str(path), Layout(), features, sequences, ids, "row", target if has_labels else None, places)
 
 
-def _labelled(header: dict[str, list[str]]) -> bool:
+def _has_labels(header: dict[str, list[str]]) -> bool:
     return any(header.get(name, ["false"])[:1] in (["true"], ["True"]) for name in ("classlabel", "targetlabel"))
 
 
-def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -> tuple[ValidSeries, tuple]:
+def _parse_sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -> tuple[ValidSeries, tuple]:
     parts = OUTSIDE.split(line)
     label: tuple = ()
-    if _labelled(header):
+    if _has_labels(header):
         label = (parts.pop().strip() or None,)
         known = header.get("classlabel", [])[1:]
         if known and label[0] not in known:
@@ -70,33 +70,33 @@ def _sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -
                 f"{path}, {place} ends with {str(label[0])[:40]!r}, which @classLabel does not list: the line may be "
                 "truncated"
             )
-    wanted = (header.get("dimensions") or header.get("dimension") or [str(len(parts))])[0]
-    if not parts or str(len(parts)) != wanted:
+    dimensions = (header.get("dimensions") or header.get("dimension") or [str(len(parts))])[0]
+    if not parts or str(len(parts)) != dimensions:
         raise ValueError(
-            f"{path}, {place} has {len(parts)} features, but @dimensions is {wanted}: the line may be truncated"
+            f"{path}, {place} has {len(parts)} features, but @dimensions is {dimensions}: the line may be truncated"
         )
-    read = [_feature(path, place, part, stamped="(" in part) for part in parts]
-    lengths = {len(values) for values, _ in read}
+    features = [_parse_feature(path, place, part, stamped="(" in part) for part in parts]
+    lengths = {len(values) for values, _ in features}
     if len(lengths) > 1:
         raise ValueError(
             f"{path}, {place}: its features have {' and '.join(map(str, sorted(lengths)))} steps: pad them"
         )
-    if 0 in lengths or all(math.isnan(value) for values, _ in read for value in values):
+    if 0 in lengths or all(math.isnan(value) for values, _ in features for value in values):
         raise ValueError(f"{path}, {place} has no values: remove the line")
-    if any(times != read[0][1] for _, times in read):
+    if any(times != features[0][1] for _, times in features):
         raise ValueError(f"{path}, {place}: its features have different times: use one time per step")
     steps = (header.get("serieslength") or [""])[0]
     if steps.isdigit() and lengths != {int(steps)}:
         raise ValueError(
             f"{path}, {place} has {lengths.pop()} steps, but @seriesLength is {steps}: the line may be truncated"
         )
-    times = read[0][1]
+    times = features[0][1]
     if times:
         compute_gaps(times, f"{path}, {place}")
-    return ValidSeries(np.array([values for values, _ in read]).T, np.array(times) if times else None), label
+    return ValidSeries(np.array([values for values, _ in features]).T, np.array(times) if times else None), label
 
 
-def _feature(path: Path, place: str, part: str, stamped: bool) -> tuple[list[float], list[float]]:
+def _parse_feature(path: Path, place: str, part: str, stamped: bool) -> tuple[list[float], list[float]]:
     """Return values, and times if there are any."""
     cells = SAMPLE.findall(part) if stamped else [("", cell) for cell in part.split(",")]
     if stamped and re.sub(r"[\s,]", "", SAMPLE.sub("", part)):

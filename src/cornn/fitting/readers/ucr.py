@@ -28,7 +28,7 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
     """Read one sequence per line. Missing values at the end of a line end its sequence."""
     if layout.target or layout.id or layout.values:
         raise ValueError(
-            f"{path} has no column names, so that it is read like a file of the UCR archive, with the class first in "
+            f"{path} has no column names, so it is read like a file of the UCR archive, with the class first in "
             "each line: omit the names of columns, or add a first line with names"
         )
     sequences, target, places = [], [], []
@@ -47,13 +47,13 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
         if np.isinf(values).any():
             raise ValueError(f"{path}, {place} contains infinity: replace it; NaN marks a missing value")
         sequences.append(ValidSeries(values[: known[-1] + 1, None]))
-        target.append((_label(label),))
+        target.append((_parse_label(label),))
         places.append(place)
     ids = list(range(1, len(sequences) + 1))
     return Dataset(str(path), Layout(), ("value",), sequences, ids, "row", target, places)
 
 
-def _label(text: str) -> str:
-    """Return a class as the archive means it: 1.0000000e+00 is 1."""
+def _parse_label(text: str) -> str:
+    """Return a class label as a string: 1.0000000e+00 is 1."""
     number = parse_number(text)
     return str(int(number)) if number == number and number == int(number) else text

@@ -1,20 +1,21 @@
 """The recurrence on NVIDIA GPUs: one kernel forward and one backward, in the accuracy of fp32.
 
-Up to 128 neurons a block holds the weights in its registers for the whole sequence. Up to 512 a cluster of blocks does,
-on devices that have clusters. Beyond that a grid of blocks that fills the device holds them in shared memory. With few
-features a block also makes the drive V u + b as it goes: nobody writes it down, and what is read is the input. The
-kernels say how; here they are chosen, compiled and launched. The interface is in `contract.py`.
+Up to 128 neurons, one block holds the weights in its registers for the whole sequence. Up to 512, a cluster of blocks
+does, on devices that have clusters. Above that, a grid of blocks that fills the device holds them in shared memory.
+With few features a block also computes the drive V u + b in each step: it reads the input, and no drive is stored.
+This module chooses, compiles and launches the kernels; their sources explain how they work. The interface is in
+`contract.py`.
 
-With a precision other than "exact" the products of the steps run on tensor cores: weights, states and deltas are
-rounded to tf32 or bf16 as they enter a product, everything else stays fp32. Above 128 neurons a grid of blocks does so,
-and with bf16 the products of the weight gradients follow. Between 128 and 512 neurons the exact kernel of a cluster
-serves small batches, for which it is faster.
+With a precision other than "exact", the products of the steps run on tensor cores: weights, states and deltas are
+rounded to tf32 or bf16 when they enter a product, everything else stays fp32. Above 128 neurons a grid of blocks runs
+them, and with bf16 the products of the weight gradients are rounded too. Between 128 and 512 neurons small batches use
+the exact cluster kernel, which is faster for them.
 
-In "exact" precision every product has the accuracy of fp32. Where tensor cores are fast enough, those of grids and of
-large weight gradients are computed there as sums of products of bf16 pieces (kernels/split.cuh).
+In "exact" precision every product has the accuracy of fp32. Where tensor cores are fast enough, they compute the
+products of grids and of large weight gradients as sums of products of bf16 pieces (kernels/split.cuh).
 
-The same input gives the same result to the bit, on the same kind of device and with the same versions: nothing is
-summed in an order that may change.
+On the same kind of device and with the same versions, the same input gives bitwise identical results: every sum has a
+fixed order.
 """
 
 import functools
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine import gemms
-from cornn.engine.backends.cuda.launch import Launch, launch, plain, prepare, unable
+from cornn.engine.backends.cuda.launch import Launch, explain_unusable, launch, make_plain, prepare
 from cornn.engine.backends.cuda.layout import (
     BLOCK_SIZES,
     INPUT_WEIGHTS,
@@ -83,7 +84,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
 @about_this_machine
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
     least = LEAST if hidden <= BLOCK_SIZES[-1] and precision == "exact" else LEAST_OF_OTHERS
-    if reason := unable(index, least):
+    if reason := explain_unusable(index, least):
         return False, reason
     kernels = "one fused kernel forward and one backward"
     if precision != "exact" and (hidden <= TENSOR_SIZES[-1] or _grid(index, hidden, 1, precision)):
@@ -96,7 +97,7 @@ def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool,
 
 
 def kernel_kind(index: int | None, hidden: int, precision: str) -> str | None:
-    """Return what holds the weights, "block", "cluster" or "grid"; None if so many neurons do not fit."""
+    """Return what holds the weights, "block", "cluster" or "grid"; None if the weights do not fit."""
     if hidden <= BLOCK_SIZES[-1]:
         return "block"
     if precision == "exact" and not _needs_grid(index, hidden):
@@ -106,16 +107,16 @@ def kernel_kind(index: int | None, hidden: int, precision: str) -> str | None:
 
 @functools.cache
 def _needs_grid(device: int | None, hidden: int) -> bool:
-    """Return whether neither a block nor a cluster of this device holds the weights."""
+    """Return whether the weights fit neither into a block nor into a cluster of this device."""
     clusters = torch.cuda.get_device_capability(device)[0] in (9, 10)
     return hidden > (LARGEST_CLUSTER if clusters else BLOCK_SIZES[-1])
 
 
 @functools.cache
-def splits(device: int | None) -> bool:
-    """Return whether tensor cores are so fast that products of pieces on them beat products in fp32.
+def prefers_pieces(device: int | None) -> bool:
+    """Return whether products of bf16 pieces on tensor cores are faster than products in fp32.
 
-    They are on the GPUs of data centres. On others six products of pieces take longer than one in fp32.
+    They are on data-centre GPUs. On others, six products of pieces take longer than one in fp32.
     """
     return torch.cuda.get_device_capability(device) in ((8, 0), (9, 0), (10, 0))
 
@@ -124,14 +125,14 @@ def splits(device: int | None) -> bool:
 def _grid(device: int | None, hidden: int, batch: int, precision: str = "exact", rich: bool = False) -> GridPlan | None:
     properties = torch.cuda.get_device_properties(device)
     shared, count = properties.shared_memory_per_block_optin, properties.multi_processor_count
-    return grid_plan(hidden, batch, count, shared, precision, split=splits(device), rich=rich)
+    return grid_plan(hidden, batch, count, shared, precision, split=prefers_pieces(device), rich=rich)
 
 
 @functools.cache
 def _choose_grid(
     device: int | None, groups: int, batch: int, hidden: int, precision: str, rich: bool
 ) -> GridPlan | None:
-    """Return the grid that serves a problem of more than 128 neurons; None if a cluster does."""
+    """Return the grid for a problem of more than 128 neurons, or None if a cluster runs it."""
     exact = _grid(device, hidden, batch, rich=rich)
     found = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
     if found is None or _needs_grid(device, hidden):
@@ -143,7 +144,7 @@ def _choose_grid(
 
 
 def makes_drive(update: Update, hidden: int, features: int, spans: bool = False, precision: str = "exact") -> bool:
-    """Return whether the forward kernel makes the drive of the input as it goes."""
+    """Return whether the forward kernel computes the drive itself, step by step."""
     if hidden > BLOCK_SIZES[-1] or precision != "exact" or features == 0:
         return False
     if isinstance(update, Spans) and hidden > LARGEST_SPANS_WITH_DRIVE:
@@ -161,7 +162,7 @@ def _update_macros(update: Update, timespans: bool) -> dict[str, object]:
 
 
 @functools.cache
-def _prepared(
+def _prepare(
     direction: str,
     update: Update,
     spans: bool,
@@ -175,7 +176,10 @@ def _prepared(
     features: int = 0,
     scaled: bool = False,
 ) -> Launch:
-    """How to launch. With `features` the kernel makes the drive of them; `scaled` is whether weights have scales."""
+    """Prepare a kernel of one block or of a cluster.
+
+    features: number of features, if the kernel computes the drive. scaled: whether the weights have scales.
+    """
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     macros = _update_macros(update, spans)
     if precision == "exact":
@@ -196,7 +200,7 @@ def _prepared(
 
 
 @functools.cache
-def _prepared_grid(
+def _prepare_grid(
     direction: str, update: Update, spans: bool, for_parameters: bool, device: int, layout: GridPlan
 ) -> Launch:
     macros = _macros(layout, _update_macros(update, spans))
@@ -207,14 +211,13 @@ def _prepared_grid(
 
 
 def _run_grid(prepared: Launch, layout: GridPlan, given: Given, arguments: list, groups: int, batch: int) -> None:
-    """Run a kernel for as many sequences at a time as the device has room for."""
+    """Run a kernel in launches of as many sequences as fit on the device."""
     for group in range(groups):
         for begin in range(0, batch, layout.sequences * layout.teams):
             teams = min(layout.teams, -(-(batch - begin) // layout.sequences))
             values = given.input.new_zeros(teams * layout.values)
             counters = torch.zeros(32 * teams, dtype=torch.int32, device=values.device)
-            what = prepared._replace(blocks=layout.bands * teams)
-            launch(what, [*arguments, values, counters, group, begin])
+            launch(prepared._replace(blocks=layout.bands * teams), [*arguments, values, counters, group, begin])
 
 
 def run_kernel(
@@ -228,9 +231,17 @@ def run_kernel(
     for_parameters: bool = False,
     scales: Scales | None = None,
 ) -> None:
-    """Run a kernel on the current stream of its device: its own arguments stand around those that every kernel has.
+    """Run a kernel on the current stream of its device.
 
-    scales: of R, and with `makes_drive` of V and b; only a block multiplies by them.
+    Args:
+        direction: "forward" or "backward".
+        given: The tensors of the recurrence.
+        first: Arguments of this kernel before those that all kernels share.
+        then: Arguments of this kernel after them.
+        request: The options of the call.
+        makes_drive: Whether the kernel computes the drive.
+        for_parameters: Whether gradients of the parameters or timespans are needed.
+        scales: Scales of R, and with `makes_drive` of V and b. Only block kernels support them.
     """
     update, _, _, precision = request
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
@@ -243,9 +254,9 @@ def run_kernel(
     rich = spans or for_parameters
     grid = _choose_grid(device, *size, precision, rich) if hidden > BLOCK_SIZES[-1] else None
     if state is None and direction == "forward" and hidden > BLOCK_SIZES[-1] and grid is None:
-        # A cluster has no registers left to ask whether there is one.
+        # Cluster kernels have no registers left for the case without an initial state.
         state = input.new_zeros(update.states, *shape[1:-1], hidden)
-    fixed = (plain(state), plain(weight), plain(parameters), plain(timespans))
+    fixed = (make_plain(state), make_plain(weight), make_plain(parameters), make_plain(timespans))
     if lengths is not None:
         lengths = lengths.to(input.device, torch.int64).contiguous()
     arguments = [*first, *fixed, lengths, *then]
@@ -253,31 +264,31 @@ def run_kernel(
     if precision != "exact":
         if hidden > TENSOR_SIZES[-1]:
             precision = "exact"
-        # Tensor core kernels move two neurons at a time where they may.
+        # Tensor core kernels move two neurons at a time if addresses are aligned.
         elif hidden % 2 == 0:
             wide = all(x.data_ptr() % 8 == 0 for x in arguments if isinstance(x, Tensor))
     if grid is not None:
         arguments += (shape[0], *size)
         if direction == "forward":
-            arguments.append(None if state is None else plain(state[0] @ weight[..., :hidden].mT))
-        prepared = _prepared_grid(direction, update, spans, for_parameters, device, grid)
+            arguments.append(None if state is None else make_plain(state[0] @ weight[..., :hidden].mT))
+        prepared = _prepare_grid(direction, update, spans, for_parameters, device, grid)
         _run_grid(prepared, grid, given, arguments, *size[:2])
         return
     features = shape[-1] if makes_drive else 0
     scaled = scales is not None
-    prepared = _prepared(direction, update, spans, for_parameters, precision, wide, device, *size, features, scaled)
+    prepared = _prepare(direction, update, spans, for_parameters, precision, wide, device, *size, features, scaled)
     arguments += (shape[0], *size)
     if scales is not None:
-        arguments.append(plain(scales.weight))
+        arguments.append(make_plain(scales.weight))
     if makes_drive:
-        arguments += (plain(input), plain(input_weight), plain(bias))
+        arguments += (make_plain(input), make_plain(input_weight), make_plain(bias))
         if scales is not None:
-            arguments += (plain(scales.input_weight), plain(scales.bias))
+            arguments += (make_plain(scales.input_weight), make_plain(scales.bias))
     launch(prepared, arguments)
 
 
 def _multiplies_scales(hidden: int, precision: str) -> bool:
-    """Return whether the kernels of the steps multiply R by its scale as they read it: those of one block do."""
+    """Return whether the kernels multiply R by its scale while reading it: only block kernels do."""
     return hidden <= BLOCK_SIZES[-1] and precision == "exact"
 
 
@@ -285,11 +296,12 @@ def forward(given: Given, request: Request, scales: Scales | None = None) -> Pas
     update, every, keep, precision = request
     (*shape, features), hidden = given.input.shape, given.weight.shape[-2] // update.products
     spans = given.timespans is not None
-    made = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
+    own_drive = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
     if scales is not None:
         block = _multiplies_scales(hidden, precision)
-        given, scales = gemms.apply_scales(given, scales, drive=not made, weight=not block), scales if block else None
-    if not made:
+        given = gemms.apply_scales(given, scales, drive=not own_drive, weight=not block)
+        scales = scales if block else None
+    if not own_drive:
         trail = gemms.start_trail(given, request)
     else:
         trail = given.input.new_empty(update.trail, *shape, update.drives * hidden) if keep else None
@@ -301,25 +313,25 @@ def forward(given: Given, request: Request, scales: Scales | None = None) -> Pas
         output if keep or every else None,
         last,
     )
-    run_kernel("forward", given, results, (keep,), request, makes_drive=made, scales=scales)
+    run_kernel("forward", given, results, (keep,), request, makes_drive=own_drive, scales=scales)
     return Passed(output, last, trail if keep else None)
 
 
 def backward_steps(
     given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None
 ) -> StepGradients:
-    """What the steps give: gradients of the drive, the initial state, the parameters and the timespans.
+    """Return the gradients of the drive, the initial state, the parameters and the timespans.
 
-    scales: those of R are multiplied by the kernel; only a block does so.
+    scales: Scales of R, by which the kernel multiplies. Only block kernels support them.
     """
-    grad_output, grad_last, output, trail = map(plain, after)
+    grad_output, grad_last, output, trail = map(make_plain, after)
     assert output is not None
     assert trail is not None
     need = needs.parameters or needs.timespans
     places = output.shape[1:]
     grad_drive = output.new_empty(trail.shape[1:])
     grad_state = output.new_empty(request.update.states, *places) if needs.state else None
-    # For each neuron of each sequence, summed below in a fixed order.
+    # One term per neuron and sequence, summed below in a fixed order.
     terms = output.new_empty(len(given.parameters), *places) if need else None
     for_spans = torch.empty_like(output) if needs.timespans else None
     read = (grad_output, grad_last, trail[-1], trail[0], output)
@@ -342,7 +354,7 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
         rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
         return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
     rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
-    if needs.weight and not rounded and has_pieces(given, after) and splits(steps.drive.device.index):
+    if needs.weight and not rounded and has_pieces(given, after) and prefers_pieces(steps.drive.device.index):
         weight = gradient_by_pieces(steps.drive, given, after, scales)
         rest = gemms.gradients(given, after, steps, needs._replace(weight=False), scales)
         return rest._replace(weight=weight)

@@ -1,7 +1,7 @@
-"""Kernels on PyTorch's devices, streams and threads.
+"""Load and launch kernels on PyTorch's devices and streams.
 
-cuda-core compiles and loads them. They are launched through the driver's own function, with addresses that PyTorch
-gives: for short sequences a launch by cuda-core's objects would take longer than all else.
+cuda-core compiles and loads them. They are launched by the driver's function, with the addresses of PyTorch's tensors:
+for short sequences, a launch through cuda-core's objects would take longer than everything else.
 """
 
 import ctypes
@@ -16,24 +16,24 @@ from torch import Tensor
 from cornn._torch_private import current_raw_stream
 from cornn.engine.backends.cuda import nvrtc
 
-__all__ = ["Launch", "launch", "plain", "prepare", "unable"]
+__all__ = ["Launch", "explain_unusable", "launch", "make_plain", "prepare"]
 
 
 class Launch(NamedTuple):
-    """A kernel that is ready to run: on one device, with one number of blocks."""
+    """A kernel with its launch configuration on one device."""
 
     function: Any
     blocks: int
     threads: int
     shared: int
     device: int
-    alive: Any  # what the function belongs to
+    owner: Any  # object that keeps the function loaded
     cooperative: bool = False  # whether all blocks must run at the same time
 
 
-def unable(device: int | None, least: tuple[int, int] = (8, 0)) -> str | None:
-    """Why no kernel that needs this compute capability can be compiled for this device, or None if they can."""
-    if reason := nvrtc.missing():
+def explain_unusable(device: int | None, least: tuple[int, int] = (8, 0)) -> str | None:
+    """Return why a device cannot run kernels that need a compute capability of `least`, or None if it can."""
+    if reason := nvrtc.explain_missing():
         return reason
     found = torch.cuda.get_device_capability(device)
     if found >= least:
@@ -51,9 +51,20 @@ def prepare(
     shared: int = 0,
     cooperative: bool = False,
 ) -> Launch:
-    """The kernel `name` of a file of the kernels folder, compiled if this is its first use anywhere.
+    """Load a kernel, compiling it first if it is not in the cache.
 
-    shared: bytes of dynamic shared memory. cooperative: whether all blocks must run at the same time.
+    Args:
+        file: A file in the kernels folder.
+        name: The name of the kernel in this file.
+        macros: Macros of the compilation.
+        device: Index of the device.
+        blocks: Number of blocks.
+        threads: Threads per block.
+        shared: Bytes of dynamic shared memory.
+        cooperative: Whether all blocks must run at the same time.
+
+    Returns:
+        The launch.
     """
     from cuda.bindings import driver  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
     from cuda.core import ObjectCode  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
@@ -61,7 +72,7 @@ def prepare(
     with torch.cuda.device(device):
         _bind(device)
         major, minor = torch.cuda.get_device_capability(device)
-        cubin = nvrtc.compiled(file, macros, f"sm_{major}{minor}")
+        cubin = nvrtc.compile_kernel(file, macros, f"sm_{major}{minor}")
         try:
             kernel = ObjectCode.from_cubin(cubin).get_kernel(name)
         except Exception as error:  # the classes of cuda-core's errors are private
@@ -77,34 +88,34 @@ def prepare(
     return Launch(driver.CUfunction(int(kernel.handle)), blocks, threads, shared, device, kernel, cooperative)
 
 
-def plain(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as kernels read it: contiguous, in float32."""
+def make_plain(tensor: Tensor | None) -> Tensor | None:
+    """Return a tensor in the form that kernels read: contiguous, float32."""
     if tensor is None or (tensor.dtype is torch.float32 and tensor.is_contiguous()):
         return tensor
     return tensor.float().contiguous()
 
 
-def launch(what: Launch, arguments: Sequence[Tensor | int | None]) -> None:
-    """Run it on the current stream of its device. A tensor is handed over as its address, None as 0."""
-    values = [_value(x) for x in arguments]
-    if torch.cuda.current_device() == what.device:
-        _launch(what, values)
+def launch(prepared: Launch, arguments: Sequence[Tensor | int | None]) -> None:
+    """Launch a kernel on the current stream of its device. A tensor is passed as its address, None as 0."""
+    values = [_as_integer(x) for x in arguments]
+    if torch.cuda.current_device() == prepared.device:
+        _launch(prepared, values)
     else:
-        with torch.cuda.device(what.device):
-            _launch(what, values)
+        with torch.cuda.device(prepared.device):
+            _launch(prepared, values)
 
 
-def _value(argument: Tensor | int | None) -> int:
+def _as_integer(argument: Tensor | int | None) -> int:
     if argument is None:
         return 0
     return argument.data_ptr() if isinstance(argument, Tensor) else int(argument)
 
 
-def _launch(what: Launch, values: list[int]) -> None:
-    function, blocks, threads, shared, device, _, cooperative = what
+def _launch(prepared: Launch, values: list[int]) -> None:
+    function, blocks, threads, shared, device, _, cooperative = prepared
     _bind(device)
-    stored, pointers = _arrays(len(values))
-    numbers = stored(*values)
+    integers, pointers = _array_types(len(values))
+    numbers = integers(*values)
     first = ctypes.addressof(numbers)
     addresses = pointers(*range(first, first + 8 * len(values), 8))
     place = ctypes.addressof(addresses)
@@ -125,8 +136,8 @@ def _driver() -> Any:
 
 
 @functools.cache
-def _arrays(count: int) -> tuple[type[ctypes.Array], type[ctypes.Array]]:
-    """Types of `count` arguments of a kernel, all of 8 bytes, and of their addresses."""
+def _array_types(count: int) -> tuple[type[ctypes.Array], type[ctypes.Array]]:
+    """Return the types of `count` kernel arguments of 8 bytes each, and of their addresses."""
     return ctypes.c_int64 * count, ctypes.c_void_p * count
 
 
@@ -134,7 +145,7 @@ _threads = threading.local()
 
 
 def _bind(device: int) -> None:
-    """Give this thread the device's context, which the driver wants and PyTorch makes current only when it needs it."""
+    """Make the device's context current in this thread: the driver needs it, and PyTorch sets it late."""
     bound = _threads.__dict__.setdefault("bound", set())
     if device in bound:
         return

@@ -1,4 +1,4 @@
-"""How a recurrence is laid out on a GPU: how many neurons, sequences and blocks go together."""
+"""The layout of a recurrence on a GPU: how many neurons and sequences a block has, and how many blocks there are."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,35 +24,34 @@ __all__ = [
 ]
 
 LARGEST_CLUSTER = 512
-"""Neurons whose weights fit on one cluster of blocks."""
+"""Maximum number of neurons whose weights fit into one cluster of blocks."""
 BLOCK_SIZES = (32, 64, 96, 128)
 INPUT_WEIGHTS = {32: 16, 64: 16, 96: 4, 128: 4}
-"""Padded size -> values of V that a lane has registers for; with as many, or fewer, a block makes the drive itself."""
+"""Padded size -> values of V that fit into the registers of a lane. Up to this number, a block computes the drive."""
 INPUT_WEIGHTS_WITH_SPANS = 4
-"""The same where timespans take their share."""
+"""The same with timespans, which need registers too."""
 CLUSTERS = {192: (4, 1), 256: (4, 1), 384: (8, 2), 512: (8, 2)}
-"""Padded size -> (blocks in a cluster, sets of 4 sequences that a cluster serves)."""
+"""Padded size -> (blocks per cluster, sets of 4 sequences per cluster)."""
 
 # Largest padded size -> (lanes that share a row, rows that a thread holds): LANES and TILE of tile.cuh.
 _SPREADS = {32: (2, 1), 64: (4, 2), 128: (8, 4), 256: (16, 4), 512: (32, 8)}
 
-# A step of a block costs about `latency + rows * issue` cycles, and `resident` blocks share a multiprocessor: estimates
-# that decide how many sequences a block serves when there are more of them than multiprocessors.
+# A step of a block takes about `latency + rows * issue` cycles, and `resident` blocks share a multiprocessor. These
+# estimates decide how many sequences a block computes when there are more sequences than multiprocessors.
 _COSTS = {32: (150, 45, 6), 64: (180, 90, 3), 96: (100, 230, 1), 128: (100, 300, 1)}
 
-
-# Sequences that a block may serve; the gradients of the parameters leave no registers for four.
+# Sequences that a block may compute; with gradients of the parameters there are no registers for four.
 ROWS = (1, 2, 4)
 ROWS_WITH_PARAMETERS = (1, 2)
 
 
 class Plan(NamedTuple):
-    """How a problem is laid out."""
+    """The layout of a problem on blocks or clusters."""
 
     size: int  # neurons after padding
     rows: int  # sequences that a block or cluster computes together
     cluster: int = 1  # blocks in a cluster
-    sets: int = 1  # such sets of sequences, which take turns
+    sets: int = 1  # sets of `rows` sequences per cluster, which take turns
 
     @property
     def kind(self) -> str:
@@ -60,7 +59,7 @@ class Plan(NamedTuple):
 
     @property
     def spread(self) -> tuple[int, int]:
-        """Lanes that share a row, and rows that a thread holds."""
+        """Lanes that share a row, and rows per thread."""
         return next(spread for most, spread in _SPREADS.items() if self.size <= most)
 
     @property
@@ -69,7 +68,7 @@ class Plan(NamedTuple):
         return self.size // self.cluster // tile * lanes
 
     def shared(self, direction: str, spans: bool, for_parameters: bool) -> int:
-        """Bytes of dynamic shared memory, of which only clusters have any: `Memory` of their kernels."""
+        """Return the bytes of dynamic shared memory, which only clusters have: `Memory` of their kernels."""
         if self.cluster == 1:
             return 0
         lanes, tile = self.spread
@@ -107,14 +106,14 @@ def plan(hidden: int, groups: int, batch: int, multiprocessors: int, choices: tu
 
 
 GRID_ROWS = (24, 16, 8)
-"""Neurons that a block of a grid may hold in exact fp32."""
+"""Numbers of neurons that a block of a grid can have in exact fp32."""
 _GRID_SEQUENCES = (8, 16, 24, 32, 40)
-# Estimated cycles of a step of a grid, without its products: the exchange of values and the sums.
+# Estimated cycles of a step of a grid without its products: exchange of values and sums.
 _GRID_LATENCY = 4500
 _GRID_THREADS = 256
 
-# With tensor cores: registers that a thread has for weights, sums and its pairs, and the largest numbers of neurons and
-# of sequences.
+# With tensor cores: registers of a thread for weights, sums and its pairs, and the largest numbers of neurons and
+# sequences.
 _TENSOR_GRID_REGISTERS = 194
 _TENSOR_GRID_ROWS = 64
 _TENSOR_GRID_SEQUENCES = 56
@@ -128,25 +127,25 @@ _CLUSTER_COSTS = {192: 1700, 256: 2000, 384: 6000, 512: 8200}
 
 
 class GridPlan(NamedTuple):
-    """How a problem is laid out on a grid of blocks, all of which run at the same time."""
+    """The layout of a problem on a grid of blocks that run at the same time."""
 
     size: int  # neurons after padding
     rows: int  # neurons of a block
     sequences: int  # sequences of a block
     bands: int  # blocks that share the neurons of the same sequences
-    teams: int  # such sets of blocks that run at the same time
-    precision: str = "exact"  # "split" has the accuracy of "exact", by tensor cores
+    teams: int  # groups of `bands` blocks that run at the same time
+    precision: str = "exact"  # "split": the accuracy of "exact", on tensor cores
 
     kind = "grid"
     threads = _GRID_THREADS
 
     @property
     def values(self) -> int:
-        """32-bit words that the values of a team take in device memory."""
+        """32-bit words of device memory for the values of a team."""
         return 2 * self.size * self.sequences // (2 if self.precision == "bf16" else 1)
 
     def shared(self, direction: str = "", spans: bool = False, for_parameters: bool = False) -> int:
-        """Bytes of dynamic shared memory: `Memory` of the kernels."""
+        """Return the bytes of dynamic shared memory: `Memory` of the kernels."""
         if self.precision == "exact":
             return 8 * self.rows * self.size + max(768 * self.sequences, 32 * self.rows * self.sequences)
         if self.precision == "split":
@@ -154,9 +153,9 @@ class GridPlan(NamedTuple):
         return 2 * self.values + 64 * self.sequences * (self.rows + 4)
 
     def fits_registers(self, rich: bool) -> bool:
-        """Return whether a thread has registers for its weights, sums and pairs.
+        """Return whether a thread has enough registers for its weights, sums and pairs.
 
-        rich: whether there are timespans, or gradients of the parameters, which need some too.
+        rich: whether there are timespans or gradients of the parameters, which need registers too.
         """
         if self.precision == "exact":
             return True
@@ -184,7 +183,7 @@ class GridPlan(NamedTuple):
 
 
 def _grid_plans(hidden: int, multiprocessors: int, precision: str, rich: bool) -> Iterator[GridPlan]:
-    """Yield the layouts that there is a kernel for."""
+    """Yield the layouts for which a kernel exists."""
     if precision == "exact":
         size, choices, sequences = -(-hidden // 64) * 64, GRID_ROWS, _GRID_SEQUENCES
     else:
@@ -209,10 +208,10 @@ def grid_plan(
     split: bool = False,
     rich: bool = False,
 ) -> GridPlan | None:
-    """The layout that should take the least time; None if no grid of this device holds the weights.
+    """Return the layout with the least estimated time, or None if the weights fit on no grid of this device.
 
-    shared: bytes of shared memory that a block may have. split: whether products in exact fp32 may run on tensor cores,
-    as sums of products of pieces. rich: whether there are timespans, or gradients of the parameters.
+    shared: maximum bytes of shared memory per block. split: whether products in exact fp32 may run on tensor cores, as
+    sums of products of pieces. rich: whether there are timespans or gradients of the parameters.
     """
     found = [
         (-(-batch // (layout.sequences * layout.teams)) * layout.cost, layout)
@@ -224,7 +223,7 @@ def grid_plan(
 
 
 def prefers_cluster(hidden: int, groups: int, batch: int, multiprocessors: int, grid: GridPlan) -> bool:
-    """Return whether a cluster kernel in exact fp32 should be faster than a grid."""
+    """Return whether a cluster kernel in exact fp32 is estimated to be faster than a grid."""
     if hidden > LARGEST_CLUSTER:
         return False
     exact = plan(hidden, groups, batch, multiprocessors)
@@ -233,21 +232,20 @@ def prefers_cluster(hidden: int, groups: int, batch: int, multiprocessors: int, 
 
 
 TENSOR_SIZES = (64, 128)
-"""Neurons after padding of the kernels on tensor cores in which a block has all weights; above the last a grid has."""
+"""Padded sizes of the tensor core kernels in which one block has all weights. Larger layers use a grid."""
 
-# (padded size, precision) -> cycles that the multiply-adds of a step take for 8 sequences, and what a step takes
-# besides: estimates, as above.
+# (padded size, precision) -> estimated cycles of a step's multiply-adds for 8 sequences; then the other cycles.
 _TENSOR_COSTS = {(64, "tf32"): 128, (64, "bf16"): 64, (128, "tf32"): 512, (128, "bf16"): 256}
 _TENSOR_LATENCY = 250
 
 
 class TensorPlan(NamedTuple):
-    """How a problem is laid out for the kernels whose products run on tensor cores."""
+    """The layout of a problem for the kernels whose products run on tensor cores."""
 
     size: int  # neurons after padding
-    rows: int  # sequences that a block computes together, 8 to a tile
+    rows: int  # sequences that a block computes together, 8 per tile
     precision: str  # "tf32" or "bf16"
-    resident: int  # blocks for which a multiprocessor has registers
+    resident: int  # blocks that fit into the registers of a multiprocessor
 
     kind = "tensor"
 
@@ -256,7 +254,7 @@ class TensorPlan(NamedTuple):
         return 2 * self.size
 
     def shared(self, direction: str, spans: bool, for_parameters: bool) -> int:
-        """Bytes of dynamic shared memory: `Memory` of the kernels."""
+        """Return the bytes of dynamic shared memory: `Memory` of the kernels."""
         words = self.size if self.precision == "tf32" else self.size // 2
         vectors = 4 * self.rows * (words + 8)
         if direction == "forward":
@@ -279,7 +277,7 @@ class TensorPlan(NamedTuple):
 
 
 def tensor_plans(size: int, precision: str, spans: bool, for_parameters: bool) -> list[TensorPlan]:
-    """The layouts that there is a kernel for: two tiles where registers and shared memory have room for them."""
+    """Return the layouts for which a kernel exists: two tiles where registers and shared memory suffice."""
     lean = size == TENSOR_SIZES[0]
     found = [TensorPlan(size, 8, precision, (2 if for_parameters else 3) if lean else 1)]
     if not spans and not for_parameters and (lean or precision == "bf16"):

@@ -1,8 +1,8 @@
-"""Kernels compiled when they are first needed, with NVRTC through cuda-core, and kept on disk.
+"""Compile kernels at their first use, with NVRTC through cuda-core, and cache them on disk.
 
-What a cache file holds is handed to the driver as machine code for the GPU and to nothing else. A file that was cut
-short, changed or renamed does not match the checksum it begins with, and is compiled again. Its name is a hash of the
-source, the macros, the device's architecture and NVRTC's version; a cubin does not depend on the driver.
+The content of a cache file is passed to the driver as machine code for the GPU and to nothing else. A file that was
+truncated, changed or renamed does not match the checksum at its beginning, and is compiled again. Its name is a hash of
+the source, the macros, the device's architecture and NVRTC's version; a cubin does not depend on the driver.
 """
 
 import functools
@@ -14,7 +14,7 @@ from pathlib import Path
 from cornn._extras import install_command
 from cornn.engine._kernel_cache import folder, write_kernel
 
-__all__ = ["KERNELS", "compiled", "first_line", "missing"]
+__all__ = ["KERNELS", "compile_kernel", "explain_missing", "first_line"]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
@@ -22,8 +22,8 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 @functools.cache
-def missing() -> str | None:
-    """Why nothing can be compiled here, or None if it can."""
+def explain_missing() -> str | None:
+    """Return why kernels cannot be compiled here, or None if they can."""
     for module in ("cuda.core", "cuda.bindings"):
         try:
             found = importlib.util.find_spec(module)
@@ -39,14 +39,14 @@ def _key(name: str, macros: Mapping[str, object], arch: str) -> str:
 
     _, major, minor = nvrtc.nvrtcVersion()
     parts = [name, arch, f"NVRTC {major}.{minor}", *(f"{macro}={value}" for macro, value in sorted(macros.items()))]
-    # Every header counts, included or not: they are few and they change together.
+    # All headers are hashed, included or not: they are few and change together.
     parts += [path.read_text(encoding="utf-8") for path in sorted(KERNELS.glob("*.cuh"))]
     parts.append((KERNELS / name).read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _seal(path: Path, cubin: bytes) -> bytes:
-    """Return the checksum of a cubin and of its file's name, which says for what it was compiled."""
+    """Return the checksum of a cubin and of its file name, which identifies the compilation."""
     return hashlib.sha256(f"{path.name}\0".encode() + cubin).digest()
 
 
@@ -64,8 +64,8 @@ def first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def compiled(name: str, macros: Mapping[str, object], arch: str) -> bytes:
-    """The cubin of the file `name` of the kernels folder, for `arch` ("sm_90"). Needs no GPU."""
+def compile_kernel(name: str, macros: Mapping[str, object], arch: str) -> bytes:
+    """Return the cubin of a file in the kernels folder for an architecture such as "sm_90". Needs no GPU."""
     from cuda.core import Program, ProgramOptions  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     path = folder() / f"{_key(name, macros, arch)}.cubin"

@@ -1,7 +1,8 @@
-"""The gradients of the weights by kernels of their own, where these are faster than cuBLAS.
+"""Kernels for the gradients of the weights, where they are faster than cuBLAS.
 
-Small problems: those of all weights by one kernel, since launching products would take longer than computing them.
-Large ones: that of R on tensor cores in the accuracy of fp32, as products of pieces.
+Small problems: one kernel computes the gradients of all weights, since launching several products would take longer
+than computing them. Large problems: tensor cores compute the gradient of R in the accuracy of fp32, by products of
+pieces.
 """
 
 import functools
@@ -10,21 +11,21 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cornn.engine.backends.cuda.launch import Launch, launch, plain, prepare
+from cornn.engine.backends.cuda.launch import Launch, launch, make_plain, prepare
 from cornn.engine.contract import After, Given, Needs, Scales
 
 __all__ = ["gradient_by_pieces", "has_pieces", "is_small", "weight_gradients"]
 
-TILE, DEPTH = 64, 16  # sums of a block in both directions, rows of a stage
+TILE, DEPTH = 64, 16  # width and height of a block's tile, rows of a stage
 THREADS = 256
 MACROS = {"TILE": TILE, "DEPTH": DEPTH}
 
 LARGEST = 500_000_000
-"""Multiply-adds up to which the kernel is used. With more, cuBLAS is faster by more than its launches take."""
+"""Maximum number of multiply-adds for which the kernel is used. With more, cuBLAS is faster despite its launches."""
 
 
 def is_small(given: Given, after: After, drives: int) -> bool:
-    """Return whether the kernel serves a problem: one model, one drive per neuron, few multiply-adds."""
+    """Return whether the kernel applies: one model, one drive per neuron, few multiply-adds."""
     shape = after.output.shape
     if given.input_weight is None or len(shape) != 3 or drives != 1 or given.weight.shape[0] != shape[2]:
         return False
@@ -33,12 +34,12 @@ def is_small(given: Given, after: After, drives: int) -> bool:
 
 
 @functools.cache
-def _prepared(device: int, rows: int, hidden: int, columns: int) -> tuple[Launch, Launch, int, int]:
-    """How to launch both kernels, the number of parts of the rows, and the rows of a part."""
+def _prepare(device: int, rows: int, hidden: int, columns: int) -> tuple[Launch, Launch, int, int]:
+    """Return both kernels, the number of parts of the rows, and the rows per part."""
     tiles = -(-hidden // TILE) * -(-columns // TILE)
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-    wanted = max(1, min(2 * multiprocessors // tiles, rows // (2 * DEPTH)))
-    each = -(-rows // (wanted * DEPTH)) * DEPTH
+    most = max(1, min(2 * multiprocessors // tiles, rows // (2 * DEPTH)))
+    each = -(-rows // (most * DEPTH)) * DEPTH
     parts = -(-rows // each)
     totals = -(-hidden * columns // THREADS)
     return (
@@ -52,15 +53,15 @@ def _prepared(device: int, rows: int, hidden: int, columns: int) -> tuple[Launch
 def weight_gradients(
     drive: Tensor, given: Given, after: After, needs: Needs, scales: Scales | None
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return the gradients of V, b and R, multiplied by their scales, from that of the drive; None where not needed."""
+    """Return the gradients of V, b and R, times their scales, from the gradient of the drive; None if not needed."""
     steps, batch, hidden = drive.shape
     features, width = given.input.shape[-1], given.weight.shape[1]
-    partial, total, parts, each = _prepared(drive.device.index, steps * batch, hidden, width + features + 1)
+    partial, total, parts, each = _prepare(drive.device.index, steps * batch, hidden, width + features + 1)
     sums = drive.new_empty(parts * hidden * (width + features + 1))
     sizes = hidden, features, width // hidden
     tensors = (drive, after.output, after.trail, given.state, given.input)
-    launch(partial, [*(plain(x) for x in tensors), sums, steps * batch, batch, *sizes, each])
-    found = (
+    launch(partial, [*map(make_plain, tensors), sums, steps * batch, batch, *sizes, each])
+    gradients = (
         drive.new_empty(width * hidden).view(hidden, width) if needs.weight else None,
         drive.new_empty(hidden, features) if needs.input_weight else None,
         drive.new_empty(hidden) if needs.bias else None,
@@ -68,26 +69,26 @@ def weight_gradients(
     factors: Sequence[Tensor | None] = (None, None, None)
     if scales is not None:
         factors = scales.weight, scales.input_weight, scales.bias
-    launch(total, [sums, *found, *map(plain, factors), parts, *sizes])
-    weight, input_weight, bias = found
+    launch(total, [sums, *gradients, *map(make_plain, factors), parts, *sizes])
+    weight, input_weight, bias = gradients
     return input_weight, bias, weight
 
 
-DOWN, ACROSS, PIECES_DEPTH = 128, 256, 16  # of weights_split.cu
+DOWN, ACROSS, PIECES_DEPTH = 128, 256, 16  # as in weights_split.cu
 PIECES_SHARED = 4 * 4 * PIECES_DEPTH * (DOWN + ACROSS + 16)  # bytes
 PIECES_MACROS = {"BF16": 1}
 SMALLEST = 512
-"""Neurons from which products of pieces are faster than cuBLAS in fp32: results/exact-variants.json."""
+"""Number of neurons above which products of pieces are faster than cuBLAS in fp32: results/exact-variants.json."""
 
 LARGEST_SUMS = 1 << 25
-"""Values of the sums of all parts of the rows."""
+"""Maximum number of partial sums, over all parts of the rows."""
 
-# Estimated cycles: of a block for a stage, of the device for a value of the sums of all rows.
+# Estimated cycles: of a block per stage, and of the device per partial sum.
 _STAGE_CYCLES, _SUM_CYCLES = 2600, 0.004
 
 
 def has_pieces(given: Given, after: After) -> bool:
-    """Return whether the kernel with products of pieces serves a problem: one model, one drive per neuron, large."""
+    """Return whether the kernel with products of pieces applies: one model, one drive per neuron, many neurons."""
     shape = after.output.shape
     if len(shape) != 3 or given.weight.shape[0] != shape[2] or after.trail.shape[-1] != shape[2]:
         return False
@@ -95,8 +96,8 @@ def has_pieces(given: Given, after: After) -> bool:
 
 
 @functools.cache
-def _prepared_pieces(device: int, rows: int, hidden: int, states: int) -> tuple[Launch, Launch, int, int]:
-    """How to launch both kernels, the number of parts of the rows, and the rows of a part."""
+def _prepare_pieces(device: int, rows: int, hidden: int, states: int) -> tuple[Launch, Launch, int, int]:
+    """Return both kernels, the number of parts of the rows, and the rows per part."""
     tiles = -(-hidden // DOWN) * -(-hidden // ACROSS) * states
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     parts, each = split_rows(rows, tiles, hidden * hidden * states, multiprocessors)
@@ -110,7 +111,7 @@ def _prepared_pieces(device: int, rows: int, hidden: int, states: int) -> tuple[
 
 
 def split_rows(rows: int, tiles: int, values: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the number of parts of the rows, and the rows of a part, that should take the least time."""
+    """Return the number of parts of the rows, and the rows per part, with the least estimated time."""
     stages = -(-rows // PIECES_DEPTH)
 
     def cost(parts: int) -> float:
@@ -123,19 +124,19 @@ def split_rows(rows: int, tiles: int, values: int, multiprocessors: int) -> tupl
 
 
 def gradient_by_pieces(drive: Tensor, given: Given, after: After, scales: Scales | None) -> Tensor:
-    """Return the gradient of R, multiplied by its scale, from that of the drive."""
+    """Return the gradient of R, times its scale, from the gradient of the drive."""
     steps, batch, hidden = drive.shape
     width = given.weight.shape[1]
-    partial, total, parts, each = _prepared_pieces(drive.device.index, steps * batch, hidden, width // hidden)
+    partial, total, parts, each = _prepare_pieces(drive.device.index, steps * batch, hidden, width // hidden)
     sums = drive.new_empty(parts * hidden * width)
     tensors = (drive, after.output, after.trail, given.state)
-    launch(partial, [*map(_aligned, tensors), sums, steps * batch, batch, hidden, width // hidden, each])
+    launch(partial, [*map(_align, tensors), sums, steps * batch, batch, hidden, width // hidden, each])
     weight = drive.new_empty(width * hidden).view(hidden, width)
-    launch(total, [sums, weight, None if scales is None else _aligned(scales.weight), parts, hidden * width])
+    launch(total, [sums, weight, None if scales is None else _align(scales.weight), parts, hidden * width])
     return weight
 
 
-def _aligned(tensor: Tensor | None) -> Tensor | None:
-    """The tensor where 16 bytes can be read at once."""
-    found = plain(tensor)
-    return found if found is None or found.data_ptr() % 16 == 0 else found.clone()
+def _align(tensor: Tensor | None) -> Tensor | None:
+    """Return a plain tensor whose address is a multiple of 16 bytes."""
+    tensor = make_plain(tensor)
+    return tensor if tensor is None or tensor.data_ptr() % 16 == 0 else tensor.clone()
