@@ -379,11 +379,9 @@ def test_vmap_over_empty_batches(kind):
 TRACED = ("CoRNN", "LipschitzRNN", "CustomRNN")
 
 
-def slow_unless_traced(kind, *values, name):
-    return pytest.param(kind, *values, id=name, marks=() if kind in TRACED else pytest.mark.slow)
-
-
-traced_layers = pytest.mark.parametrize("kind", [slow_unless_traced(kind, name=kind) for kind in OURS])
+traced_layers = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in TRACED else pytest.mark.slow) for kind in OURS]
+)
 
 
 @pytest.mark.usefixtures("compiler")
