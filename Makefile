@@ -7,6 +7,8 @@ TORCH ?= torch
 PINS = $(if $(filter torch,$(TORCH)),-c constraints.txt)
 CPU_WHEELS = https://download.pytorch.org/whl/cpu
 HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
+# Every worker of the tests imports PyTorch and more: without compiled modules on disk each compiles them again.
+unexport PYTHONDONTWRITEBYTECODE
 # What installs everything but PyTorch; .ci/run has a faster one.
 INSTALL = $(PIP) install -q
 

@@ -183,9 +183,12 @@ def test_batch_first_is_a_transpose(kind, net):
 
 
 @every_layer_and_net
-@batch_first_or_not
 @state_given_or_not
-@pytest.mark.parametrize("lengths", [(6, 4, 4, 1), (4, 1, 6, 4)], ids=["sorted", "unsorted"])
+@pytest.mark.parametrize(
+    ("lengths", "batch_first"),
+    [((6, 4, 4, 1), False), ((4, 1, 6, 4), True)],
+    ids=["sorted", "unsorted-batch-first"],
+)
 def test_packed_sequences_are_each_run_alone(kind, net, batch_first, given, lengths):
     layer, input = make(kind, batch_first=batch_first, **net), data().requires_grad_()
     state = random_state(layer, input.transpose(0, 1) if batch_first else input) if given else None
@@ -373,22 +376,19 @@ def test_vmap_over_empty_batches(kind):
 
 # All of ours are traced through the same operator. Of those that differ in their weights and parameters only, most wait
 # for the slow tests: a compilation takes seconds.
-TRACED = ("LSTM", "CoRNN", "LipschitzRNN", "CustomRNN")
+TRACED = ("CoRNN", "LipschitzRNN", "CustomRNN")
 
 
-def slow_unless_traced(kind, *values, name):
-    return pytest.param(kind, *values, id=name, marks=() if kind in TRACED else pytest.mark.slow)
-
-
-traced_layers = pytest.mark.parametrize("kind", [slow_unless_traced(kind, name=kind) for kind in OURS])
+traced_layers = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in TRACED else pytest.mark.slow) for kind in OURS]
+)
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize(("kind", "net"), [slow_unless_traced(*pair.values, name=pair.id) for pair in PAIRS])
-def test_compiled_layer_computes_the_same(kind, net):
-    layer, input = make(kind, **net), data().requires_grad_()
-    # Dynamo refuses nn.LSTM and leaves it as it is; ours must be one graph.
-    compiled = torch.compile(layer, backend="aot_eager", fullgraph=kind in OURS)
+@traced_layers
+def test_compiled_layer_computes_the_same(kind):
+    layer, input = make(kind, **NETS["two-layers-bidirectional"]), data().requires_grad_()
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     found = gradients(layer, input)
     got, want = compiled(input), layer(input)
     assert_same(got, want)

@@ -186,8 +186,7 @@ def test_float32_agrees_with_float64(damping, activation):
 
 
 @pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
-@pytest.mark.parametrize("per_neuron", [False, True], ids=["shared", "per-neuron"])
+@pytest.mark.parametrize(("per_neuron", "bias"), [(False, True), (True, False)], ids=["shared-bias", "per-neuron"])
 @pytest.mark.parametrize("trainable", [(), CONSTANTS], ids=["fixed", "trainable"])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("damping", DAMPINGS)
@@ -502,7 +501,7 @@ def test_reset_parameters_draws_each_cell_anew():
     assert not torch.equal(layer.matrices(0).V, layer.matrices(0, reverse=True).V)
 
 
-@pytest.mark.parametrize("every", [1, 4, 5, 11, 12, 100])
+@pytest.mark.parametrize("every", [1, 4, 11, 12])
 @pytest.mark.parametrize("ragged", [False, True], ids=["equal", "lengths"])
 @pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
 def test_checkpoints_change_nothing(every, ragged, uneven):
@@ -684,8 +683,7 @@ def test_whole_numbers_serve_as_timespans():
     assert_same(layer(input, timespans=whole), layer(input, timespans=whole.double()), {"rtol": 0, "atol": 0})
 
 
-@pytest.mark.parametrize("damping", DAMPINGS)
-@pytest.mark.parametrize("shape", [(4,), (4, BATCH)])
+@pytest.mark.parametrize(("damping", "shape"), [("explicit", (4,)), ("implicit", (4, BATCH))])
 def test_timespans_get_their_gradient(damping, shape):
     layer, input = make(damping=damping, bidirectional=True), data(4, BATCH, FEATURES)
     timespans = spans(*shape).requires_grad_()

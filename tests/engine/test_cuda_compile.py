@@ -181,7 +181,7 @@ def test_grids_fit(arch):
     ("arch", "hidden", "split"),
     [
         *(
-            case(arch, hidden, False, representative=hidden == 530)
+            case(arch, hidden, False, representative=False)
             for arch, hidden in (("sm_80", 1024), ("sm_90", 530), ("sm_90", 1536), ("sm_120", 1024))
         ),
         *(
@@ -358,7 +358,12 @@ def test_a_kernel_that_makes_the_drive_compiles_without_spills(arch, update, siz
 
 
 @pytest.mark.parametrize(
-    ("size", "rows", "features", "for_parameters"), [(64, 2, INPUT_WEIGHTS[64], 1), (128, 1, 0, 1), (128, 4, 4, 0)]
+    ("size", "rows", "features", "for_parameters"),
+    [
+        (64, 2, INPUT_WEIGHTS[64], 1),
+        pytest.param(128, 1, 0, 1, marks=pytest.mark.slow),
+        pytest.param(128, 4, 4, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_kernels_that_multiply_scales_compile_without_spills(size, rows, features, for_parameters):
     layout = Plan(size, rows, 1)

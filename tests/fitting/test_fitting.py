@@ -622,7 +622,8 @@ def test_errors_of_predict_advise_no_options_of_fit(cornn, tables):
 
 
 def test_forecasts_have_no_attributions(cornn, tables):
-    assert cornn("fit", "series.csv", "--target", "sales", "--time", "day", "--horizon", "3", "--out", "here")[0] == 0
+    arguments = ("--target", "sales", "--time", "day", "--horizon", "3", "--no-report", "--out", "here")
+    assert cornn("fit", "series.csv", *arguments)[0] == 0
     code, _, err = cornn("predict", "here", "series.csv", "--attributions", "why.csv")
     assert code == 2
     assert "forecasts have no attributions: they are for classifiers and regressors" in err

@@ -105,7 +105,8 @@ def test_long_sequences_are_cut():
     assert torch.isfinite(diagnose.subject_from_constants(0.1, 1.0, 1.0, **SMALL).input).all()
 
 
-def test_hypotheses_use_the_requested_length():
+def test_hypotheses_use_the_requested_length(monkeypatch):
+    monkeypatch.setattr(diagnose, "MOST_STEPS", 50)
     subject = diagnose.subject_from_constants(0.0009, 1.0, 1.0, hidden_size=2, length=5000)
     (condition,) = [one for one in diagnose.diagnose(subject).conditions if one.name == "steps dt <= 1"]
     assert condition.value == pytest.approx(4.5)

@@ -77,6 +77,7 @@ def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plai
     results = tmp_path / "results"
     statuses = run(TINY, tmp_path)
     assert [status.left for status in statuses.values()] == [0, 0]
+    assert [one["side_by_side"] for status in statuses.values() for one in status.runs] == [2] * 4
     path = write_record(TINY, statuses, results)
     assert path == results / "compare" / "adding-20.json"
     record = json.loads(path.read_text())
@@ -115,11 +116,6 @@ def test_rows_of_other_models_stay_in_the_record(tmp_path):
     assert models["cornn"] == before
     with pytest.raises(ValueError, match=r"another comparison \(trial was 6, is 7\): choose another --results"):
         write_record(replace(TINY, trial=7), {}, tmp_path)
-
-
-def test_the_runs_are_trained_side_by_side(tmp_path):
-    statuses = run(TINY, tmp_path)
-    assert [one["side_by_side"] for status in statuses.values() for one in status.runs] == [2] * 4
 
 
 SMALL = {

@@ -217,17 +217,17 @@ def raise_device_lost():
 
 
 @pytest.mark.parametrize(
-    ("fail", "words"),
+    ("seeds", "fail", "words"),
     [
         (
+            None,
             raise_in_capture,
             "CUDA out of memory. Tried to allocate 2.00 GiB, at step 4. Free memory on it, or train with a smaller "
             "batch_size.",
         ),
-        (raise_device_lost, "the GPU failed (CUDA error: device lost), at step 4."),
+        (2, raise_device_lost, "the GPU failed (CUDA error: device lost), at step 4."),
     ],
 )
-@pytest.mark.parametrize("seeds", [None, 2])
 def test_a_device_that_fails_is_a_sentence_and_the_run_resumes(tmp_path, monkeypatch, cornn, fail, words, seeds):
     """On the CPU, with the errors that PyTorch raises for a GPU; tests/gpu has real ones."""
     out, real, calls = tmp_path / "parts", loop.take_step, []

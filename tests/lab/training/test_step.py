@@ -170,11 +170,14 @@ def test_the_average_follows_the_weights(tmp_path):
 
 OPTIONS = [{}, {"uneven": True}, {"noise": 0.5}, {"every": True}, {"words": True}]
 REBASED = {"model": "dtriv", "rebase_every": 3, "learning_rate": 0.02}
-CHANGES = [{}, {"clip": 0.05, "ema": 0.9, "schedule": "cosine", "recurrent_rate": 0.1, "trainable": ("gamma",)}]
+EVERYTHING = {"clip": 0.05, "ema": 0.9, "schedule": "cosine", "recurrent_rate": 0.1, "trainable": ("gamma",)}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("changes", CHANGES, ids=["plain", "all on"])
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [({}, {}), *((options, EVERYTHING) for options in OPTIONS)],
+    ids=["plain", *(f"all on-{options}" for options in OPTIONS)],
+)
 def test_seeds_side_by_side_end_as_they_would_alone(options, changes, tmp_path):
     config = resolve("synthetic", **options, device="cpu", **changes)
     _, together = training.fit_seeds(config, range(3), tmp_path / "together")
