@@ -322,7 +322,7 @@ def test_durations_compile_without_spills(arch, size, rows, features):
     makes = {"FEATURES": features, "SCALED": 1} if features else {}
     kinds = [("forward", makes), ("backward", {"FOR_PARAMETERS": 0}), ("backward", {"FOR_PARAMETERS": 1})]
     for direction, more in kinds:
-        used = resources(nvrtc.compiled(f"block_{direction}.cu", _macros(layout, update | more), arch))
+        used = resources(nvrtc.compile_kernel(f"block_{direction}.cu", _macros(layout, update | more), arch))
         assert 0 < used[REGISTERS] <= 65536 // layout.threads
         assert used[FRAME] == 0, f"{layout} spills {used[FRAME]} bytes a thread"
 
