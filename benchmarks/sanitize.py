@@ -1,4 +1,4 @@
-"""The kernels of large layers and of weight gradients under NVIDIA's compute-sanitizer, on small odd sizes.
+"""The kernels of large layers, of weight gradients and of durations under NVIDIA's compute-sanitizer, on small odd sizes.
 
     python benchmarks/sanitize.py [--tools memcheck racecheck synccheck] [--limit 60] [--out PATH]
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from cornn import CoRNN
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.backends.cuda import weights
 from cornn.engine.contract import After, Given, Needs, Request, Scales
@@ -32,6 +33,8 @@ GRIDS = [
 ]
 # batch, hidden, features, whether by products of pieces
 WEIGHTS = [(5, 33, 3, False), (7, 64, 1, False), (5, 132, 3, True), (3, 260, 1, True)]
+# batch, hidden, features of the kernels of durations
+DURATIONS = [(1, 33, 3), (9, 20, 1), (7, 128, 6)]
 STEPS = 3
 
 
@@ -74,6 +77,15 @@ def run_weights(batch: int, hidden: int, features: int, pieces: bool) -> None:
     assert found.isfinite().all()
 
 
+def run_durations(batch: int, hidden: int, features: int) -> None:
+    layer = CoRNN(features, hidden, device="cuda", backend="cuda")
+    spans = (10 * torch.rand(STEPS, batch)).cuda().requires_grad_()
+    output, _ = layer(draw(STEPS, batch, features), timespans=spans)
+    output.sum().backward()
+    torch.cuda.synchronize()
+    assert output.isfinite().all()
+
+
 def find_sanitizer() -> str:
     """Return the path of compute-sanitizer."""
     for places in (None, "/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer:/opt/cuda/bin"):
@@ -94,6 +106,8 @@ def main() -> None:
             run_grid(*case)
         for case in WEIGHTS:
             run_weights(*case)
+        for case in DURATIONS:
+            run_durations(*case)
         return
     command, rows = [sys.executable, __file__, "--run"], []
     for tool in (None, *options.tools):
@@ -114,7 +128,7 @@ def main() -> None:
         )
         print(json.dumps(rows[-1]), flush=True)
         if options.out:
-            content = record("kernels of large layers and weight gradients under compute-sanitizer", rows)
+            content = record("kernels of large layers, weight gradients and durations under compute-sanitizer", rows)
             options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
     raise SystemExit(any(row["exit"] for row in rows))
 
