@@ -255,6 +255,13 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
         (("train", "adding", "--gamma", "big"), "--gamma must be a number, got 'big'; `cornn train adding --help`"),
         (("fit", "x.csv", "--form", "wid"), "unknown --form 'wid': choose one of long, series, wide; `cornn fit"),
         (("resume", "nowhere"), "nowhere does not exist"),
+        (("fit",), "DATA is missing; `cornn fit --help` shows the options"),
+        (("export", "here"), "--to is missing; `cornn export --help` shows the options"),
+        (("fit", "x.csv", "more.csv"), "unexpected argument 'more.csv'; `cornn fit --help`"),
+        (
+            ("train", "adding", "--lerning-rate", "1"),
+            "unknown option '--lerning-rate' (did you mean --learning-rate?); `cornn train adding --help`",
+        ),
     ],
 )
 @pytest.mark.parametrize("columns", ["60", "300"])
