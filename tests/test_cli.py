@@ -169,7 +169,10 @@ def test_a_configuration_from_a_file_with_changes(cornn):
     assert '"steps": 7' in out
     assert '"epochs": null' in out
     assert "is for the task adding, not for har2" in cornn("train", "har2", "--config", "here/config.json")[2]
-    assert "no configuration at there.json" in cornn("train", "adding", "--config", "there.json")[2]
+    assert (
+        "there.json does not exist: --config takes a configuration"
+        in cornn("train", "adding", "--config", "there.json")[2]
+    )
 
 
 def test_tensorboard_is_written_or_explained(cornn, monkeypatch):
@@ -252,6 +255,13 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
         (("train", "adding", "--gamma", "big"), "--gamma must be a number, got 'big'; `cornn train adding --help`"),
         (("fit", "x.csv", "--form", "wid"), "unknown --form 'wid': choose one of long, series, wide; `cornn fit"),
         (("resume", "nowhere"), "nowhere does not exist"),
+        (("fit",), "DATA is missing; `cornn fit --help` shows the options"),
+        (("export", "here"), "--to is missing; `cornn export --help` shows the options"),
+        (("fit", "x.csv", "more.csv"), "unexpected argument 'more.csv'; `cornn fit --help`"),
+        (
+            ("train", "adding", "--lerning-rate", "1"),
+            "unknown option '--lerning-rate' (did you mean --learning-rate?); `cornn train adding --help`",
+        ),
     ],
 )
 @pytest.mark.parametrize("columns", ["60", "300"])
@@ -361,7 +371,7 @@ def test_what_the_defaults_depend_on_is_given_once_and_completely(cornn, tmp_pat
     assert "--recipe: expected one argument; `cornn train adding --help`" in cornn("train", "adding", "--recipe")[2]
     (tmp_path / "x.json").write_text(cornn("train", "adding", "--steps", "3", "--dry-run")[1].partition("\n}")[0] + "}")
     both = ("train", "adding", "--config", "x.json", "--recipe", "paper")
-    assert "--config takes the place of --recipe" in cornn(*both)[2]
+    assert "--config replaces --recipe" in cornn(*both)[2]
     code, out, _ = cornn("train", "adding", "--config=x.json", "--model=gru", "--dry-run")
     assert code == 0
     assert printed_configuration(out)["model"] == {"name": "gru", "hidden_size": 128, "num_layers": 1}

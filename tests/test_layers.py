@@ -797,6 +797,8 @@ def test_state_or_input_on_another_device_is_refused():
         make()(data(), (y, z.to("meta")))
     with pytest.raises(ValueError, match="input is on meta, this layer on cpu: move one"):
         make()(data().to("meta"))
+    with pytest.raises(TypeError, match=r"input is of type ndarray, expected a tensor: use torch\.as_tensor"):
+        make()(data().numpy())
 
 
 def test_cell_refuses_bad_input_in_a_sentence():

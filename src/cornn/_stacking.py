@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -24,6 +25,7 @@ from cornn.engine import check_backend, check_precision
 __all__ = ["Stack", "split_state"]
 
 NO_STEPS = "input has no time steps: a sequence needs at least one"
+NOT_TENSORS = (np.ndarray, list)  # a constant: torch.compile cannot trace a union of types
 
 
 def split_state(state: Tensor) -> tuple[Tensor, ...]:
@@ -234,6 +236,8 @@ class Stack(nn.Module):
                 timespans, batch_first = pad_packed_sequence(timespans)[0], False
         elif isinstance(timespans, PackedSequence):
             raise ValueError("timespans are packed but the input is not: pack both or neither")
+        elif isinstance(input, NOT_TENSORS):
+            raise TypeError(f"input is of type {type(input).__name__}, expected a tensor: use torch.as_tensor")
         elif input.dim() == 2:
             input, unbatched, batch_first = input.unsqueeze(1), True, False
         elif batch_first and input.dim() == 3:

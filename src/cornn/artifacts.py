@@ -310,6 +310,8 @@ def load_run(path: Path | str) -> RunArtifact:
     """Open a folder of `cornn train`, as `load` does; an estimator is an error."""
     found = load(path)
     if not isinstance(found, RunArtifact):
+        if found.is_file:
+            raise ValueError(f"{path} is a file, this command needs a run folder of `cornn train`")
         page = found.path / "report.html"
         what = f"its page is {page}" if page.exists() else "use `cornn predict`"
         raise ValueError(f"{path} was written by `cornn fit`, this command needs a run of `cornn train`: {what}")

@@ -188,7 +188,7 @@ def test_a_stream_gives_what_predict_gives(scaling, timed):
         if t == 7:
             kept = stream.to_bytes()
         own = None if spans is None else spans[5:6, : t + 1]
-        np.testing.assert_allclose(found, fitted.predict_proba(values[5:6, : t + 1], own)[0], atol=ROUNDING)
+        np.testing.assert_allclose(found, fitted.predict_proba(values[5:6, : t + 1], timespans=own)[0], atol=ROUNDING)
     again = fitted.stream("predict_proba")
     again.restore(kept)
     for t in range(8, 15):
@@ -197,7 +197,7 @@ def test_a_stream_gives_what_predict_gives(scaling, timed):
     many = fitted.stream(sensors=40)
     for t in range(15):
         labels = many(values[:, t], None if spans is None else spans[:, t])
-    np.testing.assert_array_equal(labels, fitted.predict(values, spans))
+    np.testing.assert_array_equal(labels, fitted.predict(values, timespans=spans))
 
 
 def test_the_transformer_reads_aeons_order_of_axes():
@@ -221,9 +221,9 @@ def test_values_near_the_largest_number_do_not_overflow():
 def test_no_time_before_the_first_sample_counts_as_a_usual_step():
     spans = np.full(X.shape, 2.0)
     fitted = CoRNNClassifier(**SMALL, causal=True).fit(X, Y, timespans=spans)
-    expected = fitted.predict_proba(X[:3, :1], np.full((3, 1), np.nan))
+    expected = fitted.predict_proba(X[:3, :1], timespans=np.full((3, 1), np.nan))
     assert np.isfinite(expected).all()
-    np.testing.assert_array_equal(fitted.predict_proba(X[:3, :1], np.zeros((3, 1))), expected)
+    np.testing.assert_array_equal(fitted.predict_proba(X[:3, :1], timespans=np.zeros((3, 1))), expected)
     stream = fitted.stream("predict_proba")
     np.testing.assert_allclose(stream(X[0, 0], 0.0), expected[0], atol=ROUNDING)
 

@@ -214,7 +214,7 @@ def test_damping_is_implicit_only_where_times_are_uneven():
     even = CoRNNClassifier(**NETWORK).fit(X, y, timespans=np.full(X.shape, 0.1))
     assert even.network_.damping == "explicit"
     np.testing.assert_array_equal(
-        even.predict_proba(X, np.full(X.shape, 0.1)), CoRNNClassifier(**NETWORK).fit(X, y).predict_proba(X)
+        even.predict_proba(X, timespans=np.full(X.shape, 0.1)), CoRNNClassifier(**NETWORK).fit(X, y).predict_proba(X)
     )
     spans = np.random.default_rng(0).uniform(0.5, 1.5, X.shape)
     network = CoRNNClassifier(**NETWORK).fit(X, y, timespans=spans).network_
@@ -263,7 +263,7 @@ def test_missing_values_are_filled_forward_and_marked():
     X[1, 0] = np.nan
     fitted = CoRNNClassifier(**NETWORK).fit(X, y)
     assert fitted.preparation_.masked
-    data = fitted.preparation_(fitted._validate_input(X, None)).input
+    data = fitted.preparation_(fitted.validate_input(X)).input
     mean, scale = np.nanmean(X), np.nanstd(X)
     np.testing.assert_allclose(data[5:8, 0, 0], np.full(3, (X[0, 4] - mean) / scale), rtol=1e-5)
     np.testing.assert_array_equal(data[:, 0, 1], np.isnan(X[0]))
@@ -401,7 +401,9 @@ def test_what_is_saved_is_what_is_loaded(kind, tmp_path):
         np.testing.assert_array_equal(again.predict(X, timespans=spans), fitted.predict(X, timespans=spans))
         assert again.get_params() == fitted.get_params()
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X, spans), fitted.predict(X, spans))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(fitted)).predict(X, timespans=spans), fitted.predict(X, timespans=spans)
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*has no checksum")

@@ -82,9 +82,9 @@ def test_times_in_c(tmp_path, kind, even):
     tables = [np.column_stack(own).astype(np.float32) for own in zip(values, spans, strict=True)]
     found = host.run_program(tmp_path / "c" / "check", tables, 3 if kind is CoRNNClassifier else 1)
     if kind is CoRNNClassifier:
-        np.testing.assert_array_equal(found.argmax(1), fitted.predict(values, spans))
+        np.testing.assert_array_equal(found.argmax(1), fitted.predict(values, timespans=spans))
     else:
-        assert_close(found[:, 0], fitted.predict(values, spans))
+        assert_close(found[:, 0], fitted.predict(values, timespans=spans))
 
 
 @pytest.mark.parametrize(("kind", "even"), [(CoRNNClassifier, True), (CoRNNRegressor, False)])
@@ -100,7 +100,7 @@ def test_times_in_onnx(tmp_path, kind, even):
     session = open_session((tmp_path / "model.onnx").read_bytes())
     found = session.run(None, {"input": values, "timespans": spans})[0]
     answer = fitted.predict_proba if kind is CoRNNClassifier else fitted.predict
-    assert_close(found, answer(values, spans))
+    assert_close(found, answer(values, timespans=spans))
     with pytest.raises(ValueError, match="without times: omit timespans"):
         to_onnx(kind(**SMALL).fit(values, Y), tmp_path / "other.onnx", OnnxOptions(timespans=True))
 

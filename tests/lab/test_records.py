@@ -147,7 +147,7 @@ def test_the_models_of_a_comparison_are_added_when_it_is_imported(tmp_path, monk
         "gru": "verified",
     }
     assert [one["device"] for one in content["machines"]] == ["lstm", "gru"]
-    with pytest.raises(ValueError, match=r"tiny.json is of another comparison: trial differ"):
+    with pytest.raises(ValueError, match=r"tiny.json belongs to another comparison: trial differ"):
         comparison("gru", "a", trial=7)
 
 

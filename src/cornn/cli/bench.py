@@ -38,7 +38,7 @@ class BenchCommand:
     repeats: int = 7
     """Number of rounds. Each times one contender for about 0.1 s (at least one pass)."""
     quick: bool = False
-    """Measure only three small cases in three rounds, or every other point of --against."""
+    """Measure only three small cases in three rounds, or every second point of --against."""
     against: Literal["length", "batch", "size"] | None = None
     """Plot forward and backward time against the number of steps (one sequence), of sequences or of neurons. On a GPU,
     contenders run as CUDA graphs, which excludes the host's time; those that cannot be captured are left out."""
@@ -60,7 +60,7 @@ class BenchCommand:
         if unknown:
             raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(known)}")
         if self.loop and self.against is not None:
-            raise ValueError("--loop and --against are two kinds of measurements: give one of them")
+            raise ValueError("--loop and --against are two kinds of measurements: choose one")
         if self.json is not None and not self.json.parent.is_dir():
             raise ValueError(f"--json: the folder {self.json.parent} does not exist")
         if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:

@@ -80,7 +80,7 @@ class CheckCommand:
         given = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(
-                "nothing to check: give one of a run folder, --task, or --dt with --gamma and --epsilon, such as "
+                "nothing to check: pass one of a run folder, --task, or --dt with --gamma and --epsilon, such as "
                 "`cornn check --dt 0.05 --gamma 1 --epsilon 4`"
             )
         for name in {name for names in OPTIONS.values() for name in names} - set(OPTIONS[given[0]]):

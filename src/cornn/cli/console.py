@@ -24,7 +24,7 @@ class SafeConsole(Console):
     """A console that prints control characters of texts as `\\x1b`; its own colours remain."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Make a text, escaped before it is measured."""
+        """Return a text, escaped before its width is measured."""
         return super().render_str(escape_controls(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

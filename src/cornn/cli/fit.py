@@ -15,12 +15,12 @@ from rich.table import Table
 
 from cornn.cli.console import line, progress_lines, screen
 
-if TYPE_CHECKING:  # scikit-learn is an extra, which the other commands do without
+if TYPE_CHECKING:  # scikit-learn is an extra, which other commands do not need
     from cornn.fitting import Evaluation, FitPlan, FitResult
 
 __all__ = ["FitCommand"]
 
-MOST_CLASSES = 12  # of a confusion matrix in the terminal
+MOST_CLASSES = 12  # maximum number of classes or steps in the tables of the terminal
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class FitCommand:
     form: Literal["wide", "long", "series"] | None = None
     """Layout: one row per sequence, one row per sample, or one series. Default: inferred from the ids."""
     layout: Literal["ntc", "nct"] = "ntc"
-    """Order of the axes of three-dimensional arrays: (sequences, time, features), or with nct, as aeon has it,
-    (sequences, features, time)."""
+    """Order of the axes of three-dimensional arrays: ntc (sequences, time, features), or nct (sequences, features,
+    time) as in aeon."""
     task: Literal["classify", "regress", "forecast"] | None = None
     """The task. Default: forecast with --horizon or another option of forecasts, otherwise inferred from the target."""
     horizon: int | None = None
@@ -139,7 +139,7 @@ class FitCommand:
         self._conclude(console, finished)
 
     def _options(self) -> dict[str, Any]:
-        """Return the fields of `FitOptions`, which this command has too, but for the settings of the estimator."""
+        """Return the fields of `FitOptions`. This command has all of them except `settings`."""
         from cornn.fitting import FitOptions
 
         own = (

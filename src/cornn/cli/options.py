@@ -1,4 +1,4 @@
-"""The options of `cornn train` and `cornn search`: a task's, a recipe's and a run's, in groups."""
+"""The options of `cornn train` and `cornn search`, in groups: of the task, the recipe and the run."""
 
 import argparse
 import inspect
@@ -42,7 +42,7 @@ RENAMED = {"optimiser": ("optimiser", "name"), "layer": ("model", "constants")}
 
 
 class Start(NamedTuple):
-    """What the other options override, and the options that chose it."""
+    """The configuration that the other options override, and the options that selected it."""
 
     config: Train
     recipe: str | None
@@ -74,10 +74,10 @@ def choose_start(prog: str, task: str, arguments: Sequence[str], recipe: str | N
         config = resolve(task, chosen.recipe or recipe, **model)
         return Start(config, chosen.recipe, chosen.model, None), rest
     if chosen.recipe is not None:
-        raise ValueError("--config takes the place of --recipe: give one of them")
+        raise ValueError("--config replaces --recipe: use one of them")
     file = Path(chosen.config)
     if not file.exists():
-        raise FileNotFoundError(f"no configuration at {file}")
+        raise FileNotFoundError(f"{file} does not exist: --config takes a configuration such as RUN/config.json")
     try:
         config = from_dictionary(read_json(file))
     except ValueError as error:
@@ -163,9 +163,9 @@ def _find(config: Train, name: str) -> tuple[Any, str] | None:
 
 
 def _setting(config: Train, name: str) -> tuple[str, Any, Any] | None:
-    """Return an option for a setting, which is None unless it is given; None if the configuration has no such setting.
+    """Return an option for a setting; None if the configuration has no such setting.
 
-    The help shows the present value. A flag is what it is without the option.
+    The option is None unless the user gives it, but a flag has its present value. The help shows the present value.
     """
     found = _find(config, name)
     if found is None:

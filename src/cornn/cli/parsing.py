@@ -127,6 +127,15 @@ def _in_plain_words(text: str) -> str | None:
     if choice:
         choices = [word for word in re.findall(r"'(.*?)'", choice[3]) if word != "None"]
         return f"unknown {choice[2]} {choice[1]!r}: choose one of {', '.join(sorted(choices))}"
+    unknown = re.search(r"Unrecognized options: (.*?)(?=$| Perhaps you meant| For full helptext| -----)", text)
+    if unknown:
+        close = re.search(r"Perhaps you meant:? (--[\w-]+)", text)
+        first = unknown[1].split(", ")[0]
+        kind = "unknown option" if first.startswith("-") else "unexpected argument"
+        return f"{kind} {first!r}" + (f" (did you mean {close[1]}?)" if close else "")
+    missing = re.search(r"Missing from [\w -]+?: (--[\w-]+|[A-Z]+)\b", text)
+    if missing:
+        return f"{missing[1]} is missing"
     return None
 
 

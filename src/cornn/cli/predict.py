@@ -38,7 +38,7 @@ class PredictCommand:
             fitting.write_text(self.attributions, fitting.format_csv(steps))
             line(screen(stderr=True), f"wrote {len(steps.rows):,} rows to {self.attributions}")
         if self.out is None:
-            # A terminal obeys control characters in labels; a file or a pipe gets the labels as they are.
+            # A terminal would execute control characters in labels; files and pipes get the labels unchanged.
             print(escape_controls(text) if sys.stdout.isatty() else text, end="")
             return
         fitting.write_text(self.out, text)

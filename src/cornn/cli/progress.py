@@ -31,7 +31,7 @@ SECONDS_BETWEEN_UPDATES = 0.1
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is printed."""
+    """The options of the output."""
 
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the closing lines only."""
@@ -51,7 +51,7 @@ def training_console(output: OutputOptions) -> Console:
 
 
 def run_with_progress(console: Console, output: OutputOptions, folder: Path, work: Callable[[Watch], Result]) -> Result:
-    """Call `work(watch)`, where `watch` shows and logs the progress as the options ask."""
+    """Call `work(watch)`, where `watch` shows and logs the progress according to the options."""
     with ExitStack() as stack:
         watches: list[Watch] = []
         if output.json and not console.quiet:

@@ -49,7 +49,7 @@ def _collect(sources: Sequence[Path]) -> list[Path]:
     """Return the folders of records and of finished runs, the seeds of a folder of several seeds one by one."""
     for source in sources:
         if not source.is_dir():
-            raise FileNotFoundError(f"{source} does not exist: give a folder of records or a run folder")
+            raise FileNotFoundError(f"{source} does not exist: pass a folder of records or a run folder")
     return [folder for source in sources for folder in _runs(source)]
 
 

@@ -19,7 +19,7 @@ class ResumeCommand:
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run", metavar="RUN")]
     """The run folder, or the folder of a run with --seeds."""
     device: Literal["auto", "cpu", "cuda"] | None = None
-    """Where to train. Default: as when the run began. On another kind of device the results differ by rounding."""
+    """Device to train on. Default: that of the interrupted run. On other devices the results differ by rounding."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:

@@ -122,9 +122,9 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
 
 @contextmanager
 def _reserved(out: Path | None, name: str, first: bool) -> Iterator[Path]:
-    """Reserve a new folder under runs/ if none is given, and remove it again if nothing is written to it.
+    """Reserve a new folder under runs/ if `out` is None, and remove it again if nothing is written to it.
 
-    Of several processes only the first does; it tells the others.
+    Of several processes only the first reserves a folder; the others receive its name later.
     """
     if out is not None or not first:
         yield out or Path("runs")

@@ -17,13 +17,13 @@ __all__ = ["WorkerOptions", "stoppable"]
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How the work is shared."""
+    """The options of shared work."""
 
     storage: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
     """Database that workers share, such as postgresql://USER@HOST/DATABASE; or memory, for one worker without
     SQLAlchemy. Default: a SQLite file in the folder of the command."""
     patience: float = PATIENCE
-    """Seconds for which a worker waits for a database that has gone away."""
+    """Seconds for which a worker waits for a database that is unavailable."""
     workers: int = 1
     """Number of processes on this machine that share the work."""
 

@@ -228,7 +228,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None, timespans: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, timespans: Any = None) -> Self:
         """Draw the neurons and take their thresholds from training sequences.
 
         Args:
@@ -254,7 +254,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         self.n_features_in_ = self.bank_.inputs.features
         return self
 
-    def transform(self, X: Any, timespans: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, timespans: Any = None) -> NDArray[np.float32]:
         """Compute the features of sequences.
 
         Args:

@@ -274,8 +274,16 @@ class Estimator(BaseEstimator):
         sequences = read_sequences(X, self._columns(named), timespans)
         return sequences, None if y is None else read_target(X, y, self.id_column)
 
-    def _validate_input(self, X: Any, timespans: Any) -> list[SequenceData]:
-        """Read sequences for a fitted estimator and check that they match the training data."""
+    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
+        """Read sequences for a fitted estimator and check that they match the training data.
+
+        Args:
+            X: The sequences, as for `fit`.
+            timespans: Times since the previous sample, as for `fit`.
+
+        Returns:
+            The sequences in a common form.
+        """
         check_is_fitted(self, "model_")
         sequences = read_sequences(X, self._columns(self.columns_), timespans)
         self.preparation_.check(sequences)

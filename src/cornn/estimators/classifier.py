@@ -144,7 +144,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         found = self._outputs(sequences)
         return found * self.score_scale_ if self.method_ == "bank" else found
 
-    def decision_function(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the logits.
 
         Args:
@@ -154,10 +154,10 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             Logits, shape (sequences, classes); with two classes the log odds of the second, shape (sequences,).
         """
-        logits = self._logits(self._validate_input(X, timespans))
+        logits = self._logits(self.validate_input(X, timespans))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def predict_proba(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the probability of each class.
 
         Args:
@@ -167,9 +167,9 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             Probabilities, shape (sequences, classes), in the order of `classes_`.
         """
-        return _softmax(self._logits(self._validate_input(X, timespans)))
+        return _softmax(self._logits(self.validate_input(X, timespans)))
 
-    def predict(self, X: Any, timespans: Any = None) -> NDArray:
+    def predict(self, X: Any, *, timespans: Any = None) -> NDArray:
         """Predict the label of each sequence.
 
         Args:
@@ -179,10 +179,10 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             Labels, shape (sequences,).
         """
-        sequences = self._validate_input(X, timespans)
+        sequences = self.validate_input(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
 
-    def attributions(self, X: Any, timespans: Any = None, *, label: Any = None) -> NDArray[np.float64]:
+    def attributions(self, X: Any, *, timespans: Any = None, label: Any = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 
         The score that is explained is the logit of the label minus the mean logit of the others: with two classes the
@@ -201,7 +201,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Examples:
             >>> classifier.attributions(X)[0].sum(1)  # one number per step of the first sequence
         """
-        sequences = self._validate_input(X, timespans)
+        sequences = self.validate_input(X, timespans)
         if label is None:
             chosen = self._outputs(sequences).argmax(1)
         else:

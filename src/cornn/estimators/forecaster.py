@@ -81,7 +81,7 @@ class CoRNNForecaster(NetworkForecaster):
         "network": (*NETWORK_ARGUMENTS, "window"),
     }
 
-    def fit(self, X: Any, y: Any = None, timespans: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, timespans: Any = None) -> Self:
         """Learn from series.
 
         Args:
@@ -153,7 +153,7 @@ class CoRNNForecaster(NetworkForecaster):
         given = any(getattr(self, name) is not None for name in self.arguments_of["network"])
         return self.method or ("network" if given else "pool")
 
-    def predict(self, X: Any, timespans: Any = None, future: Any = None) -> NDArray[np.float64]:
+    def predict(self, X: Any, *, timespans: Any = None, future: Any = None) -> NDArray[np.float64]:
         """Forecast the values that follow each series.
 
         Args:
@@ -172,17 +172,17 @@ class CoRNNForecaster(NetworkForecaster):
             found = np.stack(
                 [
                     np.stack([own.mean[0] for own in row], 1)
-                    for row in self.pools_.forecast(self._read_fitted(X, timespans), future)
+                    for row in self.pools_.forecast(self.validate_input(X, timespans), future)
                 ]
             )
         else:
             if future is not None:
                 raise ValueError("future is only for method='pool' with known_future: omit it")
-            found = self._network_predict(self._validate_input(X, timespans))
+            found = self._network_predict(self.validate_input(X, timespans))
         return self._flatten(X, found)
 
     def predict_quantiles(
-        self, X: Any, levels: Sequence[float] = (0.1, 0.5, 0.9), timespans: Any = None, future: Any = None
+        self, X: Any, levels: Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
     ) -> NDArray[np.float64]:
         """Forecast quantiles of the values that follow each series.
 
@@ -203,7 +203,7 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self, "method_")
         if self.method_ != "pool":
             raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
-        rows = self.pools_.forecast(self._read_fitted(X, timespans), future)
+        rows = self.pools_.forecast(self.validate_input(X, timespans), future)
         found = np.stack(
             [
                 np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
@@ -214,7 +214,7 @@ class CoRNNForecaster(NetworkForecaster):
         return np.stack([self._flatten(X, part) for part in found])
 
     def predict_interval(
-        self, X: Any, level: float = 0.9, timespans: Any = None, future: Any = None
+        self, X: Any, level: float = 0.9, *, timespans: Any = None, future: Any = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Forecast intervals that contain a share `level` of the values that follow each series.
 
@@ -229,10 +229,10 @@ class CoRNNForecaster(NetworkForecaster):
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
-        low, high = self.predict_quantiles(X, ((1 - level) / 2, (1 + level) / 2), timespans, future)
+        low, high = self.predict_quantiles(X, ((1 - level) / 2, (1 + level) / 2), timespans=timespans, future=future)
         return low, high
 
-    def score(self, X: Any, y: Any = None, timespans: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, timespans: Any = None) -> float:
         """Compute the coefficient of determination R² of the forecasts.
 
         Args:
@@ -245,11 +245,11 @@ class CoRNNForecaster(NetworkForecaster):
             R², at most 1.
         """
         if y is not None:
-            found = self.predict(X, timespans)
+            found = self.predict(X, timespans=timespans)
             columns = found.shape[2] if found.ndim == 3 else 1
             truth = np.asarray(y, np.float64).reshape(found.shape)
             return compute_r2(truth.reshape(-1, columns), found.reshape(-1, columns))
-        sequences = self._read_fitted(X, timespans)
+        sequences = self.validate_input(X, timespans)
         truths, founds = [], []
         for sequence, found in zip(sequences, self._at_every_step(sequences), strict=True):
             for ahead in range(1, self.horizon + 1):
@@ -257,7 +257,7 @@ class CoRNNForecaster(NetworkForecaster):
                 founds.append(found[: max(0, len(found) - ahead), ahead - 1])
         return compute_r2(np.concatenate(truths), np.concatenate(founds))
 
-    def predict_every_step(self, X: Any, timespans: Any = None) -> list[NDArray[np.float64]]:
+    def predict_every_step(self, X: Any, *, timespans: Any = None) -> list[NDArray[np.float64]]:
         """Forecast from every step of every sequence.
 
         Args:
@@ -268,7 +268,7 @@ class CoRNNForecaster(NetworkForecaster):
             One array (time, horizon, targets) per sequence. With the pool, the covariates that are known in advance are
             taken from the later steps of the sequence.
         """
-        return self._at_every_step(self._read_fitted(X, timespans))
+        return self._at_every_step(self.validate_input(X, timespans))
 
     def stream(self) -> PredictionStream | ForecastStream:
         """Open a stream that forecasts after each sample.
@@ -294,7 +294,7 @@ class CoRNNForecaster(NetworkForecaster):
         Returns:
             One table per target; None for one without known values to test on.
         """
-        fitted, later = self._read_fitted(training, None), self._read_fitted(test, None)
+        fitted, later = self.validate_input(training), self.validate_input(test)
         cuts = [0] * len(later) if cuts is None else cuts
         layout, horizon, tables = self._layout(), int(self.horizon), []
         for column in range(len(self.targets_)):
@@ -384,11 +384,11 @@ class CoRNNForecaster(NetworkForecaster):
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
 
-    def _read_fitted(self, X: Any, timespans: Any) -> list[SequenceData]:
-        """Read sequences and check that they match the training data."""
+    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
+        """Read sequences for a fitted forecaster and check that they match the training data."""
         check_is_fitted(self, "method_")
         if self.method_ == "network":
-            return self._validate_input(X, timespans)
+            return super().validate_input(X, timespans)
         sequences = read_sequences(X, self._columns(self.columns_), timespans)
         check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
         return sequences

@@ -195,10 +195,11 @@ class SequenceEstimator(Estimator):
     def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
         raise NotImplementedError
 
-    def _validate_input(self, X: Any, timespans: Any) -> list[SequenceData]:
+    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
+        """Read sequences for a fitted estimator and check that they match the training data."""
         check_is_fitted(self, "method_")
         if self.method_ == "network":
-            return super()._validate_input(X, timespans)
+            return super().validate_input(X, timespans)
         sequences = read_sequences(X, self._columns(self.columns_), timespans)
         self.bank_.bank.inputs.check(sequences)
         return sequences

@@ -120,7 +120,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
     def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
         return float(np.square(self._outputs(sequences) - target).mean())
 
-    def predict(self, X: Any, timespans: Any = None) -> NDArray[np.float64]:
+    def predict(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Predict the targets of each sequence.
 
         Args:
@@ -130,10 +130,10 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         Returns:
             Predictions, shape (sequences,) or (sequences, targets), like y.
         """
-        found = self._outputs(self._validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
+        found = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.single_ else found
 
-    def attributions(self, X: Any, timespans: Any = None, *, target: int | None = None) -> NDArray[np.float64]:
+    def attributions(self, X: Any, *, timespans: Any = None, target: int | None = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 
         Attributions have the units of y. With the method "network" they add up to the prediction minus that for a
@@ -148,7 +148,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
             Attributions, shape (sequences, steps, features), where steps is the longest of X; 0 past the end of a
             shorter sequence.
         """
-        sequences = self._validate_input(X, timespans)
+        sequences = self.validate_input(X, timespans)
         count = len(self.target_mean_)
         if target is None and count > 1:
             raise ValueError(f"y has {count} columns: choose one with target=0 to {count - 1}")

@@ -229,7 +229,7 @@ def check_bank(content: bytes, estimator: Any) -> float:
             given["timespans"] = spans.astype(np.float32)
         found = running.run(None, given)[0]
         answer = estimator.predict_proba if estimator.output_spec().classes else estimator.predict
-        expected = answer([own.values for own in drawn], spans)
+        expected = answer([own.values for own in drawn], timespans=spans)
         worst = max(worst, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-30)))
     if not worst <= LIMIT:
         raise ValueError(

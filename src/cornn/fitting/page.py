@@ -62,9 +62,7 @@ def diagnose_fit(finished: FitResult, name: str) -> Diagnosis | None:
     estimator: Any = finished.estimator
     if not estimator.history_:
         return None
-    sequences = sorted(
-        estimator._validate_input(finished.splits.training.sequences, None), key=lambda own: -len(own.values)
-    )
+    sequences = sorted(estimator.validate_input(finished.splits.training.sequences), key=lambda own: -len(own.values))
     data = estimator.preparation_(sequences[:SEQUENCES])
     with torch.no_grad():
         return diagnose(subject_from_layer(name, estimator.model_.layer, data.input[: int(data.lengths.min())]))

@@ -169,8 +169,9 @@ class Train(Checked):
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     """Random seed. The same seed, device and version give the same result."""
     precision: Literal["fp32", "mixed"] = "fp32"
-    """fp32, or mixed: bfloat16 outside the recurrence and, on a GPU with 512 or more sequences per batch, in its matrix
-    products."""
+    """Precision of the training: fp32, or mixed, which is torch.autocast: bfloat16 outside the recurrence and, on a GPU
+    with 512 or more sequences per batch, in its matrix products. The layer's argument of the same name (exact, tf32,
+    bf16) concerns only the products of the recurrence."""
     theory: bool = False
     """At every evaluation, record which hypotheses of the theory the layer meets, its energy, and how its gradients
     decay with the lag, for `cornn figure assumptions`."""

@@ -50,12 +50,12 @@ __all__ = [
     "write",
 ]
 
-DIGITS = 6  # of what a curve holds
-LONGEST = 200  # bytes of a file's name, without the seed and the identity
+DIGITS = 6  # significant digits of the numbers of a curve
+LONGEST = 200  # maximum bytes of a file name, without the seed and the identity
 
 TRUSTED = ("verified", "commit only", "one of several commits", "not checked")
-"""Sources that are not marked in tables: the commit has the digest, or the record is from before digests (then rows of
-comparisons may name several commits, one of which it was), or there was no history to check it against."""
+"""Sources that are not marked in tables: the commit has the digest; or the record is older than digests, and a row of a
+comparison may then name several commits, one of which is right; or there was no history to check against."""
 
 
 MARK = "†"
@@ -68,14 +68,14 @@ FOOTNOTE = (
 def identity(config: Train) -> str:
     """Return a hash of what affects the result of a run.
 
-    Settings that have their default values do not count: a new setting leaves the identity of old records as it is.
+    Settings with their default values do not count: a new setting leaves the identity of old records unchanged.
     """
     text = json.dumps(canonical(config), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def group_identity(config: Train) -> str:
-    """Return the identity that runs share which differ only in the seed."""
+    """Return the identity that is shared by runs that differ only in the seed."""
     return identity(replace(config, seed=0))
 
 
@@ -103,7 +103,7 @@ def group_name(config: Train) -> str:
     changed = changed_options(config) | changed_settings(config)
     words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.theory else [])
     text = "-".join([config.recipe, *words, f"{config.model.name}{config.model.hidden_size}"])
-    text = re.sub(r"[/\\:\0-\x1f]", "-", text)  # a recipe may come from somebody's file
+    text = re.sub(r"[/\\:\0-\x1f]", "-", text)  # the name of a recipe may come from a user's file
     return text.encode()[:LONGEST].decode(errors="ignore")
 
 
@@ -187,7 +187,7 @@ def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path,
     own = ("machines", "models")
     changed = [key for key in before if key not in own and before[key] != content.get(key)]
     if changed:
-        raise ValueError(f"{path} is of another comparison: {', '.join(changed)} differ")
+        raise ValueError(f"{path} belongs to another comparison: {', '.join(changed)} differ")
     checked = {
         name: entry | {kind: [_checked(row) for row in entry[kind]] for kind in ("trials", "finals")}
         for name, entry in content["models"].items()
@@ -217,12 +217,12 @@ def mark(results: Iterable[Mapping[str, Any]]) -> str:
 
 
 Results = Path | Sequence[Path]
-"""A folder of records; or several folders of records and finished run folders, the later of which count if two have the
-same run."""
+"""A folder of records, or several folders of records and finished run folders; if two contain the same run, the later
+one counts."""
 
 
 def places(results: Results) -> list[Path]:
-    """Return the folders of which results consist."""
+    """Return the folders of some results, as a list."""
     return [results] if isinstance(results, Path) else list(results)
 
 

@@ -252,7 +252,7 @@ def test_the_command(cornn, tmp_path, monkeypatch):
         (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, cornn-ringing, lstm"),
         (("all", "--trials", "0"), "trials must be above 0, got 0"),
         (("all", "--workers", "0"), "workers must be above 0, got 0"),
-        (("all", "--trial", "7"), "is of another comparison (trial was 6, is 7): choose another --results"),
+        (("all", "--trial", "7"), "belongs to another comparison (trial was 6, is 7): choose another --results"),
     ):
         code, _, err = cornn("compare", *words)
         assert code == 2

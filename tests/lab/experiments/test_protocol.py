@@ -61,7 +61,7 @@ def test_the_steps_of_a_protocol(cornn, tmp_path, repository):
         assert code == 2
         assert sentence in err
 
-    refused("small.json is not committed: a protocol counts from its commit on")
+    refused("small.json is not committed: a protocol is valid only once it is committed")
     repository()
     assert "2 trials by validation; the test split is locked" in cornn("protocol", "small.json", "--dry-run")[1]
     assert not (tmp_path / "runs").exists()

@@ -100,7 +100,7 @@ def test_every_model_of_the_papers_tables_is_one_that_can_be_trained():
 
 
 def test_no_records(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no records under .*: name the folder"):
+    with pytest.raises(FileNotFoundError, match=r"no records under .*: name another folder"):
         page.page(tmp_path / "nothing", [])
 
 
@@ -139,7 +139,7 @@ def test_the_command(cornn, tmp_path, runs):
     assert "run0 has not finished: continue with `cornn resume run0`" in err
     code, _, err = cornn("report", "results", "nowhere")
     assert code == 2
-    assert "nowhere does not exist: give a folder of records or a run folder" in err
+    assert "nowhere does not exist: pass a folder of records or a run folder" in err
     code, _, err = cornn("report", "results", "--out", "nowhere/here.html")
     assert code == 2
     assert "cannot write nowhere/here.html" in err

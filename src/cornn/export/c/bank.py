@@ -163,7 +163,7 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
         )
     if data is None or target is None:
         raise ValueError("dropping neurons needs labelled sequences: add --data FILE with the training data")
-    sequences = estimator._validate_input(data, None)
+    sequences = estimator.validate_input(data)
     aim = estimator.ridge_target(target)
     smaller, before, after = shrink_bank_model(model, sequences, aim, most)
     (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
@@ -178,7 +178,7 @@ def _cut_readout(model: BankModel, groups: int) -> Readout:
 def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
     """Return sequences to compare on, rounded to float32 as the C code reads them."""
     if data is not None:
-        read = estimator._validate_input(data, None)[:COMPARED]
+        read = estimator.validate_input(data)[:COMPARED]
     else:
         read = draw_sequences(estimator.bank_.bank.inputs, 20, VECTOR_STEPS)
 

@@ -158,7 +158,7 @@ def _given(trained: TrainedModel, data: Any, count: int) -> tuple[list[NDArray],
     if trained.estimator is None:
         batch = Batch(torch.as_tensor(data)[:, :count].contiguous(), nothing)
         return _sequences(batch), batch
-    read = trained.estimator._validate_input(data, None)[:count]
+    read = trained.estimator.validate_input(data)[:count]
     # The C code gets float32 samples; PyTorch must get the same values.
     rounded = [row.values.astype(np.float32) for row in read]
     padded = trained.estimator.preparation_(

@@ -34,7 +34,7 @@ class Contest:
     name: str
     task: Any
     recipe: str  # of the task: what all models share
-    starts: Mapping[str, str]  # an entrant's start, where not the usual one -> its recipe
+    starts: Mapping[str, str]  # start of an entrant, if it is not the usual one -> recipe
     unit: str  # "steps" or "epochs"
     trial: int  # length of a trial
     final: int  # length of a run
@@ -42,24 +42,25 @@ class Contest:
     entrants: tuple[str, ...]
     trials: int = 12
     seeds: int = 3  # number of runs with the settings of the best trial, with the seeds 1, 2, ...
-    until: float = 0.0  # a run stops once its validation is as good
-    shared: Mapping[str, Any] = field(default_factory=dict)  # settings of all models, in place of the recipe's
+    until: float = 0.0  # a run stops once its validation reaches this value
+    shared: Mapping[str, Any] = field(default_factory=dict)  # settings of all models that replace the recipe's
 
     @property
     def about(self) -> dict[str, Any]:
-        """What must be the same for rows to be comparable."""
+        """The settings that must be equal for rows to be comparable."""
         own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
         return {"task": {"name": self.task.name, **without_defaults(self.task)}, **own, **self.shared}
 
     def experiment(self, entrant: str, **place: Any) -> Experiment:
         """Return the experiment of one model.
 
-        The learning rate of all falls to 0 along a cosine, and the weights of the best validation are kept.
+        For all models the learning rate decreases to 0 along a cosine, and the weights with the best validation are
+        kept.
         """
-        who = ENTRANTS[entrant]
-        start = resolve(self.task.name, self.starts.get(who.start, self.recipe))
+        own = ENTRANTS[entrant]
+        start = resolve(self.task.name, self.starts.get(own.start, self.recipe))
         base = replace(start, task=self.task).override(
-            model=who.model,
+            model=own.model,
             schedule="cosine",
             drop_after=0,
             warm_up=0,
@@ -95,7 +96,7 @@ _PSMNIST = (
     *("cornn-ringing", *_COMMON, "fastgrnn", "gated-antisymmetric", "lipschitz", "dtriv"),
     *(*_OSCILLATORS, "lem"),
 )
-# The rows of the paper's table, but for the incremental network, which is slow; and underdamped neurons.
+# The rows of the paper's table except the incremental network, which is slow; and underdamped neurons.
 _NOISY_CIFAR10 = (
     *("cornn", "cornn-ringing", "lstm", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz"),
     *_OSCILLATORS,
@@ -108,7 +109,7 @@ _SLOW = (
 _SMNIST = ("unitary", "cornn", "cornn-ringing", "lstm", "gru", "antisymmetric", "fastgrnn", "dtriv")
 _IMDB = ("skip-lstm", "skip-gru", "relu-gru", "lstm", "gru", "cornn")
 
-_HAR2 = tuple(name for name in ENTRANTS if name != "relu-gru")  # which is in the paper's table of IMDB only
+_HAR2 = tuple(name for name in ENTRANTS if name != "relu-gru")  # relu-gru is only in the paper's table of IMDB
 
 _STARTS = {"memory": "memory", "ringing": "ringing"}
 _LARGE = {"batch_size": 500}
@@ -152,7 +153,7 @@ CONTESTS = {
 
 
 def select_contests(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:
-    """Return the contests with these names ("all" for all), restricted to these models if any are given.
+    """Return the contests with the given names ("all" for all), restricted to the given models, if any.
 
     Args:
         contests: Names of contests.
@@ -179,17 +180,17 @@ def _path(contest: Contest, results: Path) -> Path:
 
 
 def check_record(contest: Contest, results: Path) -> None:
-    """Reject a contest whose record is of another budget: its rows would not be comparable."""
+    """Reject a contest whose record has another budget: its rows would not be comparable."""
     path = _path(contest, results)
     if path.exists():
         before = read_json(path)
         changed = list_changes({name: before.get(name) for name in contest.about}, contest.about)
         if changed:
-            raise ValueError(f"{path} is of another comparison ({'; '.join(changed)}): choose another --results")
+            raise ValueError(f"{path} belongs to another comparison ({'; '.join(changed)}): choose another --results")
 
 
 def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path, workers: int = 1) -> Path | None:
-    """Write what is known of a contest. Models that are not in `statuses` keep the rows that they have.
+    """Write the record of a contest. Models that are not in `statuses` keep their rows.
 
     Args:
         contest: The contest.

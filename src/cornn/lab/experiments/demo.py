@@ -142,7 +142,7 @@ def train(
         betas=(optimising.beta1, optimising.beta2),
     )
 
-    def clip(*given: Any) -> None:
+    def clip(*_: Any) -> None:
         nn.utils.clip_grad_norm_(model.parameters(), optimising.clip)
 
     optimiser.register_step_pre_hook(clip)
@@ -200,7 +200,7 @@ def race(
     Args:
         length: Steps of a sequence.
         steps: Training steps of each model. One that stays below the goal for `PATIENCE` evaluations ends earlier.
-        seed: Of the weights and of the sequences. All models see the same sequences.
+        seed: Seed of the weights and of the sequences. All models see the same sequences.
         models: Names of models.
         report: Called with a model's name and each of its evaluations, from that model's thread.
     """
@@ -235,7 +235,7 @@ def _sentence(curve: Curve) -> str:
 
 
 def describe_limits(length: int, seed: int) -> str:
-    """Return where the rates come from, and what one run does not show."""
+    """Describe where the learning rates come from, and what a single run does not show."""
     rates = ", ".join(f"{MODELS[model].title} {rate:g}" for model, rate in RATES.items())
     tuned = "" if length == LENGTH else f" at length {LENGTH}"
     return (

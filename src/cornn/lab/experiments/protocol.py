@@ -33,14 +33,14 @@ class Protocol(Checked):
     """The content of a protocol file."""
 
     target: str
-    """What is to be reached, in words: task, size, metric and value."""
+    """The goal in words: task, size, metric and value."""
     task: str
     recipe: str
     trials: Count
     seeds: tuple[int, ...]
     """Seeds of the test; none of them is the seed of the search."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings in place of the recipe's."""
+    """Settings that replace the recipe's."""
     space: dict[str, Any] = field(default_factory=dict)
     """Setting -> [lowest, highest], drawn log-uniformly; {"uniform": [lowest, highest]}; {"one of": [...]}; or
     {"pair": [[lowest, highest], [lowest, highest]]}."""
@@ -106,9 +106,9 @@ def chosen_path(path: Path) -> Path:
 
 
 def check_committed(path: Path) -> str:
-    """Return the commit in which a file is as it is now, or raise an error.
+    """Return the commit that contains the present content of a file, or raise an error.
 
-    Without git the stamp of the source is asked (`python tools/stamp.py`).
+    Without git, the commit comes from the stamp of the source (`python tools/stamp.py`).
     """
     if (stamped := stamped_commit(path)) is not None and not _is_in_checkout(path):
         return stamped
@@ -122,7 +122,7 @@ def check_committed(path: Path) -> str:
         changed = ask("status", "--porcelain", "--", path.name)
         commit = ask("log", "-1", "--format=%H", "--", path.name)
     except (OSError, subprocess.SubprocessError):
-        raise ValueError(f"{path} is not committed: a protocol counts from its commit on; commit it first") from None
+        raise ValueError(f"{path} is not committed: a protocol is valid only once it is committed") from None
     if changed or not commit:
         raise ValueError(f"{path} has changes that are not committed: commit them, or undo them")
     return commit
@@ -160,7 +160,7 @@ def write_choice(path: Path, protocol: Protocol, status: Status) -> Path:
 
 
 def read_choice(path: Path, protocol: Protocol) -> dict[str, Any]:
-    """Return the committed choice of a protocol, if it belongs to the protocol as it is now."""
+    """Return the committed choice of a protocol, after checking that it belongs to the present protocol."""
     commit, file = check_committed(path), chosen_path(path)
     check_committed(file)
     content = read_json(file)

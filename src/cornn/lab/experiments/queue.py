@@ -1,7 +1,7 @@
 """The queue of an experiment: its trials and its runs as entries of Optuna studies, which workers share.
 
-An entry is one attempt at a piece of work, and says in its attributes at which: the number of a trial, or the seeds of
-runs. Attempts end
+An entry is one attempt at a piece of work. Its attributes name the work: the number of a trial, or the seeds of runs.
+The possible ends of an attempt are
 
     complete    trained to the end;
     pruned      stopped early, behind the median of the others;
@@ -9,8 +9,8 @@ runs. Attempts end
     set aside   not counted: the worker was stopped, or another one has the same work ("set_aside");
     died        none of these: the worker was killed, or ended with an error ("ended_by").
 
-What nobody has or has had is put into the queue by any worker that looks. A piece of work is thus repeated after its
-worker died, with the same number and the same values, up to `ATTEMPTS` times.
+Every worker puts work without an attempt into the queue. A piece of work whose worker died is thus repeated, with the
+same number and the same values, up to `ATTEMPTS` times.
 """
 
 import math
@@ -30,7 +30,7 @@ from cornn.lab.experiments.status import Status, TaskInfo, list_changes
 __all__ = ["NotTaken", "Queue", "Work", "make_status", "register_parameters"]
 
 ATTEMPTS = 3
-"""Workers that may die of a trial or of runs before it counts as failed."""
+"""Number of workers that may die during the same work before it counts as failed."""
 TRIALS_BEFORE_PRUNING = 5
 """Minimum number of trials for a median."""
 
@@ -50,7 +50,7 @@ class Work:
 
 
 def _work_of(entry: FrozenTrial) -> Work | None:
-    """Return what an entry is an attempt at; None for an entry that Optuna made without being asked."""
+    """Return the work of an entry; None for an entry that Optuna created by itself."""
     own = entry.user_attrs
     if "seeds" in own:
         return Work(seeds=tuple(own["seeds"]))
@@ -78,7 +78,7 @@ class Queue:
 
     def __init__(self, experiment: Experiment, storage: Any, task: TaskInfo, grace: float = math.inf) -> None:
         self.experiment, self.task = experiment, task
-        self.grace = grace  # seconds in which an entry that was taken must have a worker
+        self.grace = grace  # seconds after which an entry that was taken must have a worker
         self.done = False  # whether the last look found nothing left
         options = {
             "storage": storage,
@@ -104,7 +104,7 @@ class Queue:
             )
 
     def fill(self) -> None:
-        """Put the next piece of work that nobody has or has had into the queue, unless something is waiting there."""
+        """Put the next piece of work without an attempt into the queue, unless something is waiting there."""
         for study in self._studies:
             _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
@@ -126,11 +126,11 @@ class Queue:
         return [self.trials] if self.runs is None else [self.trials, self.runs]
 
     def take(self, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> bool:
-        """Do the next piece of work, if there is one that is not taken. The first study with work serves it.
+        """Do the next piece of work that is not taken, from the first study that has any.
 
         Args:
             do: Function (Optuna's trial, work) -> value.
-            caught: Exceptions that end the work and not the worker.
+            caught: Exceptions that end the work but not the worker.
         """
         for study in self._studies:
             if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
@@ -138,14 +138,14 @@ class Queue:
                 def objective(trial: Any, study: Any = study) -> float:
                     return do(trial, _claim(study, trial))
 
-                # The worker's error is raised; what happened is in the attributes of the entry.
+                # Other errors end the worker; the attributes of the entry describe them.
                 study.optimize(objective, n_trials=1, catch=(*caught, NotTaken))
                 return True
         return False
 
     @property
     def running(self) -> int:
-        """Number of trials and runs that workers are at."""
+        """Number of trials and runs that are being trained."""
         entries = [entry for study in self._studies for entry in study.get_trials(deepcopy=False)]
         return sum(entry.state == TrialState.RUNNING for entry in entries)
 
@@ -173,7 +173,7 @@ def _claim(study: Any, trial: Any) -> Work:
 def _enqueue(
     study: Any, entries: Sequence[FrozenTrial], work: Work, parameters: dict[str, Any], values: dict[str, Any]
 ) -> bool:
-    """Put a piece of work into the queue, unless it has or has had a worker. Return whether something is waiting."""
+    """Put a piece of work into the queue, unless it has an attempt. Return whether something is waiting."""
     if any(entry.state == TrialState.WAITING for entry in entries):
         return True
     same = [entry for entry in entries if _work_of(entry) == work]
@@ -252,7 +252,7 @@ def _lost(entries: Sequence[FrozenTrial]) -> str:
 
 def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
     def finite(value: float | None) -> float | None:
-        """Return a number if it is finite, else None: JSON has no others."""
+        """Return a number if it is finite, else None: JSON has no infinity or NaN."""
         return value if value is not None and math.isfinite(value) else None
 
     began, ended = entry.datetime_start, entry.datetime_complete

@@ -1,7 +1,7 @@
 """The paper's experiments, and ours beyond it: experiments with seeds and without a space.
 
-A record under results/ is all that is asked about a run, so that a plan can be stopped at any point and continued, also
-on another machine. A run that fails leaves a record of its failure.
+Only records under results/ decide which runs are missing, so that a plan can be stopped at any point and continued,
+also on another machine. A run that fails leaves a record of its failure.
 """
 
 import statistics
@@ -73,8 +73,8 @@ def _weights() -> list[Experiment]:
 
 
 def _memory() -> list[Experiment]:
-    """Beyond the paper: our recipe for long memory, beside it LEM with its authors' values; and what the start and the
-    constants of that recipe do to the paper's tasks, and neurons that ring."""
+    """Return runs beyond the paper: our recipe for long memory, compared with LEM with its authors' values; and the
+    paper's tasks with the initial weights and constants of that recipe, and with underdamped neurons."""
     lengths = [_runs(resolve("adding", length=length), 5) for length in (500, 2000, 5000, 20_000)]
     lengths += [
         _runs(resolve("adding", "paper", length=length, model="lem", steps=4000), 1) for length in (500, 2000, 5000)
@@ -85,8 +85,8 @@ def _memory() -> list[Experiment]:
 
 
 def _better() -> list[Experiment]:
-    """Beyond the paper: higher accuracy at the same size. psMNIST also with another permutation for every seed, so that
-    the result is not that of one permutation."""
+    """Return the runs of the improved recipes. psMNIST is also run with another permutation for every seed, so that the
+    result does not depend on one permutation."""
     recipes = [(task, name) for task, own in RECIPES.items() for name, one in own.items() if one.origin == "better"]
     runs = [(task, recipe, {}) for task, recipe in recipes]
     runs += [(task, recipe, {"permutation": "own"}) for task, recipe in recipes if task == "psmnist"]
@@ -129,25 +129,25 @@ TARGETS: dict[str, Callable[[], list[Experiment]]] = {
 
 
 def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) -> list[Experiment]:
-    """Return the experiments of these targets, none twice.
+    """Return the experiments of the given targets, without duplicates.
 
     Args:
         targets: Names of targets, or "all".
-        seeds: Number of seeds, in place of each experiment's own.
+        seeds: Number of seeds; by default each experiment's own.
         place: Device and data of the runs.
     """
     unknown = [target for target in targets if target not in (*TARGETS, "all")]
     if unknown:
         raise ValueError(f"unknown target {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
-    given = {key: value for key, value in place.items() if value is not None}
-    wanted: dict[str, Experiment] = {}
+    changes = {key: value for key, value in place.items() if value is not None}
+    experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:
         for one in TARGETS[name]():
             count = seeds or len(one.seeds)
-            before = wanted.get(one.name)
+            before = experiments.get(one.name)
             count = max(count, len(before.seeds) if before else 0)
-            wanted[one.name] = replace(one, base=one.base.override(**given), seeds=tuple(range(count)))
-    return list(wanted.values())
+            experiments[one.name] = replace(one, base=one.base.override(**changes), seeds=tuple(range(count)))
+    return list(experiments.values())
 
 
 def missing(experiment: Experiment, results: records.Results) -> tuple[int, ...]:
@@ -157,7 +157,7 @@ def missing(experiment: Experiment, results: records.Results) -> tuple[int, ...]
 
 
 def seconds_per_run(experiment: Experiment, results: Path) -> float | None:
-    """Return how long a run of an experiment took where it was recorded, or None."""
+    """Return the mean duration of the recorded runs of an experiment, or None."""
     same = records.group_identity(experiment.base)
     found = [
         one["result"]
@@ -181,7 +181,7 @@ def record_runs(
         runs: The runs that ended.
         failures: {seed: reason} of the others.
         results: Folder of the records.
-        about: What the results have in addition.
+        about: Additional fields of the results.
     """
     contents = [records.record(run) for run in runs]
     where = {"machine": machine(), "device": device_for(experiment.base.place.device), **source()}

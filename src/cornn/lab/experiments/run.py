@@ -19,7 +19,7 @@ from cornn.lab.experiments.storage import IN_MEMORY, Storage, hide_password
 __all__ = ["check_storage", "read_status", "run_experiments"]
 
 SECONDS_TO_LEAVE = 20
-"""Time in which a worker that was asked to stop saves its run."""
+"""Seconds that a worker has to save its run after a request to stop."""
 
 
 def check_storage(storage: Storage) -> None:
@@ -41,7 +41,7 @@ def run_experiments(
     """Work on experiments until all are done, here and by all other workers, and return their status.
 
     Args:
-        experiments: The experiments, the most wanted first.
+        experiments: The experiments in order of priority.
         storage: Where workers share them.
         folder: Where run folders are kept while runs are trained.
         workers: Number of processes on this machine.
@@ -87,14 +87,14 @@ def _work(
     prepare: Callable[[], None] | None,
     options: dict[str, Any],
 ) -> None:
-    """Work in a process of its own."""
+    """Run a worker in an additional process."""
     from cornn.lab.experiments.worker import Worker
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if prepare is not None:
         prepare()
     torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // workers)))
-    # If it is asked to stop, its run is saved, and its trial will be repeated.
+    # When it is stopped, its run is saved, and its trial will be repeated.
     with suppress(KeyboardInterrupt):
         Worker(experiments, storage, folder, **options).run()
 

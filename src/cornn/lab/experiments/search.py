@@ -44,7 +44,7 @@ def make_search(
         base: The configuration of all settings that are not searched.
         trials: Number of trials.
         name: Name of the experiment; by default task, model and number of neurons.
-        given: Settings that are not searched although they have a range.
+        given: Settings that are not searched, because the user gave them.
         prune: Whether to stop trials that are worse than the median of the others.
     """
     space = {setting: Between(*ends) for setting, ends in ranges(base).items() if setting not in given}

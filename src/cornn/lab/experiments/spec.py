@@ -1,9 +1,9 @@
-"""What an experiment is: trials that choose settings by validation, and runs that are tested.
+"""Experiments: trials that choose settings by validation, and runs that are tested.
 
     experiment   a base configuration, a space, and how many trials and runs it has
     trial        a training with settings from the space, judged by validation; its number determines its settings
     run          a training with a seed and the chosen settings, tested once
-    record       what is kept of a run in results/
+    record       the result of a run, in results/
 
 A search has a space and no runs, a reproduction has seeds and no space, a comparison is a list of experiments with the
 same budget.
@@ -28,7 +28,7 @@ class Experiment:
     Args:
         name: Name of the experiment in its storage.
         base: The configuration of a trial.
-        space: Setting -> what its values are drawn from.
+        space: Setting -> distribution of its values.
         trials: Number of trials.
         finals: Settings of the runs that differ from those of the trials, such as the number of epochs.
         seeds: Seeds of the runs.
@@ -79,6 +79,6 @@ class Experiment:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What must be the same for trials and runs to belong together. Their numbers may grow."""
+        """The settings that all trials and runs of an experiment share. Their numbers may grow."""
         space = {name: str(draw) for name, draw in self.space.items()}
         return {"config": canonical(self.base), "space": space, "finals": dict(self.finals), "prune": self.prune}

@@ -11,7 +11,7 @@ __all__ = ["Status", "TaskInfo", "list_changes"]
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What must be known of a task to judge trials and runs."""
+    """The properties of a task that are needed to judge trials and runs."""
 
     metric: str
     better: str  # "lower" or "higher"

@@ -1,6 +1,6 @@
 """Optuna's storage of experiments: a SQLite file, a database server, or the memory of this process.
 
-Every operation on a database is repeated for a while when the database goes away.
+If a database becomes unavailable, every operation is repeated for a while.
 """
 
 import functools
@@ -14,13 +14,13 @@ from typing import Any
 __all__ = ["IN_MEMORY", "Storage", "exists", "explain_failure", "hide_password", "open_storage"]
 
 IN_MEMORY = "memory"
-"""Storage of one process, which is gone when it ends. It needs no SQLAlchemy."""
+"""Storage in the memory of one process. It needs no SQLAlchemy."""
 HEARTBEAT = 30
 """Seconds between two heartbeats of a worker."""
 SILENCES = 4
-"""Heartbeats that a worker may miss before its trial is given to another."""
+"""Number of heartbeats that a worker may miss before its trial is given to another."""
 PATIENCE = 120.0
-"""Seconds for which an operation is repeated when the database goes away."""
+"""Seconds for which an operation is repeated when the database is unavailable."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def open_storage(storage: Storage) -> Any:
 
     name, url = hide_password(storage.url), make_url(storage.url)
     kind = url.get_backend_name()
-    # Workers that share a file wait for each other; a server that does not answer is not waited for.
+    # Workers that share a file wait for each other; a server that does not answer is an error.
     wait = {"sqlite": {"timeout": 60}, "postgresql": {"connect_timeout": 10}}.get(kind, {})
     attempts_left = 5
     while True:
@@ -84,14 +84,14 @@ def open_storage(storage: Storage) -> Any:
             raise ImportError(f"the storage {name} needs the package {package}: pip install {wanted}") from None
         except (SQLAlchemyError, OSError) as error:
             attempts_left -= 1
-            # Another worker that starts at the same time may be making the tables.
+            # Another worker that starts at the same time may be creating the tables.
             if not (isinstance(error, IntegrityError) or _already_made(error)) or not attempts_left:
                 raise OSError(f"cannot open the storage {name} ({_reason(error)}): fix it or choose another") from None
             time.sleep(0.5)
 
 
 def exists(storage: Storage) -> bool:
-    """Whether there may be something to read. A SQLite file is not created for looking."""
+    """Return whether a storage may exist, without creating a SQLite file."""
     from sqlalchemy.engine import make_url
 
     url = make_url(storage.url) if storage.url != IN_MEMORY else None
@@ -120,13 +120,13 @@ def _reason(error: BaseException) -> str:
 
 
 def _already_made(error: BaseException) -> bool:
-    """Whether two processes made the same table at the same time. Databases have no common code for it."""
+    """Return whether two processes created the same table at once. Databases have no common code for this error."""
     return "already exists" in _reason(error)
 
 
 @functools.cache
 def _patient_storage() -> type:
-    """Return the class of a storage that repeats its operations. Optuna is an extra, so it is made when needed."""
+    """Return a storage class that repeats its operations. It is created when needed, since Optuna is an extra."""
     from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
     from optuna.storages import RDBStorage
     from sqlalchemy.exc import DBAPIError
@@ -148,7 +148,7 @@ def _patient_storage() -> type:
                 try:
                     return original(self, *arguments, **options)
                 except UpdateFinishedTrialError:
-                    if repeated:  # the first attempt was carried out, its answer was lost
+                    if repeated:  # the first attempt succeeded, but its answer was lost
                         return True
                     raise
                 except (StorageInternalError, DBAPIError):

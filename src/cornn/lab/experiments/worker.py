@@ -29,21 +29,21 @@ from cornn.lab.training import Progress
 __all__ = ["Follow", "LockedSplitError", "OutOfTime", "Worker", "lock_test", "read_status"]
 
 SECONDS_BETWEEN_LOOKS = 1
-"""Seconds between two looks at the queue of a worker that waits for others."""
+"""Interval at which a worker that waits for others checks the queue."""
 SHARE_BEFORE_PRUNING = 0.25
-"""Share of a training in which no trial is pruned: the first epochs say little."""
+"""Share of a training in which no trial is pruned, since the first epochs are not informative."""
 POINTS = 50
 """Maximum number of points of a curve in the storage."""
 
 Follow = Callable[[Status, Progress | None], None]
-"""Called with the status of the experiment that a worker is at, and the progress of its training."""
+"""Called with the status of the current experiment of a worker, and the progress of its training."""
 
 Finish = Callable[[Experiment, list[Run], dict[int, str]], None]
 """Called with the runs of an experiment that ended, and {seed: reason} for those that failed."""
 
 
 class OutOfTime(KeyboardInterrupt):
-    """The time limit was reached. What was being trained continues another time."""
+    """The time limit was reached. The training continues when the command is run again."""
 
 
 class _NoResult(Exception):
@@ -57,10 +57,10 @@ class Worker:
         experiments: The experiments.
         storage: Where workers share them.
         folder: Where run folders are kept while runs are trained.
-        follow: Called when the status or a training moves on.
+        follow: Called when the status or the progress of a training changes.
         finish: Called when runs have ended, before their result is stored.
-        ends: Time of `time.time()` after which nothing is begun. A trial that would not be done by then is not begun.
-        expected: Seconds that the runs of an experiment take, as far as is known.
+        ends: Value of `time.time()` after which nothing is started. A trial that would end later is not started.
+        expected: Function that returns the expected seconds of the runs of an experiment.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Worker:
     def _queue(self, experiment: Experiment, storage: Any) -> Queue:
         info = _task_info(experiment, storage)
         if info is None:
-            # Errors of the configuration come up here, before anything is stored.
+            # Errors of the configuration are raised here, before anything is stored.
             task = _load(experiment.base)
             training.build(experiment.base, task)
             info = TaskInfo.from_task(task)
@@ -137,7 +137,7 @@ class Worker:
             trial.set_user_attr("set_aside", "the time was over" if isinstance(stop, OutOfTime) else "it was stopped")
             raise
         except Exception as error:
-            # A run has settings that were good enough for a trial.
+            # Runs use settings with which a trial succeeded, so only trials may run out of memory.
             if work.trial is not None and is_out_of_memory(error):
                 reason = error.reason if isinstance(error, DeviceError) else describe_device_error(error)
                 trial.set_user_attr("failure", reason)
@@ -149,7 +149,7 @@ class Worker:
                 torch.cuda.empty_cache()
 
     def _watch(self, queue: Queue, seen: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
-        """Return a callback of a training that tells where the experiment stands, and looks at the clock."""
+        """Return a callback of a training that reports the status of the experiment and checks the time limit."""
         status, looked = queue.status(), time.monotonic()
 
         def watch(progress: Progress) -> None:
@@ -208,7 +208,7 @@ class Worker:
 
 
 def read_status(experiments: Sequence[Experiment], storage: Storage) -> list[Status]:
-    """Return the status of experiments without working on them. A storage that is not there is not created."""
+    """Return the status of experiments without working on them. A missing storage is not created."""
     if not exists(storage):
         return [Status(experiment, UNKNOWN, (), ()) for experiment in experiments]
     with _open(storage) as opened:
@@ -244,7 +244,7 @@ def _task_info(experiment: Experiment, storage: Any) -> TaskInfo | None:
 
 @contextmanager
 def _open(storage: Storage) -> Any:
-    """Open a storage; an error that it causes names it."""
+    """Open a storage. Errors that it causes name it."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     opened = open_storage(storage)
     try:
@@ -283,7 +283,7 @@ def _loaded(options: Any, seed: int, data: str | None) -> Task:
 
 
 def _row(run: Run) -> dict[str, Any]:
-    """Return what the storage keeps of a run."""
+    """Return the row of a run in the storage."""
     result = run.result or {}
     same = ("seed", "test", "validation", "steps", "epochs", "seconds", "parameters", "side_by_side")
     figures = {name: _finite(result[name]) for name in ("test", "validation")}
@@ -291,7 +291,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _curve(run: Run) -> dict[str, list]:
-    """Return the validation metric of all evaluations; thinned, the last point kept."""
+    """Return the validation metric of at most about `POINTS` evaluations, including the last."""
     rows = run.metrics()
     every = max(1, math.ceil(len(rows) / POINTS))
     thin = [row for number, row in enumerate(rows, 1) if number % every == 0 or number == len(rows)]
@@ -301,5 +301,5 @@ def _curve(run: Run) -> dict[str, list]:
 
 
 def _finite(value: float | None) -> float | None:
-    """Round to six digits; None for what JSON has no word for."""
+    """Round to six digits; None for infinity and NaN, which JSON does not have."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

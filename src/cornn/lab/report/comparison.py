@@ -41,7 +41,7 @@ class ModelResult:
 
     @property
     def commits(self) -> str:
-        """The commits of the trials and final runs; several for one of them where it is not known which."""
+        """The commits of the trials and final runs; "a or b" where it is not known which of the two."""
         rows = (*self.entry["trials"], *self.entry["finals"])
         named = [[one["commit"]] if one.get("commit") else one.get("commit_one_of", ["unknown"]) for one in rows]
         return ", ".join(" or ".join(name[:7] for name in names) for names in dict.fromkeys(map(tuple, named)))

@@ -1,7 +1,7 @@
 """The paper, item by item: every claim, figure, table and statement, with its status and the evidence.
 
-Results and verdicts are computed from the records and the register of statements. What no computation can decide has
-its status here, with a note and the files that support it.
+Results and verdicts are computed from the records and the register of statements. Items that cannot be computed have
+their status here, with a note and the files that support it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ ADDING = (500, 2000, 5000)
 
 @dataclass(frozen=True)
 class Item:
-    """Something that the paper says or shows.
+    """A claim, figure, table or statement of the paper.
 
     Attributes:
         place: Section or label of the paper's source.
@@ -73,7 +73,7 @@ class Item:
 
 
 def items(results: Path) -> list[Item]:
-    """Return every item of the paper, in its order, with what the records under `results` say about it."""
+    """Return every item of the paper, in its order, with its status according to the records under `results`."""
     contests = {one.name: one for one in comparison.read(results)}
     groups = {task: tables.group_runs(results, task) for task in (*PUBLISHED, "adding")}
     return [
@@ -246,8 +246,8 @@ def ablation_grid(found: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[flo
         found: The runs of noise-padded CIFAR-10.
 
     Returns:
-        The number of epochs, and (gamma, epsilon) -> test results. Of several lengths of training the one with the most
-        points counts.
+        The number of epochs, and (gamma, epsilon) -> test results. If there are several numbers of epochs, the one with
+        the most points.
     """
     grids: dict[int | None, dict[tuple[float, float], list[float]]] = {}
     for one in found:

@@ -97,7 +97,7 @@ def compare(values: Sequence[float], better: str, published: Published) -> Verdi
 
 
 def _quantile(freedom: float) -> float:
-    """Return the quantile of Student's t distribution that belongs to the level."""
+    """Return the quantile of Student's t distribution for `LEVEL`."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + LEVEL) / 2))

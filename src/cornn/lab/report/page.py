@@ -43,7 +43,7 @@ DIFFERENCES = {
     "lorenz96": "The paper gives neither learning rate nor number of epochs. The learning rate is the best of a grid, "
     "by validation, for each model and force; the other settings were chosen for coRNN at F = 8.",
 }
-"""Task -> what does not reproduce, and why. Shown only if there are enough runs."""
+"""Task -> differences from the paper, and their reasons. Shown only if there are enough runs."""
 
 
 def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
@@ -51,7 +51,7 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
 
     Args:
         results: The folders of records and of runs.
-        left: What has not been run: task, name of the run, number of missing seeds.
+        left: Missing runs: task, name of the run, number of missing seeds.
 
     Returns:
         The page.
@@ -63,7 +63,7 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
     folders = records.places(results)
     if not any(is_saved(folder) or any(folder.glob("*/*.json")) for folder in folders):
         names = ", ".join(map(str, folders))
-        raise FileNotFoundError(f"no records under {names}: name the folder, or make some with cornn reproduce")
+        raise FileNotFoundError(f"no records under {names}: name another folder, or run `cornn reproduce`")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )

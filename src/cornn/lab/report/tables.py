@@ -22,10 +22,10 @@ class RunGroup:
     model: str
     units: int
     options: dict
-    settings: dict  # those that differ from the recipe
-    records: tuple[dict, ...]  # of the runs that finished
+    settings: dict  # settings that differ from the recipe
+    records: tuple[dict, ...]  # records of the finished runs
     failed: int
-    identity: str = ""  # that they share
+    identity: str = ""  # shared by all runs
 
     @property
     def tests(self) -> list[float]:
