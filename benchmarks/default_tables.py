@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from statistics import mean, stdev
 
-from default_layer import BLOCKS, EQUAL_PARAMETERS, neurons_as
+from default_layer import BLOCKS, neurons_as
 
 from cornn.lab import records
 from cornn.lab.tasks import Adding
@@ -139,7 +139,7 @@ def parameters() -> str:
         "| task | rival | neurons | seeds | `CoRNN` | rival, the same seeds | difference |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for task in EQUAL_PARAMETERS:
+    for task in NAMES:
         for rival in BLOCKS:
             hidden = neurons_as(rival, task)
             ours = _select(rows, task, model="default", hidden_size=hidden)
@@ -151,6 +151,64 @@ def parameters() -> str:
                 lines.append(
                     f"| {NAMES[task]} | nn.{rival.upper()} | {hidden} | {len(seeds)} | " + " | ".join(cells) + " |"
                 )
+    return "\n".join(lines)
+
+
+def centred() -> str:
+    """Compare ours after `centre_` with ours as it is, and with the GRU."""
+    rows = _load("default-layer.json")
+    lines = [
+        "| task | `CoRNN(d, m)` | after `centre_` | nn.GRU, rate tuned | after `centre_`, minus GRU |",
+        "| --- |" + " ---: |" * 4,
+    ]
+    for task, name in NAMES.items():
+        found = [_select(rows, task, model=model, hidden_size=_size(task)) for model in ("default", "centred", "gru")]
+        if found[1]:
+            cells = [_format(task, values) for values in found]
+            lines.append(f"| {name} | " + " | ".join(cells) + f" | {_difference(task, *found[1:])} |")
+    return "\n".join(lines)
+
+
+def ideas() -> str:
+    """Write one row per idea: all seeds of adding, means elsewhere."""
+    content = json.loads((RESULTS / "default-layer-ideas.json").read_text(encoding="utf8"))
+    tasks = ("adding200", "adding500", "pixels", "rows", "noise", "char", "har", "lorenz")
+    lines = ["| idea | " + " | ".join(tasks) + " |", "| --- |" + " ---: |" * len(tasks)]
+    for idea in content["ideas"]:
+        cells = []
+        for task in tasks:
+            here = sorted(
+                (r for r in content["rows"] if (r["model"], r["task"]) == (idea, task)), key=lambda r: r["seed"]
+            )
+            if task.startswith("adding"):
+                cells.append(", ".join(str(row["solved_after"] or "-") for row in here) or " ")
+            else:
+                cells.append(_format(task, {row["seed"]: row["value"] for row in here}) if here else " ")
+        lines.append(f"| {idea} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def durations() -> str:
+    """Compare even and uneven times, the plain equations, and PyTorch's layers with the time as a feature."""
+    lines = []
+    for device in ("cpu", "cuda"):
+        path = RESULTS / f"durations-{device}.json"
+        if not path.exists():
+            continue
+        content = json.loads(path.read_text(encoding="utf8"))
+        names = list(dict.fromkeys(row["contender"] for row in content["rows"]))
+        if not lines:
+            lines = [
+                "| machine | steps, batch, neurons | " + " | ".join(names) + " |",
+                "| --- | --- |" + " ---: |" * len(names),
+            ]
+        machine = content["machine"].get("gpu") or f"CPU, {content['machine']['threads']} threads"
+        for size in dict.fromkeys((row["steps"], row["batch"], row["hidden"]) for row in content["rows"]):
+            here = [r for r in content["rows"] if (r["steps"], r["batch"], r["hidden"]) == size]
+            cells = (
+                f"{1e3 * row['seconds']:.2f}" if device == "cuda" else f"{1e3 * row['seconds']:.0f}" for row in here
+            )
+            lines.append(f"| {machine} | {', '.join(map(str, size))} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -311,7 +369,8 @@ def long_adding() -> str:
     final = [row for row in _load("default-layer-variants.json") if row["task"] == "adding5000"]
     groups = {
         "nn.GRU, rate 0.016": _gru_at_5000()[0],
-        "`CoRNN(d, m)`, rate 0.016": [row for row in final if "length" not in row],
+        "`CoRNN(d, m)`, rate 0.016": [row for row in final if "length" not in row and row["model"] == "default"],
+        "the same, after `centre_`": [row for row in final if row["model"] == "centred"],
         "the same, time scales by length": [row for row in final if "length" in row],
         "prototypes of the layer, rate 0.016": [row for row in rows if row["variant"] != "gru"],
     }
@@ -377,6 +436,9 @@ TABLES = {
     "gru-5000": gru_note,
     "default-comparison": comparison,
     "default-parameters": parameters,
+    "default-centred": centred,
+    "default-ideas": ideas,
+    "default-durations": durations,
     "default-search": search,
     "default-rates": rates,
     "default-optimisers": optimisers,

@@ -1,4 +1,4 @@
-"""The kernels of large layers, of weight gradients and of durations under NVIDIA's compute-sanitizer, on small odd sizes.
+"""The kernels of large layers, of weight gradients and of durations under compute-sanitizer, on small odd sizes.
 
     python benchmarks/sanitize.py [--tools memcheck racecheck synccheck] [--limit 60] [--out PATH]
 

@@ -1,6 +1,8 @@
 """The default of `CoRNN`: its constants, the scales of its weights, its interface, and uneven times."""
 
+import copy
 import math
+import pickle
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -297,6 +299,23 @@ def test_every_backend_computes_uneven_times(backend, damping, ragged):
         found.append((y, z, *torch.autograd.grad((y * z).sum(), (x, s, *layer.parameters()))))
     for got, want in zip(*found, strict=True):
         torch.testing.assert_close(got, want, **FLOAT64)
+
+
+def test_the_spectrum_follows_the_constants():
+    layer, other = CoRNN(2, 6), CoRNN(2, 6, damping="explicit")
+    input, spans = torch.randn(5, 3, 2), 3 * torch.rand(5, 3)
+    before, _ = layer(input, timespans=spans)
+    assert layer.cell()._spectrum() is layer.cell()._spectrum()
+    with torch.no_grad():
+        layer.cell().gamma.mul_(0.5)
+    other.load_state_dict(layer.state_dict())
+    after, _ = layer(input, timespans=spans)
+    assert not torch.equal(after, before)
+    for same in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        torch.testing.assert_close(same(input, timespans=spans)[0], after, rtol=0, atol=0)
+    with torch.inference_mode():
+        torch.testing.assert_close(layer(input, timespans=spans)[0], after, rtol=0, atol=0)
+    torch.testing.assert_close(layer.double()(input.double(), timespans=spans.double())[0].float(), after, **FLOAT32)
 
 
 def test_trained_constants_learn_from_uneven_times():

@@ -12,7 +12,7 @@ from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrain
 from cornn._initialisation import INITS, SCALED, InitialRanges
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans
 from cornn._random import uniform_
-from cornn._torch_private import find_tensors
+from cornn._torch_private import find_tensors, is_eager
 from cornn.engine.cell import CellWeights, step
 
 __all__ = ["CoRNNCell", "Matrices"]
@@ -83,6 +83,7 @@ class CoRNNCell(nn.Module):
     scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
+    _known_spectrum: tuple[tuple, Tensor] | None = None
 
     def __init__(
         self,
@@ -354,8 +355,10 @@ class CoRNNCell(nn.Module):
         precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run all steps. Returns the output of every step (possibly empty if not `every`), and the last y and z."""
-        size = self.hidden_size
-        constants = torch.stack([value if value.dim() else value.expand(size) for value in self.oscillators()])
+        if timespans is None or not self.default_constants:
+            update, constants = engine.OSCILLATORS[self.damping, self.activation], self._stacked_constants()
+        else:
+            update, constants = engine.SPANS[self.activation], self._spectrum()
         return engine.run(
             input,
             state,
@@ -363,15 +366,42 @@ class CoRNNCell(nn.Module):
             self.bias,
             self.weight_hh,
             constants,
-            update=engine.OSCILLATORS[self.damping, self.activation],
+            update=update,
             timespans=timespans,
             lengths=lengths,
             scales=self._scales(),
-            exact_spans=self.default_constants,
             every=every,
             backend=backend,
             precision=precision,
         )
+
+    def _stacked_constants(self) -> Tensor:
+        size = self.hidden_size
+        return torch.stack([value if value.dim() else value.expand(size) for value in self.oscillators()])
+
+    def _spectrum(self) -> Tensor:
+        """Return `functional.spectrum` of the constants, (10, hidden); it is computed again when they change."""
+        constants = self.oscillators()
+        if (
+            self.trainable
+            or not is_eager(constants)
+            or any(value.is_inference() for value in constants)
+            or (constants.dt.is_cuda and torch.cuda.is_current_stream_capturing())  # a graph must not depend on a cache
+        ):
+            return self._compute_spectrum(constants)
+        # A cache: PyTorch counts the changes of a tensor in place.
+        key = tuple((value.data_ptr(), value._version, value.dtype, value.device) for value in constants)
+        if self._known_spectrum is None or self._known_spectrum[0] != key:
+            with torch.inference_mode(False), torch.no_grad():
+                self._known_spectrum = key, self._compute_spectrum(constants)
+        return self._known_spectrum[1]
+
+    def _compute_spectrum(self, constants: Oscillators) -> Tensor:
+        found = torch.stack(functional.spectrum(*constants, damping=self.damping))
+        return found.to(constants.dt.dtype)
+
+    def __getstate__(self) -> dict:
+        return {**super().__getstate__(), "_known_spectrum": None}  # pyright: ignore[reportAttributeAccessIssue]
 
     def extra_repr(self) -> str:
         """Return constants and options for `repr`."""

@@ -57,6 +57,7 @@ def test_in_pieces_and_parts_is_as_in_one(spans, monkeypatch):
     np.testing.assert_allclose(found, whole, atol=ROUNDING)
 
 
+@pytest.mark.skipif(banks.backend("cpu")[0] != "c", reason="no C library")
 def test_missing_numbers_spread_as_in_c():
     data = sequences((20, 20, 20))
     data.input[25] = np.nan

@@ -22,7 +22,7 @@ def exact_products(monkeypatch):
 
 
 ONE_STATE = [name for name, rule in engine.UPDATES.items() if rule.states == 1]
-COUPLED = [name for name, rule in engine.UPDATES.items() if rule.timed]
+COUPLED = [rule.name for rule in engine.OSCILLATORS.values()]
 
 
 def arguments(
@@ -195,7 +195,7 @@ def test_one_state_in_a_group_and_for_the_last_state_only(update):
     check(steps, 6, 40, update=update, every=False)
 
 
-@pytest.mark.parametrize("update", [name for name in engine.UPDATES if name not in COUPLED])
+@pytest.mark.parametrize("update", ONE_STATE)
 @pytest.mark.parametrize("ragged", [False, True])
 def test_one_state_in_a_cuda_graph(update, ragged):
     rule, random = engine.UPDATES[update], torch.Generator().manual_seed(0)

@@ -7,8 +7,9 @@ from cornn import CoRNN, engine
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
-# Durations up to 10 multiply the number of steps, and slow neurons add up the rounding of all of them.
-OUTPUTS, GRADIENTS = 1e-5, 1e-4
+# The plain equations in float32 lose some digits too, since slow neurons add up the rounding of all steps: a kernel may
+# lose a few times as much.
+ROUNDING, FACTOR = 1e-5, 10
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +32,18 @@ def results(layer, input, spans, lengths):
 def test_durations_agree_with_the_reference(hidden, batch, features, ragged, damping):
     torch.manual_seed(0)
     exact = CoRNN(features, hidden, damping=damping, dtype=torch.float64, backend="reference")
-    torch.nn.init.normal_(exact.cell().weight_hh, std=0.5)
+    torch.nn.init.normal_(exact.cell().weight_hh, std=0.2)
     fast = CoRNN(features, hidden, damping=damping, device="cuda", backend="cuda" if hidden <= 128 else "auto")
     fast.load_state_dict(exact.state_dict())
     exact.load_state_dict({name: x.double() for name, x in fast.state_dict().items()})  # the same rounding
     input, spans = torch.randn(25, batch, features), 10 * torch.rand(25, batch) * (torch.rand(25, batch) > 0.1)
     lengths = torch.randint(1, 26, (batch,)) if ragged else None
-    want, got = results(exact, input, spans, lengths), results(fast, input, spans, lengths)
+    plain = CoRNN(features, hidden, damping=damping, backend="reference")
+    plain.load_state_dict(fast.state_dict())
+    want, got, rounded = (results(layer, input, spans, lengths) for layer in (exact, fast, plain))
     for name, value in want.items():
-        error = ((got[name].double().cpu() - value).norm() / value.norm().clamp_min(1e-30)).item()
-        assert error <= (GRADIENTS if "gradient" in name else OUTPUTS), f"{name} is off by {error:.1e}"
+        error, usual = (((x[name].double().cpu() - value).norm() / value.norm()).item() for x in (got, rounded))
+        assert error <= FACTOR * usual + ROUNDING, f"{name} is off by {error:.1e}, the plain equations by {usual:.1e}"
 
 
 def test_a_fused_kernel_runs_durations():

@@ -8,7 +8,7 @@ from cornn import CoRNN, engine
 from cornn.engine.backends import portable
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.contract import After, Given, Needs, Request
-from cornn.engine.updates import UPDATES
+from cornn.engine.updates import OSCILLATORS, UPDATES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -92,7 +92,7 @@ def test_lengths_and_timespans(precision, hidden, ragged, spans):
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-@pytest.mark.parametrize("update", [name for name in UPDATES if name.startswith("cornn/")])
+@pytest.mark.parametrize("update", [rule.name for rule in OSCILLATORS.values()])
 def test_every_update(precision, update):
     check(precision, 3 if "duffing" in update else 10, 9, 100, update=update)
 

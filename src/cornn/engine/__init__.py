@@ -6,7 +6,6 @@ requested by name is never replaced by another.
 
 import functools
 
-import torch
 from torch import Tensor
 
 from cornn._autocast import autocast_to_bfloat16, no_autocast
@@ -22,19 +21,18 @@ from cornn.engine.updates import (
     UPDATES,
     Code,
     InPlace,
-    Oscillator,
     Spans,
     UnknownUpdateError,
     Update,
     find_update,
     register,
 )
-from cornn.functional import spectrum
 
 __all__ = [
     "BACKENDS",
     "OSCILLATORS",
     "PRECISIONS",
+    "SPANS",
     "UPDATES",
     "Code",
     "InPlace",
@@ -128,7 +126,6 @@ def run(
     timespans: Tensor | None = None,
     lengths: Tensor | None = None,
     scales: Scales | None = None,
-    exact_spans: bool = False,
     every: bool = True,
     backend: str = "auto",
     precision: str = "exact",
@@ -142,15 +139,15 @@ def run(
         input_weight: V, shape `(hidden, features)`, or None.
         bias: b, shape `(hidden)`, or None.
         weight: R, shape `(hidden, states * hidden)`. For coRNN W and W_z side by side.
-        parameters: Constants of the update, shape `(parameters, hidden)`. For coRNN dt, gamma, epsilon.
+        parameters: Constants of the update, shape `(parameters, hidden)`. For coRNN dt, gamma, epsilon, or
+            `functional.spectrum` of them for the updates in `SPANS`.
         update: One of `UPDATES.values()`. Updates with several pre-activations per neuron have more rows in
             `input_weight` and `bias`, and possibly in `weight`.
-        timespans: Factors on dt, shape `(time, batch)`; only coRNN has a time step.
+        timespans: Factors on dt, or numbers of steps for the updates in `SPANS`, shape `(time, batch)`; only coRNN has
+            a time step.
         lengths: Number of steps of each sequence, shape `(batch)`.
         scales: Factors on `input_weight`, `bias` and `weight`, which are then there; gradients are those before the
             factors.
-        exact_spans: Whether timespans are numbers of steps (`functional.transition`) instead of factors on dt. If the
-            parameters require gradients, the fused kernels cannot run them.
         every: Whether to return the output of every step; otherwise `output` may be empty.
         backend: "auto", "reference", or one of `BACKENDS`.
         precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores,
@@ -164,14 +161,8 @@ def run(
         `nn.LSTM` does not.
     """
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
-    if timespans is not None:
-        if not update.timed:
-            raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
-        if exact_spans:
-            assert isinstance(update, Oscillator)
-            constants = spectrum(*parameters, damping=update.damping)
-            update = SPANS[update.activation]
-            given = given._replace(parameters=torch.stack(constants).to(input.dtype))
+    if timespans is not None and not update.timed:
+        raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
     if isinstance(update, Spans) and wants_gradient((given.parameters,)):
         backend = _backend_for_trained_constants(backend)
     shape, rows = input.shape, weight.shape
