@@ -51,7 +51,7 @@ def _long_memory() -> str:
     return (
         f"- **Long memory.** coRNN with our long-memory recipe and {record['hidden_size']} units solves the adding "
         f"problem over 5,000 steps from {ours} seeds. So does a GRU if its learning rate is right: {gru} "
-        f"([record]({place})). Tuned with equal budgets, in trials of {record['trial']} training steps, the GRU solves it "
+        f"([record]({place})). With equal tuning budgets, in trials of {record['trial']} steps, the GRU solves it "
         f"from {rivals[0]} seeds, the LSTM from {rivals[1]} ([record](results/compare/adding-5000.json), "
         f"[all models](docs/rivals.md)). *But:* such trials are too short for some models; {prototypes_at_5000()}. "
         f"At 500 and 2,000 steps a GRU is as quick and more precise (MSE {errors}). "
