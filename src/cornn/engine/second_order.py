@@ -8,7 +8,7 @@ from torch import Tensor
 from cornn._autocast import no_autocast
 from cornn.engine.contract import After, Given, active, initial_state, live_spans
 from cornn.engine.op import LIBRARY
-from cornn.engine.updates import Oscillator, Spans, Update, find_update
+from cornn.engine.updates import Oscillator, Spans, TimedUpdate, Update, find_update
 from cornn.functional import Spectrum, compose, unroll, unroll_by
 
 __all__ = ["by_autograd", "reference"]
@@ -21,7 +21,7 @@ def reference(given: Given, update: Update) -> tuple[Tensor, Tensor]:
     drive = input if input_weight is None else input @ input_weight.mT
     if bias is not None:
         drive = drive + bias.unsqueeze(-2)
-    if not isinstance(update, (Oscillator, Spans)):
+    if not isinstance(update, TimedUpdate):
         lives = None if lengths is None else active(lengths, drive).bool()
         return _unroll(update, drive, state, weight, parameters, lives)
     hidden, (y, z), constants, spans = weight.shape[-2], state, parameters.unsqueeze(-2), live_spans(given)
@@ -31,6 +31,7 @@ def reference(given: Given, update: Update) -> tuple[Tensor, Tensor]:
         over = compose(Spectrum(*constants), spans.unsqueeze(-1))
         output, last = unroll_by(over, drive, y, z, W, W_z, activation=update.activation)
         return output, torch.stack(last)
+    assert isinstance(update, Oscillator)
     options = {"damping": update.damping, "activation": update.activation}
     output, last = unroll(drive, y, z, W, W_z, *constants, timespans=spans, **options)
     return output, torch.stack(last)

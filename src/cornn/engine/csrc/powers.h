@@ -25,16 +25,8 @@ INLINE vec pick(mask where, vec yes, vec no) { return (vec)((where & (mask)yes) 
 /* exp(x) - 1, accurate near 0. */
 INLINE vec vector_expm1(vec x)
 {
-    static const real series[] = {SERIES};
     x = at_most(splat(HIGHEST), x);
-    x = -at_most(splat(-LOWEST), -x);
-    const vec shifted = x * (real)1.4426950408889634 + ROUND;
-    const vec n = shifted - ROUND;
-    const vec r = (x - n * LN2_HIGH) - n * LN2_LOW;
-    vec q = splat(series[0]);
-    UNROLL for (size_t i = 1; i < sizeof series / sizeof *series; i++) q = q * r + series[i];
-    const vec power = (vec)(((mask)shifted + EXPONENT_BIAS) << FRACTION_BITS);
-    return power * (q * (r * r) + r) + (power - 1);
+    return bounded_expm1(-at_most(splat(-LOWEST), -x));
 }
 
 /* sin(pi x) and cos(pi x) for |x| < 2^20. */

@@ -26,22 +26,28 @@
 #define SERIES 0x1.6d99bep-10f, 0x1.12288p-7f, 0x1.555486p-5f, 0x1.5554aep-3f, 0.5f
 #endif
 
-/* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e has little effect, which
-   matters for the slope 1 - tanh^2. exp(2 |x|) is computed as 2^n exp(r). */
-INLINE vec vector_tanh(vec x)
+/* exp(x) - 1, accurate near 0, for x whose exponential is a normal number: 2^n exp(r) - 1. */
+INLINE vec bounded_expm1(vec x)
 {
     static const real series[] = {SERIES};
-    const mask sign_bit = (mask)splat((real)-0.0);
-    const mask sign = (mask)x & sign_bit;
-    const vec twice = at_most(splat(2 * BOUND), (vec)((mask)(x + x) & ~sign_bit));
     /* Adding ROUND leaves the nearest integer in the low bits. */
-    const vec shifted = twice * (real)1.4426950408889634 + ROUND;
+    const vec shifted = x * (real)1.4426950408889634 + ROUND;
     const vec n = shifted - ROUND;
-    const vec r = (twice - n * LN2_HIGH) - n * LN2_LOW;
+    const vec r = (x - n * LN2_HIGH) - n * LN2_LOW;
     vec q = splat(series[0]);
     UNROLL for (size_t i = 1; i < sizeof series / sizeof *series; i++) q = q * r + series[i];
     const vec power = (vec)(((mask)shifted + EXPONENT_BIAS) << FRACTION_BITS);
-    const vec e = power * (q * (r * r) + r) + (power - 1);
+    return power * (q * (r * r) + r) + (power - 1);
+}
+
+/* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e has little effect, which
+   matters for the slope 1 - tanh^2. */
+INLINE vec vector_tanh(vec x)
+{
+    const mask sign_bit = (mask)splat((real)-0.0);
+    const mask sign = (mask)x & sign_bit;
+    const vec twice = at_most(splat(2 * BOUND), (vec)((mask)(x + x) & ~sign_bit));
+    const vec e = bounded_expm1(twice);
     return (vec)((mask)(e / (e + 2)) | sign);
 }
 

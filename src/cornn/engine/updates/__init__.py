@@ -9,7 +9,7 @@ from cornn.engine.updates.gated import GATED
 from cornn.engine.updates.leaky import LEAKY
 from cornn.engine.updates.lipschitz import LIPSCHITZ
 from cornn.engine.updates.modrelu import MODRELU
-from cornn.engine.updates.oscillator import OSCILLATORS, Oscillator, saved_activation
+from cornn.engine.updates.oscillator import OSCILLATORS, Oscillator, TimedUpdate, saved_activation
 from cornn.engine.updates.spans import SPANS, Spans
 from cornn.engine.updates.update import InPlace, Update, check_derivative
 
@@ -21,6 +21,7 @@ __all__ = [
     "InPlace",
     "Oscillator",
     "Spans",
+    "TimedUpdate",
     "UnknownUpdateError",
     "Update",
     "find_update",
@@ -83,7 +84,7 @@ def register(update: Update) -> Update:
 def find_update(name: str) -> Update:
     """Return the update of this name; raise UnknownUpdateError with the remedy if there is none."""
     if name not in UPDATES:
-        own = [known for known, update in UPDATES.items() if not isinstance(update, (Oscillator, Spans))]
+        own = [known for known, update in UPDATES.items() if not isinstance(update, TimedUpdate)]
         raise UnknownUpdateError(
             f"unknown update {name!r}: register it with cornn.engine.register before you use it or load a model that "
             f"uses it; known are {', '.join(own)}"

@@ -14,7 +14,7 @@ from torch import Tensor
 from cornn.engine.updates.update import InPlace, Update
 from cornn.functional import ACTIVATIONS, DAMPINGS, Activation, Coefficients, advance, coefficients
 
-__all__ = ["OSCILLATORS", "Oscillator", "Saved", "saved_activation"]
+__all__ = ["OSCILLATORS", "Oscillator", "Saved", "TimedUpdate", "saved_activation"]
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,25 @@ def saved_activation(activation: Activation) -> Saved:
     )
 
 
-class Oscillator(Update):
+class TimedUpdate(Update):
+    """An update of coRNN: steps have a time, and the kernels are written by hand."""
+
+    timed = True
+    activation: str
+
+    @functools.cached_property
+    def saved(self) -> Saved:
+        """The activation and the values that are saved for the backward pass."""
+        return saved_activation(ACTIVATIONS[self.activation])
+
+
+class Oscillator(TimedUpdate):
     """coRNN's update. Its parameters are dt, gamma and epsilon; a span multiplies dt for one step.
 
     There is one object of each, in `OSCILLATORS`.
     """
 
-    timed = True
     damping: str
-    activation: str
 
     def __init__(self, damping: str, activation: str) -> None:
         def reference(pre, y, z, dt, gamma, epsilon):
@@ -60,11 +70,6 @@ class Oscillator(Update):
             state=("y", "z"),
             in_place=InPlace(self._step_, self._adjoint_),
         )
-
-    @functools.cached_property
-    def saved(self) -> Saved:
-        """The activation and the values that are saved for the backward pass."""
-        return saved_activation(ACTIVATIONS[self.activation])
 
     @functools.cached_property
     def macros(self) -> Mapping[str, object]:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cornn.engine.updates.oscillator import Saved, saved_activation
-from cornn.engine.updates.update import InPlace, Update
+from cornn.engine.updates.oscillator import TimedUpdate
+from cornn.engine.updates.update import InPlace
 from cornn.functional import ACTIVATIONS, Spectrum, decay
 
 __all__ = ["SPANS", "Losses", "Spans"]
@@ -34,11 +34,8 @@ class Losses(NamedTuple):
     compliance: Tensor
 
 
-class Spans(Update):
+class Spans(TimedUpdate):
     """coRNN's update over durations. There is one object per activation, in `SPANS`."""
-
-    timed = True
-    activation: str
 
     def __init__(self, activation: str) -> None:
         def reference(pre, y, z, *parameters):
@@ -55,11 +52,6 @@ class Spans(Update):
             state=("y", "z"),
             in_place=InPlace(self._step_, self._adjoint_),
         )
-
-    @functools.cached_property
-    def saved(self) -> Saved:
-        """The activation and the values that are saved for the backward pass."""
-        return saved_activation(ACTIVATIONS[self.activation])
 
     @functools.cached_property
     def macros(self) -> Mapping[str, object]:

@@ -45,7 +45,7 @@ from cornn.engine.backends.cuda.layout import (
 from cornn.engine.backends.cuda.weights import gradient_by_pieces, has_pieces, is_small, weight_gradients
 from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
 from cornn.engine.gemms import StepGradients
-from cornn.engine.updates import Oscillator, Spans, Update
+from cornn.engine.updates import Oscillator, Spans, TimedUpdate, Update
 
 __all__ = ["backward", "backward_steps", "forward", "kernel_kind", "makes_drive", "run_kernel", "usable"]
 
@@ -65,7 +65,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = problem.update
-    hand_written = isinstance(rule, (Oscillator, Spans))
+    hand_written = isinstance(rule, TimedUpdate)
     if hand_written and rule.activation not in ACTIVATIONS:
         return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
     if not hand_written and rule.code is None:
