@@ -386,25 +386,24 @@ GOAL = 0.02  # the share of time that the scales may cost
 
 
 PASSES = {"seconds": "forward and backward", "forward_seconds": "forward"}
-MODES = ("launched", "captured")
+MODES = ("launched", "captured", "CPU")
 
 
 def _costs() -> list[tuple[str, str, dict[str, tuple[float, float, float]]]]:
     """Return size, mode, and for each pass the seconds with given constants, of the default, and its share more."""
-    rows = _load("user-loop-cuda.json")
+    rows = [*_load("user-loop-cuda.json"), *(row | {"mode": "CPU"} for row in _load("user-loop-cpu.json"))]
     found = []
-    for case in dict.fromkeys(row["case"] for row in rows):
-        for mode in MODES:
-            here = {row["contender"]: row for row in rows if (row["case"], row["mode"]) == (case, mode)}
-            given, default = here["CoRNN, given constants"], here["CoRNN"]
-            size = ", ".join(str(default[key]) for key in ("steps", "batch", "hidden", "inputs"))
-            times = {kind: (given[kind], default[kind], default[kind] / given[kind] - 1) for kind in PASSES}
-            found.append((size, mode, times))
+    for case, mode in dict.fromkeys((row["case"], row["mode"]) for row in rows if row["mode"] in MODES):
+        here = {row["contender"]: row for row in rows if (row["case"], row["mode"]) == (case, mode)}
+        given, default = here["CoRNN, given constants"], here["CoRNN"]
+        size = ", ".join(str(default[key]) for key in ("steps", "batch", "hidden", "inputs"))
+        times = {kind: (given[kind], default[kind], default[kind] / given[kind] - 1) for kind in PASSES}
+        found.append((size, mode, times))
     return found
 
 
 def cost() -> str:
-    """Compare the default with given constants and no scales, on a GPU."""
+    """Compare the default with given constants and no scales."""
     lines = [
         "| steps, batch, neurons, features | mode | "
         + " | ".join(f"{name}: given, default, ms | difference" for name in PASSES.values())
