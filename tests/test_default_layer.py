@@ -38,7 +38,7 @@ def test_a_dry_run_prints_what_is_missing(program, capsys):
     program.main(["--dry-run", "--plan", "comparison", "--models", "default"])
     record = json.loads((ROOT / "results" / program.RECORDS["comparison"]).read_text(encoding="utf8"))
     printed = capsys.readouterr().out
-    assert printed.count("- missing") == len(record["missing"])
+    assert printed.count("- missing") == sum(row["model"] == "default" for row in record["missing"])
     assert "task=har model=default hidden_size=160 rate=0.016 seed=3 steps=1500 - done" in printed
 
 
@@ -98,22 +98,21 @@ def test_the_running_mean_decides_when_adding_is_solved(program):
 def test_the_cost_of_the_scales_is_as_the_page_says(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     tables = importlib.import_module("default_tables")
-    assert "From 512 neurons on every pass meets the target." in (ROOT / "docs" / "default.md").read_text(
-        encoding="utf8"
-    )
+    page = (ROOT / "docs" / "default.md").read_text(encoding="utf8")
+    assert "From 512 neurons on, and on a CPU, every pass meets the target" in page
     for size, mode, times in tables._costs():
-        large = int(size.split(", ")[2]) >= 512
+        promised = int(size.split(", ")[2]) >= 512 or mode == "CPU"
         missed = {kind: share > tables.GOAL for kind, (_, _, share) in times.items()}
-        assert not (large and any(missed.values())), (size, mode)
+        assert not (promised and any(missed.values())), (size, mode)
     # Two sizes are invented: one at the target in all passes, one that misses it in some.
     rows = [
         {"case": case, "mode": mode, "contender": name, "steps": 9, "batch": 1, "hidden": 8, "inputs": 1}
         | {"seconds": seconds, "forward_seconds": 0.001}
         for case, slow in (("even", 1.0), ("slow", 1.25))
-        for mode in tables.MODES
+        for mode in ("launched", "captured")
         for name, seconds in (("CoRNN, given constants", 0.002), ("CoRNN", 0.002 * slow))
     ]
-    monkeypatch.setattr(tables, "_load", lambda name: rows)
+    monkeypatch.setattr(tables, "_load", lambda name: rows if name == "user-loop-cuda.json" else [])
     assert "| 9, 1, 8, 1 | captured | 2.000, 2.500 | +25.0 % (missed) | 1.000, 1.000 | +0.0 % |" in tables.cost()
     assert "forward and backward, launched: 1 of 2 sizes, at worst +25.0 %; " in tables.cost_misses()
-    assert tables.cost_misses().endswith("forward, captured: 0 of 2 sizes.")
+    assert tables.cost_misses().endswith("forward, captured: 0 of 2 sizes; forward, CPU: 0 of 0 sizes.")

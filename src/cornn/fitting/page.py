@@ -211,22 +211,17 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
             "stream = model.stream()  # one sample at a time",
         ]
     else:
-        timed, causal = _find_export_limits(finished.estimator)
-        if not timed:
-            commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
-        if not timed and causal:
+        commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
+        if _exports_to_c(finished.estimator):
             commands[f"cornn export {quoted} --to c"] = "microcontrollers"
     width = max(map(len, commands))
     shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
 
 
-def _find_export_limits(estimator: Any) -> tuple[bool, bool]:
-    """Return whether a bank was fitted with times, and whether it is causal. A network has no limits."""
-    if estimator.history_:
-        return False, True
-    bank = estimator.bank_.bank
-    return bank.inputs.unit is not None, bank.causal
+def _exports_to_c(estimator: Any) -> bool:
+    """Return whether a model can be exported to C: networks can, and causal banks."""
+    return bool(estimator.history_) or estimator.bank_.bank.causal
 
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:
