@@ -61,7 +61,7 @@ def predictions(text):
     [
         ("wide.csv", (), ["onnx"]),
         ("wide.csv", ("--causal",), ["onnx", "c"]),
-        ("long.csv", ("--id", "who", "--time", "at", "--ignore", "size"), []),
+        ("long.csv", ("--id", "who", "--time", "at", "--ignore", "size"), ["onnx"]),
     ],
     ids=["default", "causal", "with times"],
 )
