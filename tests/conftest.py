@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import signal
 import sys
 
 import pytest
@@ -17,6 +18,16 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(*gc.get_threshold()[:2], 100)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _listen_to_signals():
+    """Undo that a shell ignores signals: SIGINT in background jobs, SIGHUP under nohup. Trainings respect it."""
+    defaults = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_DFL}
+    for name, handler in defaults.items():
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture
