@@ -315,6 +315,11 @@ def test_the_spectrum_follows_the_constants():
         torch.testing.assert_close(same(input, timespans=spans)[0], after, rtol=0, atol=0)
     with torch.inference_mode():
         torch.testing.assert_close(layer(input, timespans=spans)[0], after, rtol=0, atol=0)
+    for factor in (0.5, 2.0, 4.0):  # other tensors, perhaps at the address of those before
+        swapped = {"cells.l0.gamma": layer.cell().gamma * factor}
+        got, _ = torch.func.functional_call(layer, swapped, (input,), {"timespans": spans})
+        other.cell().gamma.copy_(swapped["cells.l0.gamma"])
+        torch.testing.assert_close(got, other(input, timespans=spans)[0], rtol=0, atol=0)
     torch.testing.assert_close(layer.double()(input.double(), timespans=spans.double())[0].float(), after, **FLOAT32)
 
 

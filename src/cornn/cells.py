@@ -83,7 +83,7 @@ class CoRNNCell(nn.Module):
     scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
-    _known_spectrum: tuple[tuple, Tensor] | None = None
+    _known_spectrum: tuple[Oscillators, list, Tensor] | None = None
 
     def __init__(
         self,
@@ -389,12 +389,12 @@ class CoRNNCell(nn.Module):
             or (constants.dt.is_cuda and torch.cuda.is_current_stream_capturing())  # a graph must not depend on a cache
         ):
             return self._compute_spectrum(constants)
-        # A cache: PyTorch counts the changes of a tensor in place.
-        key = tuple((value.data_ptr(), value._version, value.dtype, value.device) for value in constants)
-        if self._known_spectrum is None or self._known_spectrum[0] != key:
+        # A cache for these tensors. It holds them, so that no other tensor gets their address; PyTorch counts changes.
+        known, state = self._known_spectrum, [(value.data_ptr(), value._version) for value in constants]
+        if known is None or known[1] != state or any(a is not b for a, b in zip(known[0], constants, strict=True)):
             with torch.inference_mode(False), torch.no_grad():
-                self._known_spectrum = key, self._compute_spectrum(constants)
-        return self._known_spectrum[1]
+                known = self._known_spectrum = constants, state, self._compute_spectrum(constants)
+        return known[2]
 
     def _compute_spectrum(self, constants: Oscillators) -> Tensor:
         found = torch.stack(functional.spectrum(*constants, damping=self.damping))
