@@ -120,15 +120,13 @@ class IdeaModel(default_layer.Model):
     deviation: Tensor
 
     def __init__(self, job: Job):
-        nn.Module.__init__(self)
+        super().__init__(job)
+        self.register_buffer("mean", torch.zeros(SIZES[job.task].features))
+        self.register_buffer("deviation", torch.ones(SIZES[job.task].features))
+
+    def make_layer(self, job: Job) -> nn.Module:
         sizes, changes = SIZES[job.task], IDEAS[job.model]
-        words = {"char": 128, "imdb": 8000}.get(job.task)
-        self.every = job.task in ("char", "lorenz", "latch")
-        self.embedding = None if words is None else nn.Embedding(words, sizes.features)
-        self.layer = nn.GRU(sizes.features, sizes.hidden) if changes.get("gru") else make_layer(changes, job.task)
-        self.head = nn.Linear(job.hidden_size, sizes.outputs)
-        self.register_buffer("mean", torch.zeros(sizes.features))
-        self.register_buffer("deviation", torch.ones(sizes.features))
+        return nn.GRU(sizes.features, sizes.hidden) if changes.get("gru") else make_layer(changes, job.task)
 
     def embed(self, x: Tensor) -> Tensor:
         return (super().embed(x) - self.mean) / self.deviation

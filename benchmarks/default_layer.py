@@ -181,8 +181,11 @@ class Model(nn.Module):
         words = {"char": 128, "imdb": 8000}.get(job.task)
         self.every = job.task in ("char", "lorenz", "latch")
         self.embedding = None if words is None else nn.Embedding(words, sizes.features)
-        self.layer = make_layer(job.model, sizes.features, job.hidden_size, job.length)
+        self.layer = self.make_layer(job)
         self.head = nn.Linear(job.hidden_size, sizes.outputs)
+
+    def make_layer(self, job: Job) -> nn.Module:
+        return make_layer(job.model, SIZES[job.task].features, job.hidden_size, job.length)
 
     def embed(self, x: Tensor) -> Tensor:
         return x if self.embedding is None else Gather.apply(self.embedding.weight, x)  # pyright: ignore

@@ -8,19 +8,18 @@ Forward and backward pass with all gradients of the weights, medians. On a GPU c
 import argparse
 import json
 import statistics
-import time
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from cornn import CoRNN
-from cornn.lab.bench.measure import record
+from cornn.lab.bench.measure import record, turns
 
 CASES = {"cpu": ((128, 64, 64), (784, 120, 128)), "cuda": ((128, 64, 64), (784, 120, 128), (784, 120, 256))}
 """Device -> (steps, batch, neurons)."""
 FEATURES = 3
-REPEATS = {"coRNN, plain equations": 3}  # slow
+REPEATS = 3
 CONTENDERS = ("coRNN, even times", "coRNN, uneven times", "coRNN, plain equations", "nn.LSTM", "nn.GRU")
 
 
@@ -43,21 +42,6 @@ def make_pass(contender: str, steps: int, batch: int, hidden: int, device: str):
     return run
 
 
-def measure(run, device: str, repeats: int) -> float:
-    """Return the median time of a pass in seconds, after a warm-up."""
-    times = []
-    for number in range(repeats + max(1, repeats // 4)):
-        if device == "cuda":
-            torch.cuda.synchronize()
-        began = time.perf_counter()
-        run()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        if number >= max(1, repeats // 4):
-            times.append(time.perf_counter() - began)
-    return statistics.median(times)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
@@ -66,9 +50,9 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     rows = []
     for steps, batch, hidden in CASES[device]:
+        times = turns({name: make_pass(name, steps, batch, hidden, device) for name in CONTENDERS}, device, REPEATS)
         for contender in CONTENDERS:
-            repeats = REPEATS.get(contender, 7 if device == "cpu" else 40)
-            seconds = measure(make_pass(contender, steps, batch, hidden, device), device, repeats)
+            seconds = statistics.median(times[contender])
             rows.append({"steps": steps, "batch": batch, "hidden": hidden, "contender": contender, "seconds": seconds})
             print(f"{steps}, {batch}, {hidden}  {contender:24} {seconds * 1e3:9.2f} ms", flush=True)
     content = record(f"forward and backward with uneven times, {torch.get_num_threads()} threads, median", rows)

@@ -65,16 +65,15 @@ def usable(problem: Problem) -> tuple[bool, str]:
     if problem.dtype != torch.float32:
         return False, f"it computes in float32, the input is {str(problem.dtype).removeprefix('torch.')}"
     rule = problem.update
-    hand_written = isinstance(rule, TimedUpdate)
-    if hand_written and rule.activation not in ACTIVATIONS:
-        return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
-    if not hand_written and rule.code is None:
+    if isinstance(rule, TimedUpdate):
+        if rule.activation not in ACTIVATIONS:
+            return False, f"it has no kernel for the activation {rule.activation!r}, only for {', '.join(ACTIVATIONS)}"
+    elif rule.code is None:
         return False, f"the update {rule.name!r} has no code"
-    if isinstance(rule, Oscillator):
-        pass  # its kernels support all sizes and precisions
-    elif problem.hidden > BLOCK_SIZES[-1]:
+    every_kernel = isinstance(rule, Oscillator)  # the other updates have block kernels in exact fp32 only
+    if not every_kernel and problem.hidden > BLOCK_SIZES[-1]:
         return False, f"its kernels for {rule.name!r} support up to {BLOCK_SIZES[-1]} neurons, not {problem.hidden}"
-    elif problem.precision != "exact":
+    if not every_kernel and problem.precision != "exact":
         return False, f"its kernels for {rule.name!r} compute in exact float32, not in {problem.precision}"
     if problem.hidden > BLOCK_SIZES[-1] and problem.groups * problem.batch * problem.hidden >= 2**30:
         return False, "its cluster kernels count the bytes of a step with 32 bits: use smaller batches"
