@@ -42,12 +42,16 @@ IDEAS: dict[str, dict[str, Any]] = {
     "ringing": RINGING,
     "holding": HOLDING,
     "ringing, person": RINGING | PERSON,
-    "rotate 20": {"rotate": 20.0},
-    "decay .1": {"weight_decay": 0.1},
-    "epsilon 1": {"epsilon": 1.0},
-    "gamma 2": {"gamma": 2.0},
-    "rate .002": {"learning_rate": 0.002},
-    "rate .017": {"learning_rate": 0.017},
+    "compress 100": {"compress": 100.0},
+    "compress 30, rotate 10": {"compress": 30.0, "rotate": 10.0},
+    "compress 100, rotate 10": {"compress": 100.0, "rotate": 10.0},
+    "compress 100, rotate 10, faster": {"compress": 100.0, "rotate": 10.0, "epsilon": 1.0, "gamma": 2.0},
+    "compress 100, rotate 20": {"compress": 100.0, "rotate": 20.0},
+    "compress 100, ringing, rotate 10": {"compress": 100.0, "rotate": 10.0} | RINGING,
+    "compress 100, person": {"compress": 100.0} | PERSON,
+    "compress 100, rotate 10, decay .1": {"compress": 100.0, "rotate": 10.0, "weight_decay": 0.1},
+    "compress 100, rotate 10, rate .017": {"compress": 100.0, "rotate": 10.0, "learning_rate": 0.017},
+    "compress 100, rotate 10, ema .99": {"compress": 100.0, "rotate": 10.0, "ema": 0.99},
 }
 """Idea -> its changes of the base."""
 

@@ -7,6 +7,7 @@ publisher's test split of nine other people. `test="windows"` splits the windows
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from cornn._random import generator
 from cornn.lab.data import folder, har
 from cornn.lab.tasks.augment import add_noise, check_not_negative, rotate_axes, stretch_time
 from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
-from cornn.lab.tasks.task import Batch, Split, Task, hold_out
+from cornn.lab.tasks.task import Batch, Make, Split, Task, hold_out
 
 __all__ = ["HAR2"]
 
@@ -52,11 +53,15 @@ class HAR2(Checked):
     of a training window."""
     stretch: float = 0.0
     """Largest relative change of the speed of a training window, drawn for every presentation."""
+    compress: float = 0.0
+    """Strength of the compression of body acceleration and gyroscope, x -> asinh(S x) / asinh(S) in all splits: it
+    makes the small motions of a person who sits or stands visible. 0: no compression."""
 
     name: ClassVar[str] = "har2"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         check_not_negative(jitter=self.jitter, rotate=self.rotate, scale=self.scale, stretch=self.stretch)
+        check_not_negative(compress=self.compress)
         if self.stretch >= 1:
             raise ValueError(
                 f"stretch must be below 1, got {self.stretch}: it is a fraction, 0.1 changes by up to 10 %"
@@ -76,13 +81,15 @@ class HAR2(Checked):
         middle = signals[training].mean((0, 1), dtype=np.float64)
         spread = signals[training].std((0, 1), dtype=np.float64)
 
+        make = functools.partial(_make_compressed, self.compress) if self.compress else _make
+
         def split(signals: np.ndarray, activities: np.ndarray) -> Split:
             group = [1 + har.ACTIVITIES.index(name) for name in GROUP]
             rows = {
                 "signals": torch.from_numpy(((signals - middle) / spread).astype(np.float32)),
                 "target": torch.from_numpy(np.isin(activities, group).astype(np.float32)),
             }
-            return Split(len(signals), _make, rows)
+            return Split(len(signals), make, rows)
 
         def test() -> Split:
             return split(*(dealt or har.read(where, "test")[:2]))
@@ -91,7 +98,7 @@ class HAR2(Checked):
         changes = self._changes()
         shown = replace(
             splits[0],
-            make=functools.partial(_make_changed, self),
+            make=functools.partial(_make_changed, self, make),
             shared={"middle": torch.from_numpy(middle).float(), "spread": torch.from_numpy(spread).float()},
             draws=True,
         )
@@ -113,6 +120,7 @@ class HAR2(Checked):
             notes=(
                 note,
                 "test on people who are not in training" if dealt is None else "test on windows of all people",
+                *((f"body acceleration and gyroscope compressed by {self.compress:g}",) if self.compress else ()),
                 *((f"training windows {' and '.join(changes)}",) if changes else ()),
             ),
         )
@@ -143,8 +151,16 @@ def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.G
     return Batch(rows["signals"].transpose(0, 1).contiguous(), rows["target"])
 
 
+def _make_compressed(
+    strength: float, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
+    motion, total = rows["signals"].split((2 * AXES, AXES), -1)
+    motion = torch.asinh(strength * motion) / math.asinh(strength)
+    return _make({**rows, "signals": torch.cat((motion, total), -1)}, shared, random)
+
+
 def _make_changed(
-    options: HAR2, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+    options: HAR2, make: Make, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
 ) -> Batch:
     """Make a batch of changed windows: faster, stronger, from a phone in another position, with noise."""
     signals = rows["signals"]
@@ -160,7 +176,7 @@ def _make_changed(
         signals = (sensors.flatten(-2) - shared["middle"]) / shared["spread"]
     if options.jitter:
         signals = add_noise(signals, options.jitter, random)
-    return _make({**rows, "signals": signals}, shared, random)
+    return make({**rows, "signals": signals}, shared, random)
 
 
 def _scale_motion(sensors: Tensor, deviation: float, random: torch.Generator) -> Tensor:
