@@ -70,6 +70,23 @@ def test_new_options_leave_records_as_they_are():
     }
 
 
+def test_compression_enlarges_small_motions_in_all_splits(tmp_path):
+    tiny.write_har(tmp_path)
+    plain, compressed = (HAR2(compress=strength).load(0, tmp_path) for strength in (0.0, 30.0))
+    for before, now in zip(
+        (plain.training, plain.validation, plain.test()),
+        (compressed.training, compressed.validation, compressed.test()),
+        strict=True,
+    ):
+        old, new = whole(before).input, whole(now).input
+        torch.testing.assert_close(new[..., :6], torch.asinh(30 * old[..., :6]) / np.arcsinh(30))
+        assert torch.equal(new[..., 6:], old[..., 6:])
+        assert new.is_contiguous()
+    assert compressed.notes[2:] == ("body acceleration and gyroscope compressed by 30",)
+    with pytest.raises(ValueError, match="compress must not be below 0"):
+        HAR2(compress=-1.0).load(0, tmp_path)
+
+
 def test_a_random_tenth(tmp_path):
     tiny.write_har(tmp_path)
     task = HAR2(validation="random").load(0, tmp_path)
