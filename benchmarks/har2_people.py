@@ -33,6 +33,8 @@ BASE: dict[str, Any] = {"schedule": "cosine", "clip": 1.0, "learning_rate": 0.00
 RINGING: dict[str, Any] = {"periods": (0.04, 1.0), "epsilon": 0.086, "init": "uncoupled", "recurrent_rate": 0.2}
 HOLDING: dict[str, Any] = {"half_lives": (0.02, 1.0), "init": "uncoupled", "recurrent_rate": 0.2}
 PERSON: dict[str, Any] = {"rotate": 10.0, "scale": 0.2, "stretch": 0.1}
+COMPRESSED: dict[str, Any] = {"compress": 100.0, "rotate": 10.0}
+FASTER: dict[str, Any] = COMPRESSED | {"gamma": 2.0, "epsilon": 1.0}
 IDEAS: dict[str, dict[str, Any]] = {
     "base": {},
     "rotate 10": {"rotate": 10.0},
@@ -42,16 +44,23 @@ IDEAS: dict[str, dict[str, Any]] = {
     "ringing": RINGING,
     "holding": HOLDING,
     "ringing, person": RINGING | PERSON,
-    "compress 100": {"compress": 100.0},
-    "compress 30, rotate 10": {"compress": 30.0, "rotate": 10.0},
-    "compress 100, rotate 10": {"compress": 100.0, "rotate": 10.0},
-    "compress 100, rotate 10, faster": {"compress": 100.0, "rotate": 10.0, "epsilon": 1.0, "gamma": 2.0},
-    "compress 100, rotate 20": {"compress": 100.0, "rotate": 20.0},
-    "compress 100, ringing, rotate 10": {"compress": 100.0, "rotate": 10.0} | RINGING,
-    "compress 100, person": {"compress": 100.0} | PERSON,
-    "compress 100, rotate 10, decay .1": {"compress": 100.0, "rotate": 10.0, "weight_decay": 0.1},
-    "compress 100, rotate 10, rate .017": {"compress": 100.0, "rotate": 10.0, "learning_rate": 0.017},
-    "compress 100, rotate 10, ema .99": {"compress": 100.0, "rotate": 10.0, "ema": 0.99},
+    "rotate 20": {"rotate": 20.0},
+    "compress 100, rotate 10": COMPRESSED,
+    "compress 100, rotate 10, decay .1": COMPRESSED | {"weight_decay": 0.1},
+    "compress 100, rotate 10, faster": FASTER,
+    "faster, dt .2": FASTER | {"dt": 0.2},
+    "faster, gamma 10": FASTER | {"gamma": 10.0},
+    "faster, epsilon .3": FASTER | {"epsilon": 0.3},
+    "faster, person": FASTER | PERSON,
+    "faster, rate .017": FASTER | {"learning_rate": 0.017},
+    "faster, compress 300": FASTER | {"compress": 300.0},
+    "faster, no rotation": FASTER | {"rotate": 0.0},
+    "faster, no compression": FASTER | {"compress": 0.0},
+    "faster, 24 epochs": FASTER | {"epochs": 24},
+    "faster, uncoupled": FASTER | {"init": "uncoupled", "recurrent_rate": 0.2},
+    "faster, decay .1": FASTER | {"weight_decay": 0.1},
+    "faster, ema .99": FASTER | {"ema": 0.99},
+    "faster, jitter .1": FASTER | {"jitter": 0.1},
 }
 """Idea -> its changes of the base."""
 
