@@ -35,6 +35,7 @@ HOLDING: dict[str, Any] = {"half_lives": (0.02, 1.0), "init": "uncoupled", "recu
 PERSON: dict[str, Any] = {"rotate": 10.0, "scale": 0.2, "stretch": 0.1}
 COMPRESSED: dict[str, Any] = {"compress": 100.0, "rotate": 10.0}
 FASTER: dict[str, Any] = COMPRESSED | {"gamma": 2.0, "epsilon": 1.0}
+TOGETHER: dict[str, Any] = FASTER | PERSON | {"dt": 0.2, "compress": 300.0, "learning_rate": 0.01}
 IDEAS: dict[str, dict[str, Any]] = {
     "base": {},
     "rotate 10": {"rotate": 10.0},
@@ -50,17 +51,14 @@ IDEAS: dict[str, dict[str, Any]] = {
     "compress 100, rotate 10, faster": FASTER,
     "faster, dt .2": FASTER | {"dt": 0.2},
     "faster, gamma 10": FASTER | {"gamma": 10.0},
-    "faster, epsilon .3": FASTER | {"epsilon": 0.3},
     "faster, person": FASTER | PERSON,
     "faster, rate .017": FASTER | {"learning_rate": 0.017},
     "faster, compress 300": FASTER | {"compress": 300.0},
-    "faster, no rotation": FASTER | {"rotate": 0.0},
-    "faster, no compression": FASTER | {"compress": 0.0},
-    "faster, 24 epochs": FASTER | {"epochs": 24},
-    "faster, uncoupled": FASTER | {"init": "uncoupled", "recurrent_rate": 0.2},
-    "faster, decay .1": FASTER | {"weight_decay": 0.1},
-    "faster, ema .99": FASTER | {"ema": 0.99},
-    "faster, jitter .1": FASTER | {"jitter": 0.1},
+    "together": TOGETHER,
+    "together, epsilon .3": TOGETHER | {"epsilon": 0.3},
+    "together, gamma .5": TOGETHER | {"gamma": 0.5},
+    "together, no rotation": TOGETHER | {"rotate": 0.0},
+    "together, 24 epochs": TOGETHER | {"epochs": 24},
 }
 """Idea -> its changes of the base."""
 
