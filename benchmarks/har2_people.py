@@ -54,6 +54,7 @@ IDEAS: dict[str, dict[str, Any]] = {
     "faster, person": FASTER | PERSON,
     "faster, rate .017": FASTER | {"learning_rate": 0.017},
     "faster, compress 300": FASTER | {"compress": 300.0},
+    "faster, epsilon .3": FASTER | {"epsilon": 0.3},
     "together": TOGETHER,
     "together, epsilon .3": TOGETHER | {"epsilon": 0.3},
     "together, gamma .5": TOGETHER | {"gamma": 0.5},
