@@ -56,10 +56,8 @@ IDEAS: dict[str, dict[str, Any]] = {
     "faster, compress 300": FASTER | {"compress": 300.0},
     "faster, epsilon .3": FASTER | {"epsilon": 0.3},
     "together": TOGETHER,
-    "together, epsilon .3": TOGETHER | {"epsilon": 0.3},
-    "together, gamma .5": TOGETHER | {"gamma": 0.5},
-    "together, no rotation": TOGETHER | {"rotate": 0.0},
     "together, 24 epochs": TOGETHER | {"epochs": 24},
+    "faster, person, compress 300": FASTER | PERSON | {"compress": 300.0},
 }
 """Idea -> its changes of the base."""
 
