@@ -35,8 +35,8 @@ from cornn.streaming import Stream, open_stream
 
 __all__ = [
     "Estimator",
-    "check_method",
     "check_settings",
+    "resolve_method",
     "uniform_sampler",
 ]
 
@@ -63,7 +63,8 @@ NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 class Estimator(BaseEstimator):
     """Base class of the estimators, with the settings that all of them share.
 
-    A setting that is None has the default that is given below. Settings of one method are errors with another.
+    A setting that is None has the default that is given below. Without `method`, a setting of the trained network
+    chooses the method "network". Settings of one method are errors with another.
 
     Args:
         hidden_size: Number of neurons per layer of the trained network. Default: 64.
@@ -372,22 +373,36 @@ def check_settings(settings: Estimator) -> None:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate!r}")
 
 
-def check_method(settings: Estimator, method: str, methods: Sequence[str]) -> None:
-    """Check the method, and that no setting of another method is given.
+def resolve_method(settings: Estimator, method: str | None, methods: Sequence[str]) -> str:
+    """Return the method in use, after checking that no setting of another method is given.
 
     Args:
         settings: The estimator; `arguments_of` names the settings of each method.
-        method: The method.
+        method: The method that was given. None: "network" if one of its settings is given, else the first method.
         methods: The methods there are. "auto" may have the settings of all.
     """
-    if method not in methods:
-        raise ValueError(f"unknown method {method!r}: choose one of {', '.join(methods)}")
-    for other, names in settings.arguments_of.items():
-        for name in names:
-            if method not in (other, "auto") and getattr(settings, name) is not None:
-                raise ValueError(
-                    f"{name} belongs to method={other!r}, not to {method!r}: set the method, or omit {name}"
-                )
+    given = {
+        owner: [name for name in names if getattr(settings, name) is not None]
+        for owner, names in settings.arguments_of.items()
+    }
+    chosen = method
+    if chosen is None:
+        chosen = "network" if given["network"] else methods[0]
+    if chosen not in methods:
+        raise ValueError(f"unknown method {chosen!r}: choose one of {', '.join(methods)}")
+    for owner, names in given.items():
+        if chosen in (owner, "auto") or not names:
+            continue
+        name = names[0]
+        if method is None:
+            raise ValueError(
+                f"{name} is an option of method={owner!r}, and {given[chosen][0]} of method={chosen!r}: "
+                "omit one of them"
+            )
+        raise ValueError(
+            f"{name} is an option of method={owner!r}, not of method={chosen!r}: pass method={owner!r}, or omit {name}"
+        )
+    return chosen
 
 
 def _has_uneven_times(sequences: list[SequenceData]) -> bool:

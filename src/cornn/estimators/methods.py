@@ -20,8 +20,8 @@ from cornn.estimators.base import (
     NETWORK_ARGUMENTS,
     NETWORK_ATTRIBUTES,
     Estimator,
-    check_method,
     check_settings,
+    resolve_method,
 )
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
@@ -50,7 +50,7 @@ class SequenceEstimator(Estimator):
     `cornn.estimators.base.Estimator`.
 
     Args:
-        method: "bank", "network" or "auto".
+        method: "bank", "network" or "auto". Defaults to "network" if one of its settings is given, else to "bank".
         neurons: Number of neurons of the bank, rounded up to a multiple of 16. Default: 2048.
         scaling: How the bank's inputs are scaled: by the training "set", by the "running" samples of the sequence so
             far, by the whole "sequence", or several of these. Default: chosen by leave-one-out error.
@@ -62,7 +62,7 @@ class SequenceEstimator(Estimator):
             False.
     """
 
-    method: Literal["bank", "network", "auto"] = "bank"
+    method: Literal["bank", "network", "auto"] | None = None
     neurons: int | None = None
     scaling: str | Sequence[str] | None = None
     differences: bool | None = None
@@ -101,13 +101,16 @@ class SequenceEstimator(Estimator):
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
-        check_method(self, self.method, METHODS)
+        self._resolve_method()
         check_bank_settings(
             1 if self.neurons is None else self.neurons, 1 if self.thresholds is None else self.thresholds
         )
         if self.scaling is not None:
             read_scalings(self.scaling, bool(self.causal))
         check_settings(self)
+
+    def _resolve_method(self) -> str:
+        return resolve_method(self, self.method, METHODS)
 
     def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return factor and offset that turn the scores of the readout into logits or into the units of the targets."""
@@ -155,13 +158,14 @@ class SequenceEstimator(Estimator):
             sampler: Draws validation rows.
         """
         seed = read_seed(self.random_state)
+        method = self._resolve_method()
         groups = _read_groups(groups, len(sequences))
         rows = list(range(len(sequences)))
-        if self.method == "network":
+        if method == "network":
             fit_network(rows)
             self._use_network()
             return
-        if self.method == "auto" and len(sequences) >= AUTO_FEWEST:
+        if method == "auto" and len(sequences) >= AUTO_FEWEST:
             count = round(AUTO_SHARE * len(rows))
             apart = set(_draw_rows(sampler, groups, count, seed).tolist())
             kept = [row for row in rows if row not in apart]
