@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._checked import convert
-from cornn.estimators.base import NETWORK_ARGUMENTS, NETWORK_ATTRIBUTES, check_settings, resolve_method
+from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.forecast_network import NetworkForecaster
 from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
@@ -18,6 +18,7 @@ from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences
+from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 
@@ -149,7 +150,7 @@ class CoRNNForecaster(NetworkForecaster):
         return (self.candidates,) if isinstance(self.candidates, str) else tuple(self.candidates)
 
     def _resolve_method(self) -> str:
-        return resolve_method(self, self.method, METHODS)
+        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def predict(self, X: Any, *, timespans: Any = None, future: Any = None) -> NDArray[np.float64]:
         """Forecast the values that follow each series.

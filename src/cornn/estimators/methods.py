@@ -16,18 +16,13 @@ from cornn.estimators.attributions import attribute_bank, attribute_network
 from cornn.estimators.bank import check_bank_settings, read_scalings
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.base import (
-    NETWORK_ARGUMENTS,
-    NETWORK_ATTRIBUTES,
-    Estimator,
-    check_settings,
-    resolve_method,
-)
+from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, read_sequences
+from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
 
@@ -110,7 +105,7 @@ class SequenceEstimator(Estimator):
         check_settings(self)
 
     def _resolve_method(self) -> str:
-        return resolve_method(self, self.method, METHODS)
+        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return factor and offset that turn the scores of the readout into logits or into the units of the targets."""
