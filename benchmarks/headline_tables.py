@@ -84,7 +84,7 @@ def _has_recipe(config: Train, recipe: str) -> bool:
 
 
 def _summary(values: list[float], digits: int) -> str:
-    ends = intervals.mean_interval(values)
+    ends = intervals.shown_interval(values, "higher")
     assert ends is not None
     mean = statistics.fmean(values)
     return f"{mean:.{digits}f} % (95 % interval {ends.low:.{digits}f} to {ends.high:.{digits}f})"
