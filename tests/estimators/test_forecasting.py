@@ -131,6 +131,23 @@ def test_intervals_cover_later_values():
         fitted.predict_interval(series[None], level=90)
 
 
+def test_forecasts_are_cut_off_at_0_only_if_no_value_is_negative():
+    random = np.random.default_rng(0)
+    counts = random.poisson(0.4, 80).astype(float)
+    fitted = CoRNNForecaster(horizon=3).fit(counts)
+    assert (fitted.predict_quantiles(counts, (0.01, 0.5)) >= 0).all()
+    below = counts - 100
+    assert (fitted.predict(below) < -90).all()
+    low, high = fitted.predict_interval(below)
+    assert ((low < -90) & (high < -90) & (low < high)).all()
+    # The limit ends with the first negative value, at every step as in a stream.
+    mixed = np.r_[counts[:40], np.nan, below[41:]]
+    stream, every = fitted.stream(), fitted.predict_every_step(mixed)[0]
+    np.testing.assert_allclose([stream(value) for value in mixed], every, rtol=1e-9)
+    assert (every[:41] >= 0).all()
+    assert (every[-20:] < 0).all()
+
+
 def test_what_is_known_in_advance_is_used():
     random = np.random.default_rng(1)
     holiday = (random.random(160) < 0.2).astype(float)
