@@ -30,7 +30,7 @@ class NetworkForecaster(Estimator):
 
     Args:
         horizon: Number of steps to forecast.
-        targets: Features to forecast, by index, or by name if X is a long-form DataFrame. Defaults to all of them. The
+        targets: Features to forecast, by index, or by name if X is a DataFrame. Defaults to all of them. The
             other features are only used as inputs.
         window: Maximum number of steps of a training sequence of the network; longer ones are cut into pieces. Default:
             200.

@@ -17,7 +17,7 @@ from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences
+from cornn.estimators.sequences import SequenceData, check_as_trained, is_single
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 
@@ -43,7 +43,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     Args:
         horizon: Number of steps to forecast.
-        targets: Features to forecast, by index, or by name if X is a long-form DataFrame. Defaults to all of them. The
+        targets: Features to forecast, by index, or by name if X is a DataFrame. Defaults to all of them. The
             other features are only used as inputs.
         method: "pool" or "network". Defaults to "network" if one of its settings is given, else to "pool".
         period: Steps per season, one number or two; 1 for none. Defaults to the seasons found in the training data.
@@ -59,7 +59,7 @@ class CoRNNForecaster(NetworkForecaster):
         known_future_: Indices of the features that are known in advance.
         pools_: With the pool: the fitted pools.
         models_: With the pool: one `cornn.forecasting.Model` per target.
-        backtests_: With the pool, after `fit`: for each target, one `cornn.forecasting.Backtest` per series.
+        backtests_: With the pool: for each target, one `cornn.forecasting.Backtest` per series. Not saved.
         model_: With the network: the trained `cornn.SequenceModel`.
         history_: The losses of the network, one dictionary per epoch.
 
@@ -96,7 +96,7 @@ class CoRNNForecaster(NetworkForecaster):
             The fitted forecaster.
         """
         self.check()
-        sequences, _ = self._read(X, None, timespans)
+        sequences = self._read_training(X, timespans)
         longest = max(len(sequence.values) for sequence in sequences)
         if longest < 2:
             raise ValueError(
@@ -120,8 +120,8 @@ class CoRNNForecaster(NetworkForecaster):
         else:
             self._fit_network(sequences)
             self.unit_, self.known_future_ = self.preparation_.unit, []
-        self.method_ = method
         self._forget(*(NETWORK_ATTRIBUTES if method == "pool" else ("pools_", "backtests_")))
+        self.method_ = method
         return self
 
     @property
@@ -167,7 +167,7 @@ class CoRNNForecaster(NetworkForecaster):
             Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array (series, time). For one
             series by itself the first axis is missing: (horizon,), or (horizon, targets) for a frame.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "pool":
             found = np.stack(
                 [
@@ -200,7 +200,7 @@ class CoRNNForecaster(NetworkForecaster):
         """
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"levels must be above 0 and below 1, got {list(levels)}")
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ != "pool":
             raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
         rows = self.pools_.forecast(self.validate_input(X, timespans), future)
@@ -276,7 +276,7 @@ class CoRNNForecaster(NetworkForecaster):
         Returns:
             A stream: `forecast = stream(sample)`, shape (horizon, targets). That of a pool also has `score`.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "pool":
             return ForecastStream(self.models_, self._layout())
         return self._network_stream()
@@ -325,7 +325,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def count_parameters(self) -> int:
         """Return the number of fitted parameters: of the network, or of the readouts of the pool."""
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "network":
             return super().count_parameters()
         readouts = [own for model in self.models_ for own in model.pool.readouts.values()]
@@ -337,7 +337,7 @@ class CoRNNForecaster(NetworkForecaster):
         Args:
             path: The file to write. It is written completely or not at all.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "network":
             super().save(path)
             return
@@ -375,7 +375,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted network mean: standardised changes from the last known values."""
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "pool":
             raise ValueError("a pool of forecasters cannot be exported: fit with method='network'")
         return self._network_spec()
@@ -384,14 +384,8 @@ class CoRNNForecaster(NetworkForecaster):
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
 
-    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
-        """Read sequences for a fitted forecaster and check that they match the training data."""
-        check_is_fitted(self, "method_")
-        if self.method_ == "network":
-            return super().validate_input(X, timespans)
-        sequences = read_sequences(X, self._columns(self.columns_), timespans)
+    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
         check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
-        return sequences
 
     def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""
