@@ -1,7 +1,9 @@
 """The pool of forecasters: accuracy, intervals, covariates, gaps, uneven times, streams, saving."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from cornn.estimators import CoRNNForecaster, Series, forecast_pool, load
 from cornn.forecasting import detect_periods
@@ -280,6 +282,54 @@ def test_settings_that_do_not_go_together():
 
     with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
         wrap_model(CoRNNForecaster().fit(series))
+
+
+def test_a_series_without_values_trains_nothing_and_has_no_forecast():
+    X = np.stack([monthly(40), np.full(40, np.nan)])
+    for settings in ({}, {"hidden_size": 4, "epochs": 1}):
+        fitted = CoRNNForecaster(**settings).fit(X)
+        assert np.isfinite(fitted.predict(X[:1])).all()
+        for own in (X, X[1:]):
+            with pytest.raises(ValueError, match=f"sequence {len(own) - 1} has no"):
+                fitted.predict(own)
+
+
+def test_one_value_where_several_are_possible():
+    X = np.stack([monthly(60), np.arange(60) % 5], 1)[None]
+    fitted = CoRNNForecaster(targets=0, known_future=1).fit(X)
+    several = CoRNNForecaster(targets=[0], known_future=[1]).fit(X)
+    found = fitted.predict_quantiles(X, 0.5, future=[0.0])
+    np.testing.assert_array_equal(found, several.predict_quantiles(X, [0.5], future=[0.0])[0])
+    with pytest.raises(ValueError, match="levels must be above 0"):
+        fitted.predict_quantiles(X, 50)
+    with pytest.raises(ValueError, match="targets is empty"):
+        CoRNNForecaster(targets=[]).fit(X)
+
+
+def test_a_score_uses_what_is_known_in_advance():
+    random = np.random.default_rng(1)
+    price = random.normal(size=80)
+    X = np.stack([10 + 3 * price + 0.1 * random.normal(size=80), price], 1)[None]
+    fitted = CoRNNForecaster(horizon=10, targets=0, known_future=1).fit(X[:, :70])
+    assert fitted.score(X[:, :70], X[:, 70:, :1], future=price[70:]) > 0.9
+    assert fitted.score(X[:, :70], X[0, 70:, 0], future=price[70:]) > 0.9
+    with pytest.raises(ValueError, match=r"y has shape \(2,\), expected that of the forecasts, \(1, 10, 1\)"):
+        fitted.score(X[:, :70], [1, 2], future=price[70:])
+    with pytest.raises(ValueError, match="pass y too, or omit future"):
+        fitted.score(X[:, :70], future=price[70:])
+
+
+def test_a_table_of_series_has_one_shape_of_forecasts():
+    table = np.stack([monthly(40), monthly(40, 1)])
+    fitted = CoRNNForecaster(horizon=3).fit(table)
+    expected = fitted.predict(table)
+    assert expected.shape == (2, 3)
+    for own in (torch.from_numpy(table), pd.DataFrame(table)):
+        np.testing.assert_array_equal(fitted.predict(own), expected)
+    assert fitted.predict(list(table)).shape == (2, 3, 1)
+    assert fitted.predict(table[:, :, None]).shape == (2, 3, 1)
+    long = pd.DataFrame({"id": np.repeat([0, 1], 40), "v": table.ravel()})
+    assert CoRNNForecaster(horizon=3, id_column="id").fit(long).predict(long).shape == (2, 3, 1)
 
 
 def test_a_column_is_not_a_series():

@@ -155,3 +155,23 @@ def test_a_setting_that_cannot_be_saved_is_named(tmp_path):
 def test_one_group_is_an_error_with_every_method(kind, method):
     with pytest.raises(ValueError, match="groups has one value only: pass at least two groups, or omit it"):
         kind(method=method).fit(VALUES, LABELS, groups=np.zeros(SEQUENCES))
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_a_score_reads_answers_as_fit_does(kind):
+    frame = LONG.assign(kind=np.repeat(LABELS, STEPS))
+    fitted = kind(neurons=64, random_state=0, id_column="id").fit(frame, "kind")
+    expected = fitted.score(frame, LABELS)
+    assert fitted.score(frame, "kind") == expected
+    assert fitted.score(frame, pd.Series(LABELS).sample(frac=1, random_state=0)) == expected
+    with pytest.raises(ValueError, match="set id_column"):
+        kind(neurons=16).fit(VALUES, LABELS).score(VALUES, "kind")
+
+
+@pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])
+def test_settings_that_are_not_used_are_checked_too(kind):
+    estimator = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    with pytest.raises(ValueError, match="unknown backend 'foo': choose one of auto"):
+        estimator.set_params(backend="foo").fit(VALUES, LABELS)
+    with pytest.raises(ValueError, match="random_state must not be negative, got -1"):
+        estimator.set_params(backend="auto", random_state=-1).fit(VALUES, LABELS)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._checked import convert, decode
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
+from cornn.engine import check_backend
 from cornn.estimators.network import (
     Loss,
     NetworkSpec,
@@ -355,7 +356,8 @@ class Estimator(SequenceReader, BaseEstimator):
 
 
 def check_settings(settings: Estimator) -> None:
-    """Validate the settings that the training loop uses."""
+    """Validate the backend and the settings that the training loop uses."""
+    check_backend(settings.backend)
     for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
         value = settings._setting(name)
         if name == "batch_size" and value is None:

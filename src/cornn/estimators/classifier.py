@@ -183,6 +183,19 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         sequences = self.validate_input(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the accuracy of the predictions.
+
+        Args:
+            X: Sequences, as for `fit`.
+            y: Labels, as for `fit`.
+            sample_weight: Weight of each sequence, shape (sequences,).
+
+        Returns:
+            The accuracy, at most 1.
+        """
+        return super().score(X, self._read_answers(X, y), sample_weight)
+
     def attributions(self, X: Any, *, timespans: Any = None, label: Any = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
+from cornn.estimators.random_state import check_seed
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, check_as_trained, is_single
+from cornn.estimators.sequences import SequenceData, check_as_trained, is_frame, is_single, to_float_array
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 
@@ -43,12 +44,12 @@ class CoRNNForecaster(NetworkForecaster):
 
     Args:
         horizon: Number of steps to forecast.
-        targets: Features to forecast, by index, or by name if X is a DataFrame. Defaults to all of them. The
+        targets: Feature or features to forecast, by index, or by name if X is a DataFrame. Defaults to all of them. The
             other features are only used as inputs.
         method: "pool" or "network". Defaults to "network" if one of its settings is given, else to "pool".
         period: Steps per season, one number or two; 1 for none. Defaults to the seasons found in the training data.
-        known_future: Features that are known in advance, such as holidays and prices, by index or by name. They are not
-            forecast. `predict` needs their values for the steps to forecast.
+        known_future: Feature or features that are known in advance, such as holidays and prices, by index or by name.
+            They are not forecast. `predict` needs their values for the steps to forecast.
         candidates: Kinds of members of the pool, one or several of `cornn.forecasting.FAMILIES`. Defaults to all.
         window: Maximum number of steps of a training sequence of the network; longer ones are cut into pieces. Default:
             200.
@@ -73,7 +74,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     method: str | None = None
     period: int | Sequence[int] | None = None
-    known_future: Sequence[int | str] | None = None
+    known_future: int | str | Sequence[int | str] | None = None
     candidates: str | Sequence[str] | None = None
 
     arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -96,6 +97,7 @@ class CoRNNForecaster(NetworkForecaster):
             The fitted forecaster.
         """
         self.check()
+        check_seed(self.random_state)
         sequences = self._read_training(X, timespans)
         longest = max(len(sequence.values) for sequence in sequences)
         if longest < 2:
@@ -107,7 +109,9 @@ class CoRNNForecaster(NetworkForecaster):
         if method == "pool":
             features = sequences[0].values.shape[1]
             self.n_features_in_, self.n_iter_, self.history_ = features, 0, []
-            self.known_future_ = self._resolve_features("known_future", self.known_future or (), features)
+            self.known_future_ = self._resolve_features(
+                "known_future", () if self.known_future is None else self.known_future, features
+            )
             self.targets_ = self._resolve_targets(features)
             if self.targets is None:
                 self.targets_ = [own for own in self.targets_ if own not in self.known_future_]
@@ -164,8 +168,9 @@ class CoRNNForecaster(NetworkForecaster):
                 targets are then missing.
 
         Returns:
-            Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array (series, time). For one
-            series by itself the first axis is missing: (horizon,), or (horizon, targets) for a frame.
+            Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array, a tensor or a DataFrame
+            (series, time). For one series by itself the first axis is missing: (horizon,), or (horizon, targets) for a
+            frame.
         """
         check_is_fitted(self)
         if self.method_ == "pool":
@@ -182,7 +187,7 @@ class CoRNNForecaster(NetworkForecaster):
         return self._flatten(X, found)
 
     def predict_quantiles(
-        self, X: Any, levels: Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
+        self, X: Any, levels: float | Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
     ) -> NDArray[np.float64]:
         """Forecast quantiles of the values that follow each series.
 
@@ -191,13 +196,15 @@ class CoRNNForecaster(NetworkForecaster):
 
         Args:
             X: Series, as for `fit`.
-            levels: Levels, each above 0 and below 1.
+            levels: Levels, each above 0 and below 1, or one level.
             timespans: Times since the previous sample, as for `fit`.
             future: As for `predict`.
 
         Returns:
-            Quantiles, shape (levels, *the shape that `predict` returns).
+            Quantiles, shape (levels, *the shape that `predict` returns); without the first axis for one level.
         """
+        if isinstance(levels, Real):
+            return self.predict_quantiles(X, [float(levels)], timespans=timespans, future=future)[0]
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"levels must be above 0 and below 1, got {list(levels)}")
         check_is_fitted(self)
@@ -232,7 +239,7 @@ class CoRNNForecaster(NetworkForecaster):
         low, high = self.predict_quantiles(X, ((1 - level) / 2, (1 + level) / 2), timespans=timespans, future=future)
         return low, high
 
-    def score(self, X: Any, y: Any = None, *, timespans: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, timespans: Any = None, future: Any = None) -> float:
         """Compute the coefficient of determination R² of the forecasts.
 
         Args:
@@ -240,15 +247,20 @@ class CoRNNForecaster(NetworkForecaster):
             y: The values that follow X, in the shape that `predict` returns. If None, the forecasts from every step
                 of X are compared with the later values of X.
             timespans: Times since the previous sample, as for `fit`.
+            future: As for `predict`; with y only.
 
         Returns:
             R², at most 1.
         """
         if y is not None:
-            found = self.predict(X, timespans=timespans)
-            columns = found.shape[2] if found.ndim == 3 else 1
-            truth = np.asarray(y, np.float64).reshape(found.shape)
+            found = self.predict(X, timespans=timespans, future=future)
+            truth = to_float_array(y, "y")
+            if truth.squeeze().shape != found.squeeze().shape:
+                raise ValueError(f"y has shape {truth.shape}, expected that of the forecasts, {found.shape}")
+            columns = len(self.targets_)
             return compute_r2(truth.reshape(-1, columns), found.reshape(-1, columns))
+        if future is not None:
+            raise ValueError("future is for the forecasts that y is compared with: pass y too, or omit future")
         sequences = self.validate_input(X, timespans)
         truths, founds = [], []
         for sequence, found in zip(sequences, self._at_every_step(sequences), strict=True):
@@ -389,8 +401,9 @@ class CoRNNForecaster(NetworkForecaster):
 
     def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""
-        single = self.id_column is None and is_single(X)
-        flat = getattr(X, "ndim", 1) == 1 if single else isinstance(X, np.ndarray) and X.ndim == 2
+        long = self.id_column is not None and is_frame(X)
+        single = not long and is_single(X)
+        flat = getattr(X, "ndim", 1) == 1 if single else not long and getattr(X, "ndim", None) == 2
         found = found[..., 0] if flat and found.shape[-1] == 1 else found
         return found[0] if single else found
 

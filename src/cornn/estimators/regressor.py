@@ -131,6 +131,19 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         found = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.single_ else found
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the coefficient of determination R² of the predictions.
+
+        Args:
+            X: Sequences, as for `fit`.
+            y: Targets, as for `fit`.
+            sample_weight: Weight of each sequence, shape (sequences,).
+
+        Returns:
+            The R², at most 1.
+        """
+        return super().score(X, self._read_answers(X, y), sample_weight)
+
     def attributions(self, X: Any, *, timespans: Any = None, target: int | None = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 

@@ -16,6 +16,7 @@ __all__ = [
     "Series",
     "ValidSeries",
     "check_as_trained",
+    "check_known",
     "compute_gaps",
     "find_names",
     "format_value",
@@ -65,7 +66,7 @@ class Columns(NamedTuple):
     time: str | None = None
     values: Sequence[Any] | None = None  # of all DataFrames whose columns are features
     layout: str = "ntc"  # of three-dimensional arrays: (sequences, time, features), or "nct"
-    single: bool = False  # whether one series by itself is a valid X, as for forecasts
+    single: bool = False  # for forecasts: one series by itself is a valid X, and series without any value are skipped
 
 
 LAYOUTS = ("ntc", "nct")
@@ -171,6 +172,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
     if columns.single and (series := _read_single(X)) is not None:
         X = [series]
     if is_frame(X):
+        if columns.single:
+            _check_wide(X)
         X = np.asarray(X)
     if hasattr(X, "detach"):
         X = X.detach().cpu().numpy()
@@ -199,8 +202,9 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
                 stacklevel=3,
             )
     sequences = [_sequence(item, number, columns.values) for number, item in enumerate(X)]
-    if all(np.isnan(own.values).all() for own in sequences):
-        raise ValueError("all values of X are missing: there is nothing to learn or to predict from")
+    if not columns.single:
+        for number, own in enumerate(sequences):
+            check_known(own, f"sequence {number}")
     if timespans is not None:
         single = isinstance(timespans, np.ndarray) and timespans.ndim == 1 and timespans.dtype != object
         if not single and len(timespans) != len(sequences):
@@ -209,6 +213,24 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
         sequences = [own._replace(gaps=_read_gaps(timespans, number, own)) for number, own in enumerate(sequences)]
     _check_alike(sequences)
     return sequences
+
+
+def check_known(sequence: SequenceData, where: str) -> None:
+    """Check that at least one value of a sequence is known."""
+    # The first step alone decides for almost all sequences.
+    if np.isnan(sequence.values[0]).all() and np.isnan(sequence.values).all():
+        raise ValueError(f"{where} has no values, all are missing: remove it")
+
+
+def _check_wide(frame: Any) -> None:
+    """Reject a frame without dates whose rows may be series or steps: it has no index but a count of its rows."""
+    rows, columns = frame.shape
+    index = getattr(frame, "index", None)
+    if rows > columns and (index is None or hasattr(index, "step")):
+        raise ValueError(
+            f"X is a DataFrame of shape {frame.shape} without dates: pass X.to_numpy()[None] for one series of length "
+            f"{rows} whose features are the columns, or X.to_numpy() for {rows} series of length {columns}"
+        )
 
 
 def is_single(X: Any) -> bool:
@@ -381,6 +403,8 @@ def _long(frame: Any, columns: Columns) -> list[SequenceData]:
     for name, rows in split_rows(np.asarray(frame[columns.id]), times):
         gaps = None if times is None else compute_gaps(times[rows], f"sequence {format_value(name)}")
         found.append(SequenceData(values[rows], gaps))
+        if not columns.single:
+            check_known(found[-1], f"sequence {format_value(name)}")
     return found
 
 
