@@ -113,8 +113,8 @@ class NetworkForecaster(Estimator):
     def _resolve_features(self, setting: str, given: int | str | Sequence[int | str], features: int) -> list[int]:
         """Return the features that a setting names, as indices."""
         names = self.columns_ or []
-        given = [given] if isinstance(given, Integral | str) else given
-        found: list[Any] = [names.index(name) if name in names else name for name in given]
+        several = [given] if isinstance(given, int | np.integer | str) else given
+        found: list[Any] = [names.index(name) if name in names else name for name in several]
         for name in found:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"

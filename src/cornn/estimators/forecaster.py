@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -203,22 +203,22 @@ class CoRNNForecaster(NetworkForecaster):
         Returns:
             Quantiles, shape (levels, *the shape that `predict` returns); without the first axis for one level.
         """
-        if isinstance(levels, Real):
-            return self.predict_quantiles(X, [float(levels)], timespans=timespans, future=future)[0]
-        if not all(0 < level < 1 for level in levels):
-            raise ValueError(f"levels must be above 0 and below 1, got {list(levels)}")
+        several: list[float] = np.atleast_1d(np.asarray(levels, np.float64)).tolist()
+        if not all(0 < level < 1 for level in several):
+            raise ValueError(f"levels must be above 0 and below 1, got {several}")
         check_is_fitted(self)
         if self.method_ != "pool":
             raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
         rows = self.pools_.forecast(self.validate_input(X, timespans), future)
         found = np.stack(
             [
-                np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
+                np.stack([model.quantiles(own, several)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
                 for row in rows
             ],
             1,
         )  # (levels, series, horizon, targets)
-        return np.stack([self._flatten(X, part) for part in found])
+        quantiles = np.stack([self._flatten(X, part) for part in found])
+        return quantiles if np.ndim(levels) else quantiles[0]
 
     def predict_interval(
         self, X: Any, level: float = 0.9, *, timespans: Any = None, future: Any = None
