@@ -101,13 +101,6 @@ def gru_at_5000() -> tuple[str, str]:
     return text + (after if solved else ""), place
 
 
-def prototypes_at_5000() -> str:
-    """Say how many prototypes of the default layer solved adding over 5,000 steps."""
-    rows = _load("default-layer-search.json")
-    solved = [row["solved_after"] for row in rows if row["task"] == "adding5000" and row["variant"] != "gru"]
-    return f"prototypes of the default layer solved it in {sum(map(bool, solved))} of {len(solved)} runs"
-
-
 def gru_note() -> str:
     """Write the same as a sentence for the docs."""
     text, place = gru_at_5000()

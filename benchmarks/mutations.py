@@ -56,6 +56,7 @@ TESTS = {
     "cells.py": ["tests/test_layers.py", "tests/test_contract.py"],
     "layers.py": ["tests/test_layers.py", "tests/test_default.py"],
     "saved_models.py": ["tests/test_saved_models.py", "tests/test_artifacts.py"],
+    "_activations.py": ["tests/test_functional.py", "tests/test_layers.py"],
     "functional.py": ["tests/test_functional.py", "tests/test_layers.py"],
     "engine": ["tests/engine/test_engine.py", "tests/engine/test_c.py", "tests/engine/test_precision.py"],
     "engine/bank_data.py": ["tests/engine/test_bank_engine.py"],

@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from cornn.baselines import MODELS
+from cornn.lab import records
+from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import LOGS
 from cornn.lab.report import coverage, intervals, tables
 from cornn.lab.tasks import TASKS
@@ -195,26 +197,46 @@ def _falls(curve: list[float]) -> int:
     return sum(later < earlier - FALL for earlier, later in pairwise(curve))
 
 
+SEARCHED = ("learning_rate", "dt", "gamma", "epsilon")
+"""The settings of the paper's random search."""
+
+
 def har2_search() -> str:
     """The best trials of the paper's random search on HAR-2, and its own values."""
     content = json.loads((RESULTS / "har2-random-search.json").read_text(encoding="utf8"))
-    rows = sorted(content["rows"], key=lambda row: -row["validation"])
-    names = ("learning_rate", "dt", "gamma", "epsilon")
-    lines = ["| trial | " + " | ".join(names) + " | validation |", "| --- |" + " ---: |" * (len(names) + 1)]
-    for row in rows[:5]:
-        values = " | ".join(f"{row['values'][name]:.3g}" for name in names)
-        lines.append(f"| {row['trial']} | {values} | {row['validation']:.2f} |")
-    middle = statistics.median(row["validation"] for row in rows)
-    lines.append(f"| median of {len(rows)} trials | | | | | {middle:.2f} |")
+    lines, best = _search(content["rows"], "{:.2f}", highest=True)
     groups = [one for one in tables.group_runs(RESULTS, "har2") if one.units == content["neurons"] and not one.options]
-    chosen = next(one for one in groups if one.settings.keys() == {*names, "epochs"})
+    chosen = next(one for one in groups if one.settings.keys() == {*SEARCHED, "epochs"})
     theirs = next(one for one in groups if not one.settings)
-    for words, one in (
-        (f"trial {rows[0]['trial']} with new seeds", chosen),
-        ("the paper's values, 250 epochs", theirs),
-    ):
+    for words, one in ((f"trial {best} with new seeds", chosen), ("the paper's values, 250 epochs", theirs)):
         lines.append(f"| {words}: test | | | | | {one.summary} ({len(one.tests)} seeds) |")
     return "\n".join(lines)
+
+
+def lorenz_search() -> str:
+    """The best trials of the random search on Lorenz-96 at F = 8, and the recipe's values."""
+    content = json.loads((RESULTS / "lorenz96-search.json").read_text(encoding="utf8"))
+    lines, _ = _search(content["rows"], "{:.4f}", highest=False)
+    ours = next(one for one in tables.group_runs(RESULTS, "lorenz96") if one.model == "cornn" and not one.options)
+    config = as_dictionary(records.read_config(ours.records[0]))
+    values = config["optimiser"] | config["model"]
+    cells = " | ".join(f"{values[name]:.3g}" for name in SEARCHED)
+    lines.append(f"| the recipe `ours`, {len(ours.tests)} seeds | {cells} | {ours.validation:.4f} |")
+    return "\n".join(lines)
+
+
+def _search(rows: list[dict], form: str, highest: bool) -> tuple[list[str], int]:
+    """Return the lines of the five best trials and the median, and the number of the best trial."""
+    ended = [row for row in rows if row.get("validation") is not None]
+    ended.sort(key=lambda row: row["validation"], reverse=highest)
+    lines = ["| trial | " + " | ".join(SEARCHED) + " | validation |", "| --- |" + " ---: |" * (len(SEARCHED) + 1)]
+    for row in ended[:5]:
+        values = " | ".join(f"{row['values'][name]:.3g}" for name in SEARCHED)
+        lines.append(f"| {row['trial']} | {values} | {form.format(row['validation'])} |")
+    failed = f", {len(rows) - len(ended)} diverged" if len(ended) < len(rows) else ""
+    middle = form.format(statistics.median(row["validation"] for row in ended))
+    lines.append(f"| median of {len(rows)} trials{failed} | | | | | {middle} |")
+    return lines, ended[0]["trial"]
 
 
 def coverage_status() -> str:
@@ -255,4 +277,5 @@ TABLES = {
     "psmnist-clipped": psmnist_clipped,
     "ablation": ablation,
     "har2-random-search": har2_search,
+    "lorenz-search": lorenz_search,
 }

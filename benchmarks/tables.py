@@ -279,7 +279,7 @@ def _with_footnotes(name: str) -> str:
                 doubted.setdefault(wrong + why, []).append(f"`results/{path.relative_to(RESULTS)}`")
     for wrong, paths in doubted.items():
         more = f" and {len(paths) - 3} more files" if len(paths) > 3 else ""
-        notes.append(f"{records.MARK} Source: {', '.join(paths[:3])}{more}: {wrong}.")
+        notes.append(f"*Source:* {', '.join(paths[:3])}{more}: {wrong}.")
     return "\n\n".join([text, *notes])
 
 

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from cornn import CoRNN, CoRNNCell
 from cornn._random import generator
-from cornn.functional import ACTIVATIONS, DAMPINGS, unroll
+from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
 from cornn.layers import INITS
 
 DOUBLE = torch.float64
@@ -55,7 +55,7 @@ def gradients(result, variables, seed=0):
 
 
 def by_hand(layer, input, state, timespans=None):
-    """(output, (y, z)) of time-major batches of equal length, each layer and direction by `functional.unroll`."""
+    """(output, (y, z)) of time-major batches of equal length, each layer and direction by `functional`."""
     ends, m = [], layer.hidden_size
     for number in range(layer.num_layers):
         outputs = []
@@ -63,17 +63,15 @@ def by_hand(layer, input, state, timespans=None):
             cell = layer.cell(number, reverse)
             V, b, R = cell.weights()
             drive = input @ V.T + (0 if b is None else b)
-            ys, end = unroll(
-                drive.flip(0) if reverse else drive,
-                *(part[len(ends)] for part in state),
-                R[:, :m],
-                R[:, m:],
-                *cell.oscillators(),
-                timespans=timespans.flip(0) if reverse and timespans is not None else timespans,
-                exact_spans=cell.default_constants,
-                damping=cell.damping,
-                activation=cell.activation,
-            )
+            spans = timespans.flip(0) if reverse and timespans is not None else timespans
+            start = (*(part[len(ends)] for part in state), R[:, :m], R[:, m:])
+            drive = drive.flip(0) if reverse else drive
+            if spans is not None and cell.default_constants:  # durations instead of factors on dt
+                over = transition(*cell.oscillators(), spans.unsqueeze(-1), damping=cell.damping)
+                ys, end = unroll_by(over, drive, *start, activation=cell.activation)
+            else:
+                how = {"timespans": spans, "damping": cell.damping, "activation": cell.activation}
+                ys, end = unroll(drive, *start, *cell.oscillators(), **how)
             outputs.append(ys.flip(0) if reverse else ys)
             ends.append(end)
         input = torch.cat(outputs, -1)

@@ -12,15 +12,13 @@ are linear in four `coefficients`:
     y = y + dt * z
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
+
+from cornn._activations import ACTIVATIONS, Activation, duffing
 
 __all__ = [
     "ACTIVATIONS",
@@ -46,85 +44,6 @@ Constant = float | Tensor
 """dt, gamma or epsilon: one number for all neurons, or a tensor that broadcasts against (batch, hidden)."""
 
 DAMPINGS = ("explicit", "implicit")
-
-
-def duffing(x: Tensor) -> Tensor:
-    """Return x - x**3 / 3, the first two terms of tanh: each neuron is then a Duffing oscillator (appendix C)."""
-    return x - x**3 / 3
-
-
-@dataclass(frozen=True)
-class Activation:
-    """An activation function sigma, for every part of the package that needs one.
-
-    Attributes:
-        value: sigma(x).
-        slope: The derivative sigma'(x).
-        numpy: sigma(x) of a NumPy array. None: PyTorch computes it, more slowly.
-        onnx: sigma in ONNX operators: a function of `op` and the name of x that returns the name of the result.
-            `op("Mul", x, 3.0)` adds one operator, whose inputs are names or numbers. None: no ONNX export.
-        value_: Computes sigma(x) in place, for an activation whose slope is a function of its value. The portable
-            backend then saves the value for the backward pass, and calls `backward_`. None: it saves x.
-        backward_: Function of `(gradient, value, out)` that writes gradient * sigma'(x) to `out`; goes with `value_`.
-        unit_bounded: Whether |sigma(x)| <= 1 for every x. The theory proves bounds on states only then.
-        unit_slope: Whether 0 <= sigma'(x) <= 1 for every x. The theory proves bounds on gradients only then.
-    """
-
-    value: Callable[[Tensor], Tensor]
-    slope: Callable[[Tensor], Tensor]
-    numpy: Callable[[NDArray], NDArray] | None = None
-    onnx: Callable[[Callable[..., str], str], str] | None = None
-    value_: Callable[[Tensor], Tensor] | None = None
-    backward_: Callable[[Tensor, Tensor, Tensor], object] | None = None
-    unit_bounded: bool = False
-    unit_slope: bool = False
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return sigma(x)."""
-        return self.value(x)
-
-    def of_array(self, x: NDArray) -> NDArray:
-        """Return sigma(x) of a NumPy array."""
-        return self.value(torch.from_numpy(x)).numpy() if self.numpy is None else self.numpy(x)
-
-
-ACTIVATIONS: dict[str, Activation] = {
-    "tanh": Activation(
-        value=torch.tanh,
-        slope=lambda x: 1 - torch.tanh(x) ** 2,
-        numpy=np.tanh,
-        onnx=lambda op, x: op("Tanh", x),
-        value_=torch.tanh_,
-        backward_=lambda gradient, value, out: torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out),
-        unit_bounded=True,
-        unit_slope=True,
-    ),
-    "identity": Activation(
-        value=lambda x: x,
-        slope=torch.ones_like,
-        numpy=lambda x: x,
-        onnx=lambda op, x: x,
-        value_=lambda x: x,
-        backward_=lambda gradient, value, out: out.copy_(gradient),
-        unit_slope=True,
-    ),
-    "relu": Activation(
-        value=torch.relu,
-        slope=lambda x: (x > 0).to(x),
-        numpy=lambda x: np.maximum(x, 0),
-        onnx=lambda op, x: op("Relu", x),
-        value_=torch.relu_,
-        backward_=lambda gradient, value, out: torch.mul(gradient, value > 0, out=out),
-        unit_slope=True,
-    ),
-    "duffing": Activation(
-        value=duffing,
-        slope=lambda x: 1 - x**2,
-        numpy=lambda x: x - x**3 / 3,
-        onnx=lambda op, x: op("Sub", x, op("Div", op("Mul", x, op("Mul", x, x)), 3.0)),
-    ),
-}
-"""Name -> activation. A new entry works everywhere; the C and CUDA kernels need their own code (CONTRIBUTING.md)."""
 
 
 class Coefficients(NamedTuple):
@@ -396,7 +315,6 @@ def unroll(
     epsilon: Constant,
     *,
     timespans: Float[Tensor, "time *sequences"] | None = None,
-    exact_spans: bool = False,
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> tuple[
@@ -415,8 +333,7 @@ def unroll(
         gamma: Stiffness, as in `step`.
         epsilon: Damping, as in `step`.
         timespans: Factors on dt, one per step, shape `(time)`, or one per step and sequence, shape `(time, *batch)`.
-            A factor of 0 leaves the state unchanged.
-        exact_spans: Whether timespans are numbers of steps, taken by `transition`, instead of factors on dt.
+            A factor of 0 leaves the state unchanged. For durations, see `transition` and `unroll_by`.
         damping: "explicit" or "implicit".
         activation: One of `ACTIVATIONS`.
 
@@ -431,10 +348,6 @@ def unroll(
     ys = []
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
     drives = drive.unbind(0)
-    if timespans is not None and exact_spans:
-        constants = torch.as_tensor(dt), torch.as_tensor(gamma), torch.as_tensor(epsilon)
-        over = transition(*constants, timespans.unsqueeze(-1), damping=damping)
-        return unroll_by(over, drive, y, z, W, W_z, activation=activation)
     steps = [dt] * len(drives) if timespans is None else [dt * span.unsqueeze(-1) for span in timespans.unbind(0)]
     for drive_n, dt_n in zip(drives, steps, strict=True):
         y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)

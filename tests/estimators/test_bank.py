@@ -242,8 +242,18 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden_size": 8}, "hidden_size belongs to method='network', not to 'bank'"),
-        ({"method": "network", "neurons": 8}, "neurons belongs to method='bank', not to 'network'"),
+        (
+            {"method": "bank", "hidden_size": 8},
+            "hidden_size is an option of method='network', not of method='bank': pass method='network', or omit",
+        ),
+        (
+            {"method": "network", "neurons": 8},
+            "neurons is an option of method='bank', not of method='network': pass method='bank', or omit neurons",
+        ),
+        (
+            {"epochs": 2, "neurons": 8},
+            "neurons is an option of method='bank', and epochs of method='network': omit one of them",
+        ),
         ({"method": "tree"}, "unknown method 'tree': choose one of bank, network, auto"),
         ({"neurons": 0}, "neurons must be a positive integer"),
         ({"thresholds": 5}, "thresholds must be an integer from 1 to 4"),
@@ -254,6 +264,16 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
 def test_settings_that_cannot_be(settings, message):
     with pytest.raises(ValueError, match=message):
         CoRNNClassifier(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_a_setting_of_the_network_chooses_the_network(kind):
+    fitted = kind(hidden_size=4, epochs=1, device="cpu", random_state=0).fit(X, Y)
+    named = kind(method="network", hidden_size=4, epochs=1, device="cpu", random_state=0).fit(X, Y)
+    assert fitted.method_ == "network"
+    assert fitted.method is None
+    np.testing.assert_array_equal(fitted.predict(X), named.predict(X))
+    assert kind(**SMALL).fit(X, Y).method_ == "bank"
 
 
 def test_a_fit_keeps_only_the_attributes_of_its_method():

@@ -125,11 +125,23 @@ def test_neurons_are_dropped_until_the_rest_fits(tmp_path):
     name, before, after = written.kept
     assert name == "accuracy (leave-one-out)"
     assert after > before - 0.2
-    with pytest.raises(ValueError, match="add --data FILE"):
-        to_c(fitted, tmp_path / "d", options)
-    with pytest.raises(ValueError, match="raise --max-flash"):
-        to_c(fitted, tmp_path / "d", COptions(max_flash=100), X, Y)
+
+
+@needs_compiler
+def test_a_model_that_is_too_large_says_which_limit_would_do(tmp_path):
+    fitted = CoRNNClassifier(neurons=64, causal=True, random_state=0, device="cpu").fit(X, Y)
+    flash, state = measure_memory(fitted.bank_)
+    with pytest.raises(ValueError, match=f"raise --max-flash to {flash}, or add --data FILE") as error:
+        to_c(fitted, tmp_path / "d", COptions(max_flash=flash - 1))
+    assert "--max-ram" not in str(error.value)
+    with pytest.raises(ValueError, match=f"raise --max-flash to {flash} and --max-ram to {state}, or add --data"):
+        to_c(fitted, tmp_path / "d", COptions(max_flash=flash - 1, max_ram=state - 1))
+    for limits in ({"max_flash": 100}, {"max_flash": 0}):
+        with pytest.raises(ValueError, match=r"16 neurons, the fewest .* raise --max-flash to \d+$") as error:
+            to_c(fitted, tmp_path / "d", COptions(**limits), X, Y)
     assert not (tmp_path / "d").exists()
+    least = int(str(error.value).split()[-1])
+    assert to_c(fitted, tmp_path / "d", COptions(max_flash=least), X, Y).neurons == 16
 
 
 def test_what_cannot_be_exported(tmp_path):
@@ -138,7 +150,7 @@ def test_what_cannot_be_exported(tmp_path):
     with pytest.raises(ValueError, match="float32 weights"):
         to_c(CoRNNClassifier(**SMALL, causal=True).fit(X, Y), tmp_path, COptions(weights="int8"))
     network = CoRNNClassifier(method="network", hidden_size=4, epochs=1, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="for oscillator banks"):
+    with pytest.raises(ValueError, match=r"this network needs \d+ bytes of flash and \d+ bytes of RAM"):
         to_c(network, tmp_path, COptions(max_flash=1000))
 
 

@@ -151,6 +151,19 @@ def test_the_models_of_a_comparison_are_added_when_it_is_imported(tmp_path, monk
         comparison("gru", "a", trial=7)
 
 
+def test_models_of_a_comparison_that_did_not_change_keep_their_source(tmp_path):
+    row = {"commit": None, "commit_one_of": ["a", "b"], "source": "one of several commits"}
+    old = {"lstm": {"trials": [row], "finals": [row]}}
+    (tmp_path / "compare").mkdir()
+    (tmp_path / "compare" / "tiny.json").write_text(json.dumps({"contest": "tiny", "machines": [], "models": old}))
+    new = {"gru": {"trials": [{"commit": None}], "finals": []}}
+    content = {"contest": "tiny", "machines": [], "models": old | new}
+    (tmp_path / "elsewhere.json").write_text(json.dumps(content))
+    path, found = records.import_record(tmp_path / "elsewhere.json", tmp_path)
+    assert found == "names no commit"
+    assert json.loads(path.read_text())["models"]["lstm"] == old["lstm"]
+
+
 def test_the_choice_of_a_protocol_is_imported_beside_it(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "check_source", lambda result: "verified")
     choice = {"protocol": {"file": "a.json", "commit": "a"}, "config": {}, "commit": "a"}

@@ -21,26 +21,48 @@ class Command(NamedTuple):
     attribute: str
     """A dataclass whose docstring and fields are the help and whose `run()` executes the command, or a function that
     parses the arguments into such an object."""
+    example: str | None = None
+    """A complete call, shown if an argument is missing; for commands that need one."""
 
 
 DATA, TRAIN, LAB = "your data", "train and evaluate", "the laboratory"
 
 COMMANDS = {
-    "fit": Command(DATA, "Fit a model to your own sequences.", "fit", "FitCommand"),
-    "predict": Command(DATA, "Predict with a fitted model.", "predict", "PredictCommand"),
-    "export": Command(DATA, "Export a model to ONNX, C or the Hugging Face hub.", "export", "ExportCommand"),
+    "fit": Command(
+        DATA, "Fit a model to your own sequences.", "fit", "FitCommand", "cornn fit waves.csv --target kind"
+    ),
+    "predict": Command(
+        DATA, "Predict with a fitted model.", "predict", "PredictCommand", "cornn predict runs/waves new.csv"
+    ),
+    "export": Command(
+        DATA,
+        "Export a model to ONNX, C or the Hugging Face hub.",
+        "export",
+        "ExportCommand",
+        "cornn export runs/waves --to onnx",
+    ),
     "train": Command(TRAIN, "Train a model on a task.", "train", "parse"),
     "demo": Command(TRAIN, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
-    "evaluate": Command(TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand"),
-    "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand"),
+    "evaluate": Command(
+        TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand", "cornn evaluate runs/adding"
+    ),
+    "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand", "cornn resume runs/adding"),
     "check": Command(TRAIN, "Check a layer against the theory.", "check", "CheckCommand"),
-    "data": Command(LAB, "List the data sets, or download one.", "data", "DataCommand"),
+    "data": Command(LAB, "List the data sets, or download one.", "data", "DataCommand", "cornn data get mnist"),
     "reproduce": Command(LAB, "Run the paper's experiments that have no record yet.", "reproduce", "ReproduceCommand"),
     "compare": Command(LAB, "Compare coRNN with other models at equal tuning budgets.", "compare", "CompareCommand"),
     "search": Command(LAB, "Search hyperparameters at random, by validation.", "search", "parse"),
-    "protocol": Command(LAB, "Search and test without leaks, by a committed file.", "protocol", "ProtocolCommand"),
+    "protocol": Command(
+        LAB,
+        "Search and test without leaks, by a committed file.",
+        "protocol",
+        "ProtocolCommand",
+        "cornn protocol results/protocols/psmnist-128.json",
+    ),
     "report": Command(LAB, "Write a page with all recorded results.", "report", "ReportCommand"),
-    "figure": Command(LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand"),
+    "figure": Command(
+        LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand", "cornn figure spectrum"
+    ),
     "bench": Command(LAB, "Measure speed and memory.", "bench", "BenchCommand"),
     "doctor": Command(LAB, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
 }
@@ -76,7 +98,9 @@ def _parse(name: str, arguments: Sequence[str]):
         if package not in ("tyro", "rich"):
             raise
         raise missing_extra("cli", f"the command line needs {package}") from error
-    return parse_command(command, f"cornn {name}", arguments) if isinstance(command, type) else command(arguments)
+    if isinstance(command, type):
+        return parse_command(command, f"cornn {name}", arguments, entry.example)
+    return command(arguments)
 
 
 def _help(bold: bool = False) -> str:

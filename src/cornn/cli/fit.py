@@ -68,8 +68,8 @@ class FitCommand:
     out: Path | None = None
     """The folder to write. Default: a new folder under runs/."""
     method: str | None = None
-    """For classes and numbers: bank (oscillators with a ridge readout, default), network (trained), or auto. For
-    forecasts: pool (of simple forecasters, default unless an option of the network is given), or network."""
+    """For classes and numbers: bank (oscillators with a ridge readout), network (trained), or auto. For forecasts: pool
+    (of simple forecasters), or network. Default: network if one of its options is given, otherwise bank or pool."""
     neurons: int | None = None
     """Number of neurons of the bank."""
     scaling: tuple[str, ...] = ()

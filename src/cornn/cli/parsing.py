@@ -22,13 +22,14 @@ from cornn.cli.console import silence_libraries
 __all__ = ["choose_task", "make_option", "parse", "parse_command"]
 
 
-def parse(kind: Any, prog: str, arguments: Sequence[str], **options: Any) -> Any:
+def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = None, **options: Any) -> Any:
     """Parse arguments into a dataclass whose docstrings are the help texts.
 
     Args:
         kind: The dataclass.
         prog: The program's name in the help, such as `cornn fit`.
         arguments: The words after that name.
+        example: A complete call, for the error about a missing argument.
         options: Passed on to `tyro.cli`, such as `default` and `description`.
     """
     silence_libraries()
@@ -48,7 +49,7 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], **options: Any) -> Any
                 **options,
             )
     except SystemExit:
-        problem = _in_plain_words(printed.getvalue())
+        problem = _in_plain_words(printed.getvalue(), example)
         if problem is not None:
             raise ValueError(f"{problem}; `{prog} --help` shows the options") from None
         print(printed.getvalue(), end="", file=sys.stderr)
@@ -57,13 +58,13 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], **options: Any) -> Any
     return made
 
 
-def parse_command(kind: type, prog: str, arguments: Sequence[str]) -> Any:
+def parse_command(kind: type, prog: str, arguments: Sequence[str], example: str | None = None) -> Any:
     """Parse arguments into the dataclass of a command; its help shows no empty defaults and no redundant --no-X."""
     options = []
     for one in fields(kind):
         default = one.default_factory() if one.default_factory is not MISSING else one.default
         options.append(make_option(kind, one.name, default))
-    made = parse(make_dataclass(kind.__name__, options), prog, arguments, description=inspect.getdoc(kind))
+    made = parse(make_dataclass(kind.__name__, options), prog, arguments, example, description=inspect.getdoc(kind))
     return kind(**{one.name: getattr(made, one.name) for one in fields(kind)})
 
 
@@ -116,7 +117,7 @@ def _docstrings(kind: type) -> dict[str, str]:
 KINDS = {"INT": "a whole number", "FLOAT": "a number"}
 
 
-def _in_plain_words(text: str) -> str | None:
+def _in_plain_words(text: str, example: str | None) -> str | None:
     """Restate an error message of tyro in one line, or return None for those that are plain already."""
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│─]", " ", text).split())
     wrong = re.search(r"Error parsing (--[\w-]+): no type matching (INT|FLOAT) could be .*? from \['(.*?)'\]", text)
@@ -135,7 +136,7 @@ def _in_plain_words(text: str) -> str | None:
         return f"{kind} {first!r}" + (f" (did you mean {close[1]}?)" if close else "")
     missing = re.search(r"Missing from [\w -]+?: (--[\w-]+|[A-Z]+)\b", text)
     if missing:
-        return f"{missing[1]} is missing"
+        return f"{missing[1]} is missing" + (f", for example `{example}`" if example else "")
     return None
 
 

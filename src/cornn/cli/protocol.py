@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -36,7 +36,7 @@ class ProtocolCommand:
     searches by validation, without access to the test split, and writes the choice to NAME-chosen.json. Once that file
     is committed too, the next call tests the choice, once for each seed, and records the runs."""
 
-    file: tyro.conf.Positional[Path]
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
     """The protocol file, such as results/protocols/psmnist-128.json."""
     results: Path = Path("results")
     """Folder of the records."""

@@ -1,6 +1,5 @@
 """Base class of the estimators: settings, reading, training, saving and streaming."""
 
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._checked import convert, decode
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
-from cornn.engine import check_backend
 from cornn.estimators.network import (
     Loss,
     NetworkSpec,
@@ -32,30 +30,15 @@ from cornn.estimators.reading import SequenceReader
 from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
 from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, is_frame, read_target, sequence_ids
+from cornn.estimators.settings import check_settings, get_network_setting
 from cornn.models import SequenceModel, count_parameters
 from cornn.streaming import Stream, open_stream
 
 __all__ = [
     "Estimator",
-    "check_method",
     "check_settings",
     "uniform_sampler",
 ]
-
-NETWORK_DEFAULTS: dict[str, Any] = {
-    "hidden_size": 64,
-    "num_layers": 1,
-    "bidirectional": False,
-    "epochs": 200,
-    "learning_rate": 0.003,
-    "weight_decay": 0.01,
-    "dropout": 0.1,
-    "patience": 50,
-}
-NETWORK_ARGUMENTS = (
-    *("hidden_size", "num_layers", "bidirectional", "dt", "gamma", "epsilon", "damping", "epochs", "batch_size"),
-    *("learning_rate", "weight_decay", "dropout", "validation_share", "patience"),
-)
 
 NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 """What `fit` adds with the method "network"."""
@@ -65,7 +48,8 @@ NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 class Estimator(SequenceReader, BaseEstimator):
     """Base class of the estimators, with the settings that all of them share.
 
-    A setting that is None has the default that is given below. Settings of one method are errors with another.
+    A setting that is None has the default that is given below. Without `method`, a setting of the trained network
+    chooses the method "network". Settings of one method are errors with another.
 
     Args:
         hidden_size: Number of neurons per layer of the trained network. Default: 64.
@@ -126,9 +110,7 @@ class Estimator(SequenceReader, BaseEstimator):
     """Names of the settings that belong to one method only."""
 
     def _setting(self, name: str) -> Any:
-        """Return a setting of the trained network, or its default."""
-        value = getattr(self, name)
-        return NETWORK_DEFAULTS.get(name) if value is None else value
+        return get_network_setting(self, name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -353,41 +335,6 @@ class Estimator(SequenceReader, BaseEstimator):
         return PredictionStream(
             open_stream(model.layer, model.head, self.preparation_.scaling), self.preparation_, finish
         )
-
-
-def check_settings(settings: Estimator) -> None:
-    """Validate the backend and the settings that the training loop uses."""
-    check_backend(settings.backend)
-    for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
-        value = settings._setting(name)
-        if name == "batch_size" and value is None:
-            continue
-        if not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    for name in ("validation_share", "dropout"):
-        value = settings._setting(name)
-        if value is not None and not 0 <= value < 1:
-            raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
-    if not settings._setting("learning_rate") > 0:
-        raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate!r}")
-
-
-def check_method(settings: Estimator, method: str, methods: Sequence[str]) -> None:
-    """Check the method, and that no setting of another method is given.
-
-    Args:
-        settings: The estimator; `arguments_of` names the settings of each method.
-        method: The method.
-        methods: The methods there are. "auto" may have the settings of all.
-    """
-    if method not in methods:
-        raise ValueError(f"unknown method {method!r}: choose one of {', '.join(methods)}")
-    for other, names in settings.arguments_of.items():
-        for name in names:
-            if method not in (other, "auto") and getattr(settings, name) is not None:
-                raise ValueError(
-                    f"{name} belongs to method={other!r}, not to {method!r}: set the method, or omit {name}"
-                )
 
 
 def _has_uneven_times(sequences: list[SequenceData]) -> bool:

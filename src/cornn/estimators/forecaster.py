@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._checked import convert
-from cornn.estimators.base import NETWORK_ARGUMENTS, NETWORK_ATTRIBUTES, check_method, check_settings
+from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.forecast_network import NetworkForecaster
 from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
@@ -19,6 +19,7 @@ from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, check_as_trained, is_frame, is_single, to_float_array
+from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 
@@ -105,7 +106,7 @@ class CoRNNForecaster(NetworkForecaster):
                 "the longest series has one step, forecasts need at least two: pass one series as an array (time,), "
                 "several as (series, time)"
             )
-        method = self._choose_method()
+        method = self._resolve_method()
         if method == "pool":
             features = sequences[0].values.shape[1]
             self.n_features_in_, self.n_iter_, self.history_ = features, 0, []
@@ -135,7 +136,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
-        check_method(self, self._choose_method(), METHODS)
+        self._resolve_method()
         check_settings(self)
         for name in ("horizon", "window"):
             value = getattr(self, name)
@@ -152,10 +153,8 @@ class CoRNNForecaster(NetworkForecaster):
             return FAMILIES
         return (self.candidates,) if isinstance(self.candidates, str) else tuple(self.candidates)
 
-    def _choose_method(self) -> str:
-        """Return the method that the settings name or imply."""
-        given = any(getattr(self, name) is not None for name in self.arguments_of["network"])
-        return self.method or ("network" if given else "pool")
+    def _resolve_method(self) -> str:
+        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def predict(self, X: Any, *, timespans: Any = None, future: Any = None) -> NDArray[np.float64]:
         """Forecast the values that follow each series.

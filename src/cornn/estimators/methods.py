@@ -16,18 +16,13 @@ from cornn.estimators.attributions import attribute_bank, attribute_network
 from cornn.estimators.bank import check_bank_settings, read_scalings
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.base import (
-    NETWORK_ARGUMENTS,
-    NETWORK_ATTRIBUTES,
-    Estimator,
-    check_method,
-    check_settings,
-)
+from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData
+from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
 
@@ -51,7 +46,7 @@ class SequenceEstimator(Estimator):
     are those of `cornn.estimators.base.Estimator`.
 
     Args:
-        method: "bank", "network" or "auto".
+        method: "bank", "network" or "auto". Defaults to "network" if one of its settings is given, else to "bank".
         neurons: Number of neurons of the bank, rounded up to a multiple of 16, at least 16 per view of the input: one
             view per scaling that it chooses from, twice as many with `differences`, and one of missing values if the
             training data have some. Default: 2048.
@@ -65,7 +60,7 @@ class SequenceEstimator(Estimator):
             False.
     """
 
-    method: Literal["bank", "network", "auto"] = "bank"
+    method: Literal["bank", "network", "auto"] | None = None
     neurons: int | None = None
     scaling: str | Sequence[str] | None = None
     differences: bool | None = None
@@ -104,13 +99,16 @@ class SequenceEstimator(Estimator):
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
-        check_method(self, self.method, METHODS)
+        self._resolve_method()
         check_bank_settings(
             1 if self.neurons is None else self.neurons, 1 if self.thresholds is None else self.thresholds
         )
         if self.scaling is not None:
             read_scalings(self.scaling, bool(self.causal))
         check_settings(self)
+
+    def _resolve_method(self) -> str:
+        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return factor and offset that turn the scores of the readout into logits or into the units of the targets."""
@@ -158,13 +156,14 @@ class SequenceEstimator(Estimator):
             sampler: Draws validation rows.
         """
         seed = read_seed(self.random_state)
+        method = self._resolve_method()
         groups = _read_groups(groups, len(sequences))
         rows = list(range(len(sequences)))
-        if self.method == "network":
+        if method == "network":
             fit_network(rows)
             self._use_network()
             return
-        if self.method == "auto" and len(sequences) >= AUTO_FEWEST:
+        if method == "auto" and len(sequences) >= AUTO_FEWEST:
             count = round(AUTO_SHARE * len(rows))
             apart = set(_draw_rows(sampler, groups, count, seed).tolist())
             kept = [row for row in rows if row not in apart]

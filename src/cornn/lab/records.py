@@ -181,7 +181,7 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
 
 
 def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path, str]:
-    """Add the models of a comparison to its record, with the source of every trial and run checked."""
+    """Add the models of a comparison to its record, with the source of every new trial and run checked."""
     path = results / "compare" / f"{content['contest']}.json"
     before = read_json(path) if path.exists() else {**content, "machines": [], "models": {}}
     own = ("machines", "models")
@@ -191,6 +191,7 @@ def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path,
     checked = {
         name: entry | {kind: [_checked(row) for row in entry[kind]] for kind in ("trials", "finals")}
         for name, entry in content["models"].items()
+        if entry != before["models"].get(name)
     }
     machines = before["machines"] + [one for one in content["machines"] if one not in before["machines"]]
     path.parent.mkdir(parents=True, exist_ok=True)

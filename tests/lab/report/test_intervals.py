@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from cornn.lab.recipes import Published
-from cornn.lab.report.intervals import compare, difference, mean_interval
+from cornn.lab.report.intervals import compare, describe, difference, mean_interval, shown_interval
 
 OURS = [58.1, 58.7, 58.4, 58.0, 58.8]
 
@@ -22,6 +22,35 @@ def test_interval_of_a_difference_is_welch_s():
     known = stats.ttest_ind(OURS, other, equal_var=False).confidence_interval(0.95)
     found = difference(OURS, other.mean(), other.std(ddof=1), len(other))
     assert found == pytest.approx((known.low, known.high))
+
+
+@pytest.mark.parametrize(
+    ("values", "better", "text"),
+    [
+        ([96.0, 55.0, 69.0], "higher", "73.33 [21.56, 100.00]"),
+        ([10.0, 39.0, 24.0], "higher", "24.33 [0.00, 60.36]"),
+        ([1.0, 99.0], "higher", "50.00 [0.00, 100.00]"),
+        ([0.001, 0.02, 0.3], "lower", "0.11 [0.00, 0.52]"),
+        ([150.0, 160.0], "lower", "155.00 [91.47, 218.53]"),  # an error has no upper limit
+        ([58.0], "higher", "58.00"),
+    ],
+)
+def test_shown_interval_is_truncated_to_what_the_metric_can_be(values, better, text):
+    assert describe(values, better, "{:.2f}".format) == text
+
+
+def test_interval_inside_the_range_is_shown_as_it_is():
+    assert shown_interval(OURS, "higher") == mean_interval(OURS)
+
+
+def test_verdict_uses_the_whole_interval():
+    """The interval of the difference, truncated at an accuracy of 100, would lie within the margin."""
+    values = [100.0, 99.9, 99.8, 100.0, 98.8, 100.0]
+    published = Published("tab", "coRNN", 128, 1, 100.0, mean=99.65, deviation=0.3)
+    whole = difference(values, 99.65, 0.3, 10)
+    assert whole is not None
+    assert whole.high > 0.5 > 100.0 - 99.65
+    assert compare(values, "higher", published) == "undecided"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ import torch
 
 from cornn._random import generator
 from cornn.lab.tasks import HAR2, IMDB, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-from cornn.lab.tasks.augment import add_noise, cut_out, mirror_images, shift_images, warp_images
+from cornn.lab.tasks.augment import (
+    add_noise,
+    cut_out,
+    mirror_images,
+    rotate_axes,
+    shift_images,
+    stretch_time,
+    warp_images,
+)
 from cornn.lab.tasks.imdb import PADDING, UNKNOWN
 from cornn.lab.tasks.mnist import permutation
 
@@ -19,6 +27,9 @@ CHANGED = {
     "noisy-cifar10 mirrored": (NoisyCIFAR10("fresh-normal", validation=5), {"mirror": True}),
     "noisy-cifar10 cut out": (NoisyCIFAR10(validation=5), {"cutout": 8}),
     "har2": (HAR2(), {"jitter": 0.1}),
+    "har2 rotated": (HAR2(), {"rotate": 10.0}),
+    "har2 scaled": (HAR2(), {"scale": 0.2}),
+    "har2 stretched": (HAR2(), {"stretch": 0.1}),
     "imdb": (IMDB(validation=5), {"drop_words": 0.3}),
 }
 
@@ -92,6 +103,43 @@ def test_jitter_has_its_deviation():
     assert noise.std().item() == pytest.approx(0.2, rel=0.01)
 
 
+def test_rotation_is_the_same_for_all_sensors_and_steps():
+    axes = torch.eye(3, dtype=torch.float64).expand(2000, 2, 3, 3)
+    rotated = rotate_axes(axes, 5.0, generator(0, "x"))
+    assert torch.equal(rotated[:, 0], rotated[:, 1])
+    matrix = rotated[:, 0].mT
+    # Random numbers are drawn in single precision.
+    torch.testing.assert_close(matrix @ matrix.mT, axes[:, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.linalg.det(matrix), torch.ones(2000, dtype=torch.float64), atol=1e-5, rtol=0)
+    about = torch.stack((matrix[:, 2, 1], matrix[:, 0, 2], matrix[:, 1, 0])).rad2deg()  # for small angles
+    assert about.mean(1).tolist() == pytest.approx([0, 0, 0], abs=0.5)
+    assert about.std(1).tolist() == pytest.approx([5, 5, 5], rel=0.05)
+
+
+def test_stretched_time_is_mirrored_at_the_end():
+    time = torch.arange(100.0).view(1, 100, 1).expand(500, -1, -1)
+    windows = stretch_time(time, 0.1, generator(0, "x"))[:, :, 0]
+    speed = windows[:, 1]
+    assert (speed.min().item(), speed.max().item()) == pytest.approx((0.9, 1.1), abs=0.005)
+    straight = speed.unsqueeze(1) * torch.arange(100)
+    expected = torch.where(straight <= 99, straight, 198 - straight)
+    torch.testing.assert_close(windows, expected, atol=1e-3, rtol=0)
+
+
+def test_scaled_motion_keeps_gravity(everything):
+    def raw(options):
+        split = options.load(0, everything).training
+        return whole(split, generator(0, "x")).input * shared["spread"] + shared["middle"]
+
+    shared = HAR2(scale=0.2).load(0, everything).training.shared
+    before, now = raw(HAR2()).unflatten(-1, (3, 3)), raw(HAR2(scale=0.2)).unflatten(-1, (3, 3))
+    factor = now[:1, :, 0, :1] / before[:1, :, 0, :1]  # one per window
+    assert len(factor.unique()) > 1
+    torch.testing.assert_close(now[:, :, :2], before[:, :, :2] * factor.unsqueeze(-1), atol=1e-3, rtol=1e-3)
+    gravity = [signals[:, :, 2] - signals[:, :, 0] for signals in (before, now)]
+    torch.testing.assert_close(*gravity, atol=1e-3, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", CHANGED)
 def test_training_changes_at_every_presentation_and_validation_and_test_do_not(everything, name):
     plain, options = CHANGED[name]
@@ -141,6 +189,9 @@ def test_dropped_words_are_a_share_and_no_padding(everything):
         PermutedMNIST(warp=-0.1),
         NoisyCIFAR10(warp=15),
         HAR2(jitter=-0.1),
+        HAR2(rotate=-1.0),
+        HAR2(scale=-0.1),
+        HAR2(stretch=1.0),
         IMDB(drop_words=1.0),
     ],
 )

@@ -4,7 +4,9 @@ import tiny
 import torch
 
 from cornn._random import generator
+from cornn.lab.config import canonical
 from cornn.lab.data import har
+from cornn.lab.recipes import resolve
 from cornn.lab.tasks import HAR2
 
 
@@ -46,6 +48,43 @@ def test_people_are_held_out_whole(tmp_path):
         assert note == "validation on the subjects " + ", ".join(map(str, sorted(set(subjects[validation].tolist()))))
     assert HAR2().load(0, tmp_path).notes == HAR2().load(0, tmp_path).notes
     assert len({HAR2().load(seed, tmp_path).notes for seed in range(5)}) > 1
+
+
+def test_more_people_are_held_out(tmp_path):
+    written = tiny.write_har(tmp_path)
+    subjects = written["train"][2]
+    three, five = (HAR2(held_people=count)._split(subjects, generator(0, "x"))[1] for count in (3, 5))
+    assert len(set(subjects[five])) == 5
+    assert set(subjects[three]) < set(subjects[five])
+    with pytest.raises(ValueError, match="UCI HAR has 6 people to train on: 6 cannot be held out"):
+        HAR2(held_people=6).load(0, tmp_path)
+
+
+def test_new_options_leave_records_as_they_are():
+    config = resolve("har2", "paper")
+    assert canonical(config)["task"] == {"name": "har2"}
+    assert canonical(config.override(held_people=7, rotate=5.0))["task"] == {
+        "name": "har2",
+        "held_people": 7,
+        "rotate": 5.0,
+    }
+
+
+def test_compression_enlarges_small_motions_in_all_splits(tmp_path):
+    tiny.write_har(tmp_path)
+    plain, compressed = (HAR2(compress=strength).load(0, tmp_path) for strength in (0.0, 30.0))
+    for before, now in zip(
+        (plain.training, plain.validation, plain.test()),
+        (compressed.training, compressed.validation, compressed.test()),
+        strict=True,
+    ):
+        old, new = whole(before).input, whole(now).input
+        torch.testing.assert_close(new[..., :6], torch.asinh(30 * old[..., :6]) / np.arcsinh(30))
+        assert torch.equal(new[..., 6:], old[..., 6:])
+        assert new.is_contiguous()
+    assert compressed.notes[2:] == ("body acceleration and gyroscope compressed by 30",)
+    with pytest.raises(ValueError, match="compress must not be below 0"):
+        HAR2(compress=-1.0).load(0, tmp_path)
 
 
 def test_a_random_tenth(tmp_path):

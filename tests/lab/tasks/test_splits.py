@@ -19,6 +19,7 @@ OPTIONS = {
     "noisy-cifar10, changed": NoisyCIFAR10(validation=5, mirror=True, shift=2),
     "har2": HAR2(),
     "har2, jitter": HAR2(jitter=0.1),
+    "har2, as of other people": HAR2(rotate=10.0, scale=0.2, stretch=0.1, compress=30.0),
     "imdb": IMDB(validation=5),
     "imdb, of other films": IMDB(validation=5, by_film=True),
     "lorenz96": Lorenz96(force=0.9),

@@ -143,26 +143,34 @@ def bank_to_c(
 
 def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankModel, tuple[str, float, float] | None]:
     """Drop groups of neurons until the constants and the state fit."""
-    limits = (max_flash or np.inf, max_ram or np.inf)
+    limits = tuple(np.inf if limit is None else limit for limit in (max_flash, max_ram))
 
-    def fits(groups: int) -> bool:
-        sizes = measure_memory(
+    def measure(groups: int) -> tuple[int, int]:
+        return measure_memory(
             BankModel(model.bank.select(np.arange(groups)), _cut_readout(model, groups), model.penalty)
         )
-        return all(size <= limit for size, limit in zip(sizes, limits, strict=True))
+
+    def fits(groups: int) -> bool:
+        return all(size <= limit for size, limit in zip(measure(groups), limits, strict=True))
+
+    def describe_need(groups: int) -> str:
+        """Say what the groups need, and which options to raise to which number."""
+        flash, state = measure(groups)
+        sizes = (("--max-flash", flash, limits[0]), ("--max-ram", state, limits[1]))
+        raised = " and ".join(f"{option} to {size}" for option, size, limit in sizes if size > limit)
+        return f"{flash:,} bytes of flash and {state:,} bytes of RAM: raise {raised}"
 
     total = len(model.bank.bank.first)
     if fits(total):
         return model, None
     most = next((groups for groups in range(total - 1, 0, -1) if fits(groups)), 0)
     if not most:
-        flash, state = measure_memory(BankModel(model.bank.select(np.arange(1)), _cut_readout(model, 1), model.penalty))
-        raise ValueError(
-            f"{GROUP} neurons, the fewest there can be, need {flash:,} bytes of flash and {state:,} bytes of RAM: "
-            "raise --max-flash or --max-ram"
-        )
+        raise ValueError(f"{GROUP} neurons, the fewest there can be, need {describe_need(1)}")
     if data is None or target is None:
-        raise ValueError("dropping neurons needs labelled sequences: add --data FILE with the training data")
+        raise ValueError(
+            f"the model needs {describe_need(total)}, or add --data FILE with the labelled training data, to drop "
+            "neurons"
+        )
     sequences = estimator.validate_input(data)
     aim = estimator.ridge_target(target)
     smaller, before, after = shrink_bank_model(model, sequences, aim, most)

@@ -110,13 +110,15 @@ def to_c(
             raise ValueError("an oscillator bank is exported with float32 weights: omit int8, or use max_flash")
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
         return bank_to_c(bank, folder, **limits, data=data, target=target)
-    if options.max_flash is not None or options.max_ram is not None:
-        raise ValueError(
-            "max_flash and max_ram are for oscillator banks: choose a smaller hidden_size, or int8 weights"
-        )
     trained, folder = wrap_model(model), Path(folder)
     arrays = extract_ir(trained)
     header, source, written = _texts(trained, arrays, folder, options, data)
+    if options.max_flash is not None or options.max_ram is not None:
+        raise ValueError(
+            f"this network needs {written.flash:,} bytes of flash and {written.state:,} bytes of RAM with "
+            f"{options.weights} weights; --max-flash and --max-ram drop neurons of oscillator banks only: omit them, "
+            f"or fit it with a smaller hidden_size{' or export int8 weights' if options.weights == 'float32' else ''}"
+        )
     if host.find_compiler() is not None:
         limits = {"count": options.sequences, "largest_loss": options.largest_loss}
         with tempfile.TemporaryDirectory() as place:

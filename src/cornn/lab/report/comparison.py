@@ -66,7 +66,8 @@ class ModelResult:
         if not self.tests:
             return f"{self.failed} diverged{self.mark}"
         failed = f" ({self.failed} diverged)" if self.failed else ""
-        return f"{intervals.describe(self.tests, self._number)}{self.mark}{failed}"
+        summary = intervals.describe(self.tests, self.contest["better"], self._number)
+        return f"{summary}{self.mark}{failed}"
 
     def _number(self, value: float) -> str:
         return f"{value:.2f}" if self.contest["better"] == "higher" else f"{value:.4f}"

@@ -17,6 +17,7 @@ __all__ = [
     "describe",
     "difference",
     "mean_interval",
+    "shown_interval",
 ]
 
 LEVEL = 0.95
@@ -37,6 +38,10 @@ class Interval(NamedTuple):
     high: float
 
 
+METRIC_RANGES = {"higher": Interval(0.0, 100.0), "lower": Interval(0.0, math.inf)}
+"""`better` of a metric -> the values it can take: accuracies are in percent, errors have no upper limit."""
+
+
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95 % confidence interval of the mean by Student's t distribution; None for a single value."""
     if len(values) < 2:
@@ -46,9 +51,23 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
     return Interval(mean - half, mean + half)
 
 
-def describe(values: Sequence[float], number: Callable[[float], str]) -> str:
-    """Return the mean and its 95 % interval as text; `number` writes one number."""
+def shown_interval(values: Sequence[float], better: str) -> Interval | None:
+    """Return `mean_interval`, truncated to the values that the metric can take; only for display.
+
+    Args:
+        values: Our results.
+        better: "higher" for accuracies in percent, "lower" for errors.
+    """
     found = mean_interval(values)
+    if found is None:
+        return None
+    least, most = METRIC_RANGES[better]
+    return Interval(max(found.low, least), min(found.high, most))
+
+
+def describe(values: Sequence[float], better: str, number: Callable[[float], str]) -> str:
+    """Return the mean and its `shown_interval` as text; `number` writes one number."""
+    found = shown_interval(values, better)
     ends = "" if found is None else f" [{number(found.low)}, {number(found.high)}]"
     return number(statistics.fmean(values)) + ends
 

@@ -82,7 +82,7 @@ class RunGroup:
     @property
     def summary(self) -> str:
         """Mean and its 95 % confidence interval, as text."""
-        return intervals.describe(self.tests, self.number) + self.mark
+        return intervals.describe(self.tests, self.better, self.number) + self.mark
 
     def number(self, value: float) -> str:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"

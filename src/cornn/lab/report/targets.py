@@ -13,7 +13,7 @@ __all__ = ["TARGETS", "WINDOWS", "Target", "TargetStatus", "read"]
 
 WINDOWS = {"validation": "random", "test": "windows"}
 """Options of HAR-2 that give the paper's results."""
-AUGMENTED = ("shift", "warp", "mirror", "cutout", "jitter", "drop_words")
+AUGMENTED = ("shift", "warp", "mirror", "cutout", "jitter", "rotate", "scale", "stretch", "drop_words")
 """Task options that change only the training sequences. An improved recipe may use them."""
 
 

@@ -1,5 +1,7 @@
 """Augmentation of training images and signals, off by default."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
@@ -12,7 +14,9 @@ __all__ = [
     "check_not_negative",
     "cut_out",
     "mirror_images",
+    "rotate_axes",
     "shift_images",
+    "stretch_time",
     "warp_images",
 ]
 
@@ -115,3 +119,39 @@ def add_noise(signals: Tensor, deviation: float, random: torch.Generator) -> Ten
     """Add normal noise of this standard deviation to every value."""
     noise = torch.randn(signals.shape, generator=random, device=signals.device, dtype=signals.dtype)
     return torch.add(signals, noise, alpha=deviation)
+
+
+def rotate_axes(signals: Tensor, degrees: float, random: torch.Generator) -> Tensor:
+    """Rotate the x, y and z axes of each window of (batch, steps, sensors, 3), all sensors alike.
+
+    Args:
+        signals: The signals in their units, with the same axes for every sensor.
+        degrees: Standard deviation of the angle about each axis, for small angles.
+        random: The generator.
+    """
+    half = torch.randn(3, len(signals), generator=random, device=signals.device) * (math.radians(degrees) / 2)
+    x, y, z = half  # of the quaternion 1 + ix + jy + kz, which is not normalised
+    norm = 1 + x * x + y * y + z * z
+    rows = (
+        (1 + x * x - y * y - z * z, 2 * (x * y - z), 2 * (x * z + y)),
+        (2 * (x * y + z), 1 - x * x + y * y - z * z, 2 * (y * z - x)),
+        (2 * (x * z - y), 2 * (y * z + x), 1 - x * x - y * y + z * z),
+    )
+    rotation = torch.stack([torch.stack(row) for row in rows]) / norm  # (3, 3, batch)
+    return torch.einsum("btsj,ijb->btsi", signals, rotation.to(signals.dtype))
+
+
+def stretch_time(signals: Tensor, most: float, random: torch.Generator) -> Tensor:
+    """Speed each window of (batch, steps, features) up or down by a factor between 1 - most and 1 + most.
+
+    Values between two steps are interpolated linearly. A window that is sped up continues with its mirror image.
+    """
+    batch, steps, _ = signals.shape
+    speed = 1 + most * (2 * torch.rand(batch, 1, generator=random, device=signals.device) - 1)
+    last = steps - 1
+    time = torch.arange(steps, device=signals.device) * speed
+    time = last - (last - time).abs()
+    first = time.floor().clamp(0, last - 1)
+    share = (time - first).to(signals.dtype).unsqueeze(-1)
+    index = first.long().unsqueeze(-1)
+    return torch.lerp(signals.take_along_dim(index, 1), signals.take_along_dim(index + 1, 1), share)

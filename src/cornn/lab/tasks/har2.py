@@ -7,6 +7,7 @@ publisher's test split of nine other people. `test="windows"` splits the windows
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,17 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked
+from cornn._checked import Checked, Count
 from cornn._random import generator
 from cornn.lab.data import folder, har
-from cornn.lab.tasks.augment import add_noise, check_not_negative
+from cornn.lab.tasks.augment import add_noise, check_not_negative, rotate_axes, stretch_time
 from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
-from cornn.lab.tasks.task import Batch, Split, Task, hold_out
+from cornn.lab.tasks.task import Batch, Make, Split, Task, hold_out
 
 __all__ = ["HAR2"]
 
 GROUP = ("sitting", "laying", "walking upstairs")
-HELD_SUBJECTS = 3
+AXES = 3
+BODY, GYROSCOPE = 0, 1
+"""Sensors in the order of `har.SIGNALS`; the third is total acceleration, which is body acceleration and gravity."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +37,35 @@ class HAR2(Checked):
     """Human activities in two groups, from nine motion signals of 128 steps. Needs `cornn data get har`."""
 
     validation: Literal["subject", "random"] = "subject"
-    """Validation split: all windows of three people drawn from the seed, or a random tenth of the windows."""
+    """Validation split: all windows of a few people drawn from the seed, or a random tenth of the windows."""
     test: Literal["people", "windows"] = "people"
     """Test split. people: the publisher's, with people who are not in training. windows: as many windows of all people,
     drawn from the seed, so that the people are known from training."""
     jitter: float = 0.0
     """Standard deviation of the noise added to training windows at every presentation; the signals' own is 1."""
+    held_people: Count = 3
+    """Number of people whose windows are the validation split, unless that split is random."""
+    rotate: float = 0.0
+    """Standard deviation in degrees of a rotation of the phone about each axis, drawn for every presentation of a
+    training window."""
+    scale: float = 0.0
+    """Standard deviation of the logarithm of a factor on the motion, but not on gravity, drawn for every presentation
+    of a training window."""
+    stretch: float = 0.0
+    """Largest relative change of the speed of a training window, drawn for every presentation."""
+    compress: float = 0.0
+    """Strength of the compression of body acceleration and gyroscope, x -> asinh(S x) / asinh(S) in all splits: it
+    makes the small motions of a person who sits or stands visible. 0: no compression."""
 
     name: ClassVar[str] = "har2"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        check_not_negative(jitter=self.jitter)
+        check_not_negative(jitter=self.jitter, rotate=self.rotate, scale=self.scale, stretch=self.stretch)
+        check_not_negative(compress=self.compress)
+        if self.stretch >= 1:
+            raise ValueError(
+                f"stretch must be below 1, got {self.stretch}: it is a fraction, 0.1 changes by up to 10 %"
+            )
         where = folder(data)
         signals, activities, subjects = har.read(where, "train")
         dealt: tuple[np.ndarray, np.ndarray] | None = None
@@ -60,26 +81,34 @@ class HAR2(Checked):
         middle = signals[training].mean((0, 1), dtype=np.float64)
         spread = signals[training].std((0, 1), dtype=np.float64)
 
+        make = functools.partial(_make_compressed, self.compress) if self.compress else _make
+
         def split(signals: np.ndarray, activities: np.ndarray) -> Split:
             group = [1 + har.ACTIVITIES.index(name) for name in GROUP]
             rows = {
                 "signals": torch.from_numpy(((signals - middle) / spread).astype(np.float32)),
                 "target": torch.from_numpy(np.isin(activities, group).astype(np.float32)),
             }
-            return Split(len(signals), _make, rows)
+            return Split(len(signals), make, rows)
 
         def test() -> Split:
             return split(*(dealt or har.read(where, "test")[:2]))
 
         splits = split(signals[training], activities[training]), split(signals[validation], activities[validation])
-        shown = replace(splits[0], make=functools.partial(_make_jittered, self.jitter), draws=True)
+        changes = self._changes()
+        shown = replace(
+            splits[0],
+            make=functools.partial(_make_changed, self, make),
+            shared={"middle": torch.from_numpy(middle).float(), "spread": torch.from_numpy(spread).float()},
+            draws=True,
+        )
         return Task(
             name="har2",
             inputs=len(har.SIGNALS),
             outputs=1,
             length=har.STEPS,
             input_mean=(0.0,) * len(har.SIGNALS),
-            training=shown if self.jitter else splits[0],
+            training=shown if changes else splits[0],
             validation=splits[1],
             test=test,
             loss=logistic,
@@ -91,9 +120,18 @@ class HAR2(Checked):
             notes=(
                 note,
                 "test on people who are not in training" if dealt is None else "test on windows of all people",
-                *((f"training windows with noise of {self.jitter:g} standard deviations",) if self.jitter else ()),
+                *((f"body acceleration and gyroscope compressed by {self.compress:g}",) if self.compress else ()),
+                *((f"training windows {' and '.join(changes)}",) if changes else ()),
             ),
         )
+
+    def _changes(self) -> list[str]:
+        """Describe the augmentation."""
+        words = [f"sped up or slowed down by up to {100 * self.stretch:g} %"] if self.stretch else []
+        words += [f"with motion scaled by a factor of deviation {self.scale:g}"] if self.scale else []
+        words += [f"rotated by {self.rotate:g} degrees about each axis"] if self.rotate else []
+        words += [f"with noise of {self.jitter:g} standard deviations"] if self.jitter else []
+        return words
 
     def _split(self, subjects: np.ndarray, random: torch.Generator) -> tuple[np.ndarray, np.ndarray, str]:
         """Return the indices of the training and validation windows, and a description of the split."""
@@ -101,9 +139,9 @@ class HAR2(Checked):
             training, validation = hold_out(len(subjects), len(subjects) // 10, random)
             return training.numpy(), validation.numpy(), "validation on a random tenth of the training windows"
         people = np.unique(subjects)
-        if len(people) <= HELD_SUBJECTS:
-            raise ValueError(f"UCI HAR has {len(people)} people to train on: {HELD_SUBJECTS} cannot be held out")
-        held = people[torch.randperm(len(people), generator=random)[:HELD_SUBJECTS].numpy()]
+        if len(people) <= self.held_people:
+            raise ValueError(f"UCI HAR has {len(people)} people to train on: {self.held_people} cannot be held out")
+        held = people[torch.randperm(len(people), generator=random)[: self.held_people].numpy()]
         out = np.isin(subjects, held)
         names = ", ".join(str(number) for number in sorted(held.tolist()))
         return np.flatnonzero(~out), np.flatnonzero(out), f"validation on the subjects {names}"
@@ -113,7 +151,36 @@ def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.G
     return Batch(rows["signals"].transpose(0, 1).contiguous(), rows["target"])
 
 
-def _make_jittered(
-    deviation: float, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+def _make_compressed(
+    strength: float, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
 ) -> Batch:
-    return _make({**rows, "signals": add_noise(rows["signals"], deviation, random)}, shared, random)
+    motion, total = rows["signals"].split((2 * AXES, AXES), -1)
+    motion = torch.asinh(strength * motion) / math.asinh(strength)
+    return _make({**rows, "signals": torch.cat((motion, total), -1)}, shared, random)
+
+
+def _make_changed(
+    options: HAR2, make: Make, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
+    """Make a batch of changed windows: faster, stronger, from a phone in another position, with noise."""
+    signals = rows["signals"]
+    if options.stretch:
+        signals = stretch_time(signals, options.stretch, random)
+    if options.scale or options.rotate:
+        signals = signals * shared["spread"] + shared["middle"]
+        sensors = signals.unflatten(-1, (-1, AXES))
+        if options.scale:
+            sensors = _scale_motion(sensors, options.scale, random)
+        if options.rotate:
+            sensors = rotate_axes(sensors, options.rotate, random)
+        signals = (sensors.flatten(-2) - shared["middle"]) / shared["spread"]
+    if options.jitter:
+        signals = add_noise(signals, options.jitter, random)
+    return make({**rows, "signals": signals}, shared, random)
+
+
+def _scale_motion(sensors: Tensor, deviation: float, random: torch.Generator) -> Tensor:
+    """Multiply the motion in each window of (batch, steps, sensors, 3) by a log-normal factor; gravity stays."""
+    noise = torch.randn(len(sensors), 1, 1, 1, generator=random, device=sensors.device)
+    motion = torch.stack((sensors[:, :, BODY], sensors[:, :, GYROSCOPE], sensors[:, :, BODY]), 2)
+    return sensors + ((deviation * noise).exp() - 1) * motion

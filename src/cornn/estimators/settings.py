@@ -1,0 +1,86 @@
+"""Which settings belong to which method of an estimator, their defaults, and their validation."""
+
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from cornn.engine import check_backend
+
+__all__ = ["NETWORK_ARGUMENTS", "check_settings", "get_network_setting", "resolve_method"]
+
+NETWORK_DEFAULTS: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_layers": 1,
+    "bidirectional": False,
+    "epochs": 200,
+    "learning_rate": 0.003,
+    "weight_decay": 0.01,
+    "dropout": 0.1,
+    "patience": 50,
+}
+"""Setting of the trained network -> its value if it is None."""
+NETWORK_ARGUMENTS = (
+    *("hidden_size", "num_layers", "bidirectional", "dt", "gamma", "epsilon", "damping", "epochs", "batch_size"),
+    *("learning_rate", "weight_decay", "dropout", "validation_share", "patience"),
+)
+"""The settings that belong to the trained network."""
+
+
+def get_network_setting(settings: BaseEstimator, name: str) -> Any:
+    """Return a setting of the trained network, or its default."""
+    value = getattr(settings, name)
+    return NETWORK_DEFAULTS.get(name) if value is None else value
+
+
+def check_settings(settings: BaseEstimator) -> None:
+    """Validate the backend and the settings that the training loop uses."""
+    check_backend(settings.backend)
+    for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
+        value = get_network_setting(settings, name)
+        if name == "batch_size" and value is None:
+            continue
+        if not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    for name in ("validation_share", "dropout"):
+        value = get_network_setting(settings, name)
+        if value is not None and not 0 <= value < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
+    rate = get_network_setting(settings, "learning_rate")
+    if not rate > 0:
+        raise ValueError(f"learning_rate must be above 0, got {rate!r}")
+
+
+def resolve_method(
+    settings: BaseEstimator, method: str | None, methods: Sequence[str], arguments_of: Mapping[str, Sequence[str]]
+) -> str:
+    """Return the method in use, after checking that no setting of another method is given.
+
+    Args:
+        settings: The estimator.
+        method: The method that was given. None: "network" if one of its settings is given, else the first method.
+        methods: The methods there are. "auto" may have the settings of all.
+        arguments_of: Method -> the settings that belong to it only.
+    """
+    given = {
+        owner: [name for name in names if getattr(settings, name) is not None] for owner, names in arguments_of.items()
+    }
+    chosen = method
+    if chosen is None:
+        chosen = "network" if given["network"] else methods[0]
+    if chosen not in methods:
+        raise ValueError(f"unknown method {chosen!r}: choose one of {', '.join(methods)}")
+    for owner, names in given.items():
+        if chosen in (owner, "auto") or not names:
+            continue
+        name = names[0]
+        if method is None:
+            raise ValueError(
+                f"{name} is an option of method={owner!r}, and {given[chosen][0]} of method={chosen!r}: "
+                "omit one of them"
+            )
+        raise ValueError(
+            f"{name} is an option of method={owner!r}, not of method={chosen!r}: pass method={owner!r}, or omit {name}"
+        )
+    return chosen
