@@ -36,7 +36,7 @@ def get_network_setting(settings: BaseEstimator, name: str) -> Any:
 
 def check_settings(settings: BaseEstimator) -> None:
     """Validate the backend and the settings that the training loop uses."""
-    check_backend(settings.backend)
+    check_backend(get_network_setting(settings, "backend"))
     for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
         value = get_network_setting(settings, name)
         if name == "batch_size" and value is None:
