@@ -299,8 +299,25 @@ def test_auto_keeps_the_better_by_validation(monkeypatch):
     fitted = CoRNNClassifier(method="auto", hidden_size=4, epochs=2, **SMALL).fit(X, Y)
     assert fitted.method_ == "bank"
     assert fitted.predict(X).shape == (60,)
-    monkeypatch.setattr(CoRNNClassifier, "_validation_loss", lambda self, *_: float(self.method_ == "bank"))
+    losses = iter([1.0, 0.0])  # of the bank, then of the network
+    monkeypatch.setattr(CoRNNClassifier, "_validation_loss", lambda self, *_: next(losses))
     assert CoRNNClassifier(method="auto", hidden_size=4, epochs=2, **SMALL).fit(X, Y).method_ == "network"
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_auto_weighs_the_sequences_that_it_compares_by(kind, monkeypatch):
+    monkeypatch.setattr(methods_module, "AUTO_FEWEST", 30)
+    calls, whole = [], kind._validation_loss
+    monkeypatch.setattr(kind, "_validation_loss", lambda self, *given: calls.append(given) or whole(self, *given))
+    weights = np.where(Y == 1, 5.0, 1.0)
+    kind(method="auto", hidden_size=4, epochs=1, **SMALL).fit(X, Y, sample_weight=weights)
+    assert len(calls) == 2  # the bank and the network
+    for outputs, target, importance in calls:
+        assert set(importance) == {1.0, 5.0}
+        each = [whole(None, outputs[[row]], target[[row]], np.ones(1)) for row in range(len(target))]
+        np.testing.assert_allclose(whole(None, outputs, target, importance), np.average(each, weights=importance))
+    with pytest.raises(ValueError, match="groups has two values only, method='auto' needs three"):
+        kind(method="auto").fit(X, Y, groups=Y == 0)
 
 
 def test_saved_and_loaded(tmp_path):

@@ -1,7 +1,9 @@
 """The pool of forecasters: accuracy, intervals, covariates, gaps, uneven times, streams, saving."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from cornn.estimators import CoRNNForecaster, Series, forecast_pool, load
 from cornn.forecasting import detect_periods
@@ -129,6 +131,23 @@ def test_intervals_cover_later_values():
     assert (np.diff(quantiles, axis=0) >= 0).all()
     with pytest.raises(ValueError, match="level must be above 0"):
         fitted.predict_interval(series[None], level=90)
+
+
+def test_forecasts_are_cut_off_at_0_only_if_no_value_is_negative():
+    random = np.random.default_rng(0)
+    counts = random.poisson(0.4, 80).astype(float)
+    fitted = CoRNNForecaster(horizon=3).fit(counts)
+    assert (fitted.predict_quantiles(counts, (0.01, 0.5)) >= 0).all()
+    below = counts - 100
+    assert (fitted.predict(below) < -90).all()
+    low, high = fitted.predict_interval(below)
+    assert ((low < -90) & (high < -90) & (low < high)).all()
+    # The limit ends with the first negative value, at every step as in a stream.
+    mixed = np.r_[counts[:40], np.nan, below[41:]]
+    stream, every = fitted.stream(), fitted.predict_every_step(mixed)[0]
+    np.testing.assert_allclose([stream(value) for value in mixed], every, rtol=1e-9)
+    assert (every[:41] >= 0).all()
+    assert (every[-20:] < 0).all()
 
 
 def test_what_is_known_in_advance_is_used():
@@ -263,6 +282,54 @@ def test_settings_that_do_not_go_together():
 
     with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
         wrap_model(CoRNNForecaster().fit(series))
+
+
+def test_a_series_without_values_trains_nothing_and_has_no_forecast():
+    X = np.stack([monthly(40), np.full(40, np.nan)])
+    for settings in ({}, {"hidden_size": 4, "epochs": 1}):
+        fitted = CoRNNForecaster(**settings).fit(X)
+        assert np.isfinite(fitted.predict(X[:1])).all()
+        for own in (X, X[1:]):
+            with pytest.raises(ValueError, match=f"sequence {len(own) - 1} has no"):
+                fitted.predict(own)
+
+
+def test_one_value_where_several_are_possible():
+    X = np.stack([monthly(60), np.arange(60) % 5], 1)[None]
+    fitted = CoRNNForecaster(targets=0, known_future=1).fit(X)
+    several = CoRNNForecaster(targets=[0], known_future=[1]).fit(X)
+    found = fitted.predict_quantiles(X, 0.5, future=[0.0])
+    np.testing.assert_array_equal(found, several.predict_quantiles(X, [0.5], future=[0.0])[0])
+    with pytest.raises(ValueError, match="levels must be above 0"):
+        fitted.predict_quantiles(X, 50)
+    with pytest.raises(ValueError, match="targets is empty"):
+        CoRNNForecaster(targets=[]).fit(X)
+
+
+def test_a_score_uses_what_is_known_in_advance():
+    random = np.random.default_rng(1)
+    price = random.normal(size=80)
+    X = np.stack([10 + 3 * price + 0.1 * random.normal(size=80), price], 1)[None]
+    fitted = CoRNNForecaster(horizon=10, targets=0, known_future=1).fit(X[:, :70])
+    assert fitted.score(X[:, :70], X[:, 70:, :1], future=price[70:]) > 0.9
+    assert fitted.score(X[:, :70], X[0, 70:, 0], future=price[70:]) > 0.9
+    with pytest.raises(ValueError, match=r"y has shape \(2,\), expected that of the forecasts, \(1, 10, 1\)"):
+        fitted.score(X[:, :70], [1, 2], future=price[70:])
+    with pytest.raises(ValueError, match="pass y too, or omit future"):
+        fitted.score(X[:, :70], future=price[70:])
+
+
+def test_a_table_of_series_has_one_shape_of_forecasts():
+    table = np.stack([monthly(40), monthly(40, 1)])
+    fitted = CoRNNForecaster(horizon=3).fit(table)
+    expected = fitted.predict(table)
+    assert expected.shape == (2, 3)
+    for own in (torch.from_numpy(table), pd.DataFrame(table)):
+        np.testing.assert_array_equal(fitted.predict(own), expected)
+    assert fitted.predict(list(table)).shape == (2, 3, 1)
+    assert fitted.predict(table[:, :, None]).shape == (2, 3, 1)
+    long = pd.DataFrame({"id": np.repeat([0, 1], 40), "v": table.ravel()})
+    assert CoRNNForecaster(horizon=3, id_column="id").fit(long).predict(long).shape == (2, 3, 1)
 
 
 def test_a_column_is_not_a_series():

@@ -47,6 +47,21 @@ def test_the_order_of_axes():
         read_sequences(X, Columns(layout="tnc"))
 
 
-def test_x_that_is_entirely_missing_is_refused():
-    with pytest.raises(ValueError, match="all values of X are missing"):
-        read_sequences(np.full((3, 4), np.nan), Columns())
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_sequence_without_values_is_an_error_whatever_the_others_are(others):
+    X = np.r_[np.ones((others, 4)), np.full((1, 4), np.nan)]
+    with pytest.raises(ValueError, match=f"sequence {others} has no values, all are missing: remove it"):
+        read_sequences(X, Columns())
+    long = pandas.DataFrame({"id": np.repeat([f"s{own}" for own in range(others + 1)], 4), "v": X.ravel()})
+    with pytest.raises(ValueError, match=f"sequence 's{others}' has no values"):
+        read_sequences(long, Columns("id"))
+    assert len(read_sequences(X, SINGLE)) == others + 1  # a forecaster skips it
+
+
+def test_a_frame_of_steps_without_dates_is_not_taken_for_series():
+    steps = pandas.DataFrame({"a": np.arange(80.0), "b": np.arange(80.0)})
+    with pytest.raises(ValueError, match=r"shape \(80, 2\) without dates: pass X.to_numpy\(\)\[None\] for one series"):
+        read_sequences(steps, SINGLE)
+    assert len(read_sequences(steps.T, SINGLE)) == 2  # more steps than series
+    assert len(read_sequences(steps.set_index(np.array([f"s{own}" for own in range(80)])), SINGLE)) == 80
+    assert len(read_sequences(steps, Columns())) == 80  # no forecast: a row is a sequence

@@ -4,7 +4,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
 from cornn.estimators.bank_inputs import CAUSAL, SCALINGS, BankInputs, fit_inputs
 from cornn.estimators.random_state import read_seed
-from cornn.estimators.sequences import Columns, SequenceData, read_sequences
+from cornn.estimators.reading import SequenceReader
+from cornn.estimators.sequences import SequenceData
 
 __all__ = ["FittedBank", "OscillatorBank", "draw_bank"]
 
@@ -85,7 +86,7 @@ def draw_bank(
 
     Args:
         sequences: Training sequences.
-        neurons: Number of neurons, rounded up to whole groups.
+        neurons: Number of neurons, rounded up to whole groups of 16, at least one per view.
         scalings: Some of `SCALINGS`.
         differences: Whether half of the neurons are driven by differences.
         thresholds: Number of thresholds per variable, 1 to 4.
@@ -165,7 +166,7 @@ def _draw_levels(
     return np.ascontiguousarray(levels.transpose(1, 0, 2), np.float32)
 
 
-class OscillatorBank(TransformerMixin, BaseEstimator):
+class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
     """Turn sequences into features: the pooled states of untrained, uncoupled oscillators.
 
     Every neuron is coRNN's y and z with W = W_z = 0, driven by tanh(gain v . u + b) with a random projection v of a
@@ -173,7 +174,8 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
     trajectories give the share of the time above them, its mean time and its longest run, for y and for z.
 
     Args:
-        neurons: Number of neurons, rounded up to a multiple of 16.
+        neurons: Number of neurons, rounded up to a multiple of 16, at least 16 per view of the input: one view per
+            scaling, twice as many with `differences`, and one of missing values if the training data have some.
         scaling: How values are scaled: by the training "set", by the "running" samples of the sequence so far, or by
             the whole "sequence"; several are used side by side. Default: ("set", "sequence").
         differences: Whether half of the neurons are driven by differences instead of values.
@@ -181,7 +183,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         statistics: Whether to add maximum, mean, root mean square and last value of y and z.
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
-        value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
+        value_columns: Columns of DataFrames with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
             features, time), as aeon has it.
         device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
@@ -194,6 +196,8 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         >>> bank = OscillatorBank(neurons=256, random_state=0).fit(X)  # X: (sequences, time, features)
         >>> features = bank.transform(X)
     """
+
+    fitted_by: ClassVar[str] = "bank_"
 
     def __init__(
         self,
@@ -240,9 +244,9 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         Returns:
             The fitted transformer.
         """
-        sequences = read_sequences(X, self._columns(), timespans, warn=True)
         check_bank_settings(self.neurons, self.thresholds)
-        self.bank_ = draw_bank(
+        sequences = self._read_training(X, timespans)
+        bank = draw_bank(
             sequences,
             neurons=int(self.neurons),
             scalings=read_scalings(self.scaling),
@@ -251,7 +255,8 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
             plain=bool(self.statistics),
             seed=read_seed(self.random_state),
         )
-        self.n_features_in_ = self.bank_.inputs.features
+        self.n_features_in_ = bank.inputs.features
+        self.bank_ = bank
         return self
 
     def transform(self, X: Any, *, timespans: Any = None) -> NDArray[np.float32]:
@@ -264,8 +269,8 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         Returns:
             Features, shape (sequences, features).
         """
-        check_is_fitted(self, "bank_")
-        return self.bank_.features(read_sequences(X, self._columns(), timespans), str(resolve_device(self.device)))
+        sequences = self._read_new(X, timespans)
+        return self.bank_.features(sequences, str(resolve_device(self.device)))
 
     def states(self, series: Any) -> NDArray[np.float32]:
         """Compute the states of the bank along one series.
@@ -276,21 +281,17 @@ class OscillatorBank(TransformerMixin, BaseEstimator):
         Returns:
             y and z of all neurons after each step, shape (time, 2, neurons).
         """
-        check_is_fitted(self, "bank_")
-        data = self.bank_.inputs(read_sequences([series], self._columns()))
-        return engine.compute_states(self.bank_.bank, data)
+        sequences = self._read_new([series])
+        return engine.compute_states(self.bank_.bank, self.bank_.inputs(sequences))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Return the names of the features: variable, statistic and number of the neuron."""
-        check_is_fitted(self, "bank_")
+        check_is_fitted(self)
         bank, names = self.bank_.bank, []
         for variable in engine.VARIABLES:
             names += [f"{variable}_{stat}{j}" for j in range(bank.levels.shape[1]) for stat in LEVEL_STATS]
             names += [f"{variable}_{stat}" for stat in PLAIN_STATS] if bank.plain else []
         return np.array([f"{name}_{number}" for name in names for number in range(bank.neurons)], dtype=object)
-
-    def _columns(self) -> Columns:
-        return Columns(self.id_column, self.time_column, self.value_columns, self.layout)
 
 
 def check_bank_settings(neurons: Any, thresholds: Any) -> None:

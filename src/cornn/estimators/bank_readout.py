@@ -65,8 +65,6 @@ def make_folds(groups: NDArray | None, count: int, seed: int) -> NDArray[np.int6
         return None
     _, number = np.unique(groups, return_inverse=True)
     total = number.max() + 1
-    if total < 2:
-        raise ValueError("groups has one value only: pass at least two groups, or omit it")
     sizes = np.bincount(number)
     order = np.random.default_rng([seed % 2**63, 25]).permutation(total)
     order = order[np.argsort(-sizes[order], kind="stable")]

@@ -26,9 +26,10 @@ from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
 from cornn.estimators.random_state import read_seed
+from cornn.estimators.reading import SequenceReader
 from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
 from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import Columns, SequenceData, is_frame, read_sequences, read_target, sequence_ids
+from cornn.estimators.sequences import SequenceData, is_frame, read_target, sequence_ids
 from cornn.estimators.settings import check_settings, get_network_setting
 from cornn.models import SequenceModel, count_parameters
 from cornn.streaming import Stream, open_stream
@@ -44,7 +45,7 @@ NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Estimator(BaseEstimator):
+class Estimator(SequenceReader, BaseEstimator):
     """Base class of the estimators, with the settings that all of them share.
 
     A setting that is None has the default that is given below. Without `method`, a setting of the trained network
@@ -70,7 +71,7 @@ class Estimator(BaseEstimator):
         patience: Number of epochs without a better validation loss after which training stops. Default: 50.
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
-        value_columns: Columns of a long-form DataFrame with the features. Defaults to all other columns.
+        value_columns: Columns of DataFrames with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
             features, time), as aeon has it.
         device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
@@ -102,8 +103,6 @@ class Estimator(BaseEstimator):
     random_state: Any = None
     verbose: bool = False
 
-    accepts_one_series: ClassVar[bool] = False
-    """Whether X may be one series by itself, as for forecasts."""
     watch: ClassVar[Callable[[dict[str, float]], bool | None] | None] = None
     """Function that is called with the losses after every epoch, if set. If it returns True, training ends."""
 
@@ -133,7 +132,7 @@ class Estimator(BaseEstimator):
 
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         return count_parameters(self.model_)
 
     def save(self, path: Any) -> None:
@@ -142,7 +141,7 @@ class Estimator(BaseEstimator):
         Args:
             path: The file to write. It is written completely or not at all.
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         arrays = {f"model.{name}": value.numpy() for name, value in self.model_.state_dict().items()}
         preparation = asdict(self.preparation_)
         arrays |= {name: preparation.pop(name) for name in ("mean", "scale")}
@@ -192,7 +191,7 @@ class Estimator(BaseEstimator):
         self.model_ = self.network_.build(self.backend)
         weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}
         self.model_.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
-        self.n_features_in_ = len(self.preparation_.mean)
+        self.n_features_in_, self.n_iter_ = len(self.preparation_.mean), len(self.history_)
         self._restore_fitted_state(about["learned"])
         features = self.preparation_.features
         if self.preparation_.scale.shape != self.preparation_.mean.shape or features != self.network_.features:
@@ -237,25 +236,22 @@ class Estimator(BaseEstimator):
     def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def _columns(self, values: Sequence[str] | None = None) -> Columns:
-        return Columns(
-            self.id_column, self.time_column, values or self.value_columns, self.layout, self.accepts_one_series
-        )
+    def _read_answers(self, X: Any, y: Any) -> Any:
+        """Return one label or target per sequence: y, or a column of a long-form DataFrame, or values by its ids."""
+        if is_frame(X) and self.id_column is not None:
+            return read_target(X, y, self.id_column)
+        if isinstance(y, str):
+            raise ValueError(
+                "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"
+            )
+        return y
 
     def _read(self, X: Any, y: Any, timespans: Any) -> tuple[list[SequenceData], Any]:
-        """Read sequences and targets for `fit`, and store the names of the feature columns."""
-        self.columns_ = None
-        if not (is_frame(X) and self.id_column is not None):
-            if isinstance(y, str):
-                raise ValueError(
-                    "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"
-                )
-            return read_sequences(X, self._columns(), timespans, warn=True), y
-        used = {self.id_column, self.time_column, y if isinstance(y, str) else None}
-        named = self.value_columns or [name for name in X.columns if name not in used]
-        self.columns_ = [str(name) for name in named]
-        sequences = read_sequences(X, self._columns(named), timespans)
-        return sequences, None if y is None else read_target(X, y, self.id_column)
+        """Read sequences and targets for `fit`."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        answers = self._read_answers(X, y)
+        return self._read_training(X, timespans, leave_out=[y] if isinstance(y, str) else []), answers
 
     def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
         """Read sequences for a fitted estimator and check that they match the training data.
@@ -267,10 +263,12 @@ class Estimator(BaseEstimator):
         Returns:
             The sequences in a common form.
         """
-        check_is_fitted(self, "model_")
-        sequences = read_sequences(X, self._columns(self.columns_), timespans)
-        self.preparation_.check(sequences)
+        sequences = self._read_new(X, timespans)
+        self._check_as_trained(sequences)
         return sequences
+
+    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
+        self.preparation_.check(sequences)
 
     def _train(
         self,
@@ -332,7 +330,7 @@ class Estimator(BaseEstimator):
         return compute_outputs(self.model_, data, every, resolve_device(self.device))
 
     def _stream(self, finish: Callable[[NDArray, Stream], Any]) -> PredictionStream:
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         model: SequenceModel = self.model_
         return PredictionStream(
             open_stream(model.layer, model.head, self.preparation_.scaling), self.preparation_, finish

@@ -70,8 +70,6 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             The fitted classifier.
         """
         self.check()
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
         sequences, y = self._read(X, y, timespans)
         y = column_or_1d(y, warn=True)
         _check_count(len(sequences), y)
@@ -136,13 +134,16 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         """Return the accuracy."""
         return "accuracy", float((scores.argmax(1) == target.argmax(1)).mean())
 
-    def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
-        chances = _softmax(self._logits(sequences))[np.arange(len(sequences)), target.argmax(1)]
-        return float(-np.log(np.maximum(chances, 1e-12)).mean())
+    def _calibrate(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scores * self.score_scale_
+
+    def _validation_loss(self, outputs: NDArray, target: NDArray, weights: NDArray) -> float:
+        chances = _softmax(outputs)[np.arange(len(outputs)), target.argmax(1)]
+        return float(np.average(-np.log(np.maximum(chances, 1e-12)), weights=weights))
 
     def _logits(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
         found = self._outputs(sequences)
-        return found * self.score_scale_ if self.method_ == "bank" else found
+        return self._calibrate(found) if self.method_ == "bank" else found
 
     def decision_function(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the logits.
@@ -181,6 +182,19 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         """
         sequences = self.validate_input(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the accuracy of the predictions.
+
+        Args:
+            X: Sequences, as for `fit`.
+            y: Labels, as for `fit`.
+            sample_weight: Weight of each sequence, shape (sequences,).
+
+        Returns:
+            The accuracy, at most 1.
+        """
+        return super().score(X, self._read_answers(X, y), sample_weight)
 
     def attributions(self, X: Any, *, timespans: Any = None, label: Any = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
@@ -237,7 +251,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted classifier mean: one logit per class."""
-        check_is_fitted(self, "classes_")
+        check_is_fitted(self)
         count = len(self.classes_)
         return OutputSpec("classes", np.ones(count), np.zeros(count), tuple(self.classes_.tolist()))
 

@@ -15,7 +15,7 @@ from cornn.estimators.network import outputs
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.sequences import SequenceData, check_known
 
 __all__ = ["NetworkForecaster"]
 
@@ -30,14 +30,14 @@ class NetworkForecaster(Estimator):
 
     Args:
         horizon: Number of steps to forecast.
-        targets: Features to forecast, by index, or by name if X is a long-form DataFrame. Defaults to all of them. The
+        targets: Feature or features to forecast, by index, or by name if X is a DataFrame. Defaults to all of them. The
             other features are only used as inputs.
         window: Maximum number of steps of a training sequence of the network; longer ones are cut into pieces. Default:
             200.
     """
 
     horizon: int = 1
-    targets: Sequence[int | str] | None = None
+    targets: int | str | Sequence[int | str] | None = None
     window: int | None = None
 
     def _fit_network(self, sequences: list[SequenceData]) -> None:
@@ -105,14 +105,16 @@ class NetworkForecaster(Estimator):
         """Return `targets` as indices of features."""
         if self.targets is None:
             return list(range(features))
-        if not len(self.targets):
+        found = self._resolve_features("targets", self.targets, features)
+        if not found:
             raise ValueError("targets is empty: name at least one feature, or omit it to forecast all features")
-        return self._resolve_features("targets", self.targets, features)
+        return found
 
-    def _resolve_features(self, setting: str, given: Sequence[int | str], features: int) -> list[int]:
+    def _resolve_features(self, setting: str, given: int | str | Sequence[int | str], features: int) -> list[int]:
         """Return the features that a setting names, as indices."""
         names = self.columns_ or []
-        found: list[Any] = [names.index(name) if name in names else name for name in given]
+        several = [given] if isinstance(given, int | np.integer | str) else given
+        found: list[Any] = [names.index(name) if name in names else name for name in several]
         for name in found:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
@@ -121,6 +123,8 @@ class NetworkForecaster(Estimator):
 
     def _network_predict(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
         """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
+        for number, sequence in enumerate(sequences):
+            check_known(sequence, f"sequence {number}")
         last = np.stack([fill_missing(sequence.values, self.preparation_.mean)[-1] for sequence in sequences])
         return self._ahead(self._outputs(sequences), last)
 

@@ -16,8 +16,9 @@ from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
+from cornn.estimators.random_state import check_seed
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, check_as_trained, is_single, read_sequences
+from cornn.estimators.sequences import SequenceData, check_as_trained, is_frame, is_single, to_float_array
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
@@ -44,12 +45,12 @@ class CoRNNForecaster(NetworkForecaster):
 
     Args:
         horizon: Number of steps to forecast.
-        targets: Features to forecast, by index, or by name if X is a long-form DataFrame. Defaults to all of them. The
+        targets: Feature or features to forecast, by index, or by name if X is a DataFrame. Defaults to all of them. The
             other features are only used as inputs.
         method: "pool" or "network". Defaults to "network" if one of its settings is given, else to "pool".
         period: Steps per season, one number or two; 1 for none. Defaults to the seasons found in the training data.
-        known_future: Features that are known in advance, such as holidays and prices, by index or by name. They are not
-            forecast. `predict` needs their values for the steps to forecast.
+        known_future: Feature or features that are known in advance, such as holidays and prices, by index or by name.
+            They are not forecast. `predict` needs their values for the steps to forecast.
         candidates: Kinds of members of the pool, one or several of `cornn.forecasting.FAMILIES`. Defaults to all.
         window: Maximum number of steps of a training sequence of the network; longer ones are cut into pieces. Default:
             200.
@@ -60,7 +61,7 @@ class CoRNNForecaster(NetworkForecaster):
         known_future_: Indices of the features that are known in advance.
         pools_: With the pool: the fitted pools.
         models_: With the pool: one `cornn.forecasting.Model` per target.
-        backtests_: With the pool, after `fit`: for each target, one `cornn.forecasting.Backtest` per series.
+        backtests_: With the pool: for each target, one `cornn.forecasting.Backtest` per series. Not saved.
         model_: With the network: the trained `cornn.SequenceModel`.
         history_: The losses of the network, one dictionary per epoch.
 
@@ -74,7 +75,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     method: str | None = None
     period: int | Sequence[int] | None = None
-    known_future: Sequence[int | str] | None = None
+    known_future: int | str | Sequence[int | str] | None = None
     candidates: str | Sequence[str] | None = None
 
     arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -97,7 +98,8 @@ class CoRNNForecaster(NetworkForecaster):
             The fitted forecaster.
         """
         self.check()
-        sequences, _ = self._read(X, None, timespans)
+        check_seed(self.random_state)
+        sequences = self._read_training(X, timespans)
         longest = max(len(sequence.values) for sequence in sequences)
         if longest < 2:
             raise ValueError(
@@ -108,7 +110,9 @@ class CoRNNForecaster(NetworkForecaster):
         if method == "pool":
             features = sequences[0].values.shape[1]
             self.n_features_in_, self.n_iter_, self.history_ = features, 0, []
-            self.known_future_ = self._resolve_features("known_future", self.known_future or (), features)
+            self.known_future_ = self._resolve_features(
+                "known_future", () if self.known_future is None else self.known_future, features
+            )
             self.targets_ = self._resolve_targets(features)
             if self.targets is None:
                 self.targets_ = [own for own in self.targets_ if own not in self.known_future_]
@@ -121,8 +125,8 @@ class CoRNNForecaster(NetworkForecaster):
         else:
             self._fit_network(sequences)
             self.unit_, self.known_future_ = self.preparation_.unit, []
-        self.method_ = method
         self._forget(*(NETWORK_ATTRIBUTES if method == "pool" else ("pools_", "backtests_")))
+        self.method_ = method
         return self
 
     @property
@@ -163,10 +167,11 @@ class CoRNNForecaster(NetworkForecaster):
                 targets are then missing.
 
         Returns:
-            Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array (series, time). For one
-            series by itself the first axis is missing: (horizon,), or (horizon, targets) for a frame.
+            Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array, a tensor or a DataFrame
+            (series, time). For one series by itself the first axis is missing: (horizon,), or (horizon, targets) for a
+            frame.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "pool":
             found = np.stack(
                 [
@@ -181,7 +186,7 @@ class CoRNNForecaster(NetworkForecaster):
         return self._flatten(X, found)
 
     def predict_quantiles(
-        self, X: Any, levels: Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
+        self, X: Any, levels: float | Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
     ) -> NDArray[np.float64]:
         """Forecast quantiles of the values that follow each series.
 
@@ -190,27 +195,29 @@ class CoRNNForecaster(NetworkForecaster):
 
         Args:
             X: Series, as for `fit`.
-            levels: Levels, each above 0 and below 1.
+            levels: Levels, each above 0 and below 1, or one level.
             timespans: Times since the previous sample, as for `fit`.
             future: As for `predict`.
 
         Returns:
-            Quantiles, shape (levels, *the shape that `predict` returns).
+            Quantiles, shape (levels, *the shape that `predict` returns); without the first axis for one level.
         """
-        if not all(0 < level < 1 for level in levels):
-            raise ValueError(f"levels must be above 0 and below 1, got {list(levels)}")
-        check_is_fitted(self, "method_")
+        several: list[float] = np.atleast_1d(np.asarray(levels, np.float64)).tolist()
+        if not all(0 < level < 1 for level in several):
+            raise ValueError(f"levels must be above 0 and below 1, got {several}")
+        check_is_fitted(self)
         if self.method_ != "pool":
             raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
         rows = self.pools_.forecast(self.validate_input(X, timespans), future)
         found = np.stack(
             [
-                np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
+                np.stack([model.quantiles(own, several)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
                 for row in rows
             ],
             1,
         )  # (levels, series, horizon, targets)
-        return np.stack([self._flatten(X, part) for part in found])
+        quantiles = np.stack([self._flatten(X, part) for part in found])
+        return quantiles if np.ndim(levels) else quantiles[0]
 
     def predict_interval(
         self, X: Any, level: float = 0.9, *, timespans: Any = None, future: Any = None
@@ -231,7 +238,7 @@ class CoRNNForecaster(NetworkForecaster):
         low, high = self.predict_quantiles(X, ((1 - level) / 2, (1 + level) / 2), timespans=timespans, future=future)
         return low, high
 
-    def score(self, X: Any, y: Any = None, *, timespans: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, timespans: Any = None, future: Any = None) -> float:
         """Compute the coefficient of determination R² of the forecasts.
 
         Args:
@@ -239,15 +246,20 @@ class CoRNNForecaster(NetworkForecaster):
             y: The values that follow X, in the shape that `predict` returns. If None, the forecasts from every step
                 of X are compared with the later values of X.
             timespans: Times since the previous sample, as for `fit`.
+            future: As for `predict`; with y only.
 
         Returns:
             R², at most 1.
         """
         if y is not None:
-            found = self.predict(X, timespans=timespans)
-            columns = found.shape[2] if found.ndim == 3 else 1
-            truth = np.asarray(y, np.float64).reshape(found.shape)
+            found = self.predict(X, timespans=timespans, future=future)
+            truth = to_float_array(y, "y")
+            if truth.squeeze().shape != found.squeeze().shape:
+                raise ValueError(f"y has shape {truth.shape}, expected that of the forecasts, {found.shape}")
+            columns = len(self.targets_)
             return compute_r2(truth.reshape(-1, columns), found.reshape(-1, columns))
+        if future is not None:
+            raise ValueError("future is for the forecasts that y is compared with: pass y too, or omit future")
         sequences = self.validate_input(X, timespans)
         truths, founds = [], []
         for sequence, found in zip(sequences, self._at_every_step(sequences), strict=True):
@@ -275,7 +287,7 @@ class CoRNNForecaster(NetworkForecaster):
         Returns:
             A stream: `forecast = stream(sample)`, shape (horizon, targets). That of a pool also has `score`.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "pool":
             return ForecastStream(self.models_, self._layout())
         return self._network_stream()
@@ -324,7 +336,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def count_parameters(self) -> int:
         """Return the number of fitted parameters: of the network, or of the readouts of the pool."""
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "network":
             return super().count_parameters()
         readouts = [own for model in self.models_ for own in model.pool.readouts.values()]
@@ -336,7 +348,7 @@ class CoRNNForecaster(NetworkForecaster):
         Args:
             path: The file to write. It is written completely or not at all.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "network":
             super().save(path)
             return
@@ -374,7 +386,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted network mean: standardised changes from the last known values."""
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "pool":
             raise ValueError("a pool of forecasters cannot be exported: fit with method='network'")
         return self._network_spec()
@@ -383,19 +395,14 @@ class CoRNNForecaster(NetworkForecaster):
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
 
-    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
-        """Read sequences for a fitted forecaster and check that they match the training data."""
-        check_is_fitted(self, "method_")
-        if self.method_ == "network":
-            return super().validate_input(X, timespans)
-        sequences = read_sequences(X, self._columns(self.columns_), timespans)
+    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
         check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
-        return sequences
 
     def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""
-        single = self.id_column is None and is_single(X)
-        flat = getattr(X, "ndim", 1) == 1 if single else isinstance(X, np.ndarray) and X.ndim == 2
+        long = self.id_column is not None and is_frame(X)
+        single = not long and is_single(X)
+        flat = getattr(X, "ndim", 1) == 1 if single else not long and getattr(X, "ndim", None) == 2
         found = found[..., 0] if flat and found.shape[-1] == 1 else found
         return found[0] if single else found
 

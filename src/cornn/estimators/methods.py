@@ -21,7 +21,7 @@ from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
 from cornn.estimators.saving import restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, read_sequences
+from cornn.estimators.sequences import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
@@ -41,12 +41,15 @@ class SequenceEstimator(Estimator):
 
     `method="bank"` pools the states of untrained oscillators and fits a ridge regression to them; it needs no gradient.
     `method="network"` trains a coRNN. `method="auto"` uses the bank; from 2,000 sequences on it also trains the
-    network, and keeps the better by a validation split. The settings of the network are those of
-    `cornn.estimators.base.Estimator`.
+    network, both on four fifths of the sequences, and keeps the one with the smaller loss on the others, weighted as in
+    training. If that is the bank, it is fitted again to all sequences; the network is not. The settings of the network
+    are those of `cornn.estimators.base.Estimator`.
 
     Args:
         method: "bank", "network" or "auto". Defaults to "network" if one of its settings is given, else to "bank".
-        neurons: Number of neurons of the bank, rounded up to a multiple of 16. Default: 2048.
+        neurons: Number of neurons of the bank, rounded up to a multiple of 16, at least 16 per view of the input: one
+            view per scaling that it chooses from, twice as many with `differences`, and one of missing values if the
+            training data have some. Default: 2048.
         scaling: How the bank's inputs are scaled: by the training "set", by the "running" samples of the sequence so
             far, by the whole "sequence", or several of these. Default: chosen by leave-one-out error.
         differences: Whether half of the bank's neurons are driven by differences of the values. Default: True.
@@ -70,12 +73,12 @@ class SequenceEstimator(Estimator):
 
     def count_parameters(self) -> int:
         """Return the number of trained numbers."""
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         return self.bank_.parameters if self.method_ == "bank" else super().count_parameters()
 
     def describe(self) -> list[tuple[str, str]]:
         """Describe what was fitted, as rows of a name and a text."""
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "network":
             return [
                 ("method", "trained network"),
@@ -165,47 +168,56 @@ class SequenceEstimator(Estimator):
             apart = set(_draw_rows(sampler, groups, count, seed).tolist())
             kept = [row for row in rows if row not in apart]
             held = sorted(apart)
+            if groups is not None and len(np.unique(groups[kept])) < 2:
+                raise ValueError("groups has two values only, method='auto' needs three: choose another method")
+            later = [sequences[row] for row in held]
+            # Without any weight among them, all count alike.
+            importance = weights[held] if weights[held].any() else np.ones(len(held))
             self._fit_bank(sequences, target, weights, groups, seed, kept)
-            losses = {"bank": self._validation_loss([sequences[row] for row in held], target[held])}
+            by_bank = self._validation_loss(self._calibrate(self._bank_outputs(later)), target[held], importance)
             fit_network(kept)
-            self.method_ = "network"
-            losses["network"] = self._validation_loss([sequences[row] for row in held], target[held])
-            if losses["network"] < losses["bank"]:
+            if self._validation_loss(super()._outputs(later), target[held], importance) < by_bank:
                 self._use_network()
                 return
         self._fit_bank(sequences, target, weights, groups, seed, rows)
         self._forget(*NETWORK_ATTRIBUTES)
+        self.method_ = "bank"
 
     def _use_network(self) -> None:
-        self.method_ = "network"
         self._forget("bank_", "score_scale_")
+        self.method_ = "network"
 
     def _fit_bank(self, sequences, target, weights, groups, seed, rows) -> None:
         own = [sequences[row] for row in rows]
         part = None if groups is None else groups[rows]
         self.bank_, held_out = fit_bank_model(own, target[rows], weights[rows], part, self._bank_settings(seed))
-        self.method_, self.history_, self.n_iter_ = "bank", [], 0
+        self.history_, self.n_iter_ = [], 0
         self.n_features_in_ = self.bank_.bank.inputs.features
         self._finish_bank(held_out, target[rows], weights[rows])
 
     def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
         """Fit what depends on the scores of held-out sequences, such as a calibration."""
 
-    def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
+    def _calibrate(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores of the bank in the units of the outputs of the network."""
+        return scores
+
+    def _validation_loss(self, outputs: NDArray, target: NDArray, weights: NDArray) -> float:
+        """Return the mean loss of outputs in the units of the network, with a weight per sequence."""
         raise NotImplementedError
 
-    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
-        """Read sequences for a fitted estimator and check that they match the training data."""
-        check_is_fitted(self, "method_")
+    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
         if self.method_ == "network":
-            return super().validate_input(X, timespans)
-        sequences = read_sequences(X, self._columns(self.columns_), timespans)
-        self.bank_.bank.inputs.check(sequences)
-        return sequences
+            super()._check_as_trained(sequences)
+        else:
+            self.bank_.bank.inputs.check(sequences)
 
     def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
         if self.method_ == "network":
             return super()._outputs(sequences, every)
+        return self._bank_outputs(sequences)
+
+    def _bank_outputs(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
         return self.bank_(sequences, str(resolve_device(self.device)))
 
     def _attribute(self, sequences: list[SequenceData], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -217,7 +229,7 @@ class SequenceEstimator(Estimator):
     def _open_stream(
         self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None
     ) -> PredictionStream | BankStream:
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "bank":
             return BankStream(self.bank_, finish_all, sensors)
         if sensors is not None:
@@ -230,7 +242,7 @@ class SequenceEstimator(Estimator):
         Args:
             path: The file to write. It is written completely or not at all.
         """
-        check_is_fitted(self, "method_")
+        check_is_fitted(self)
         if self.method_ == "network":
             super().save(path)
             return
@@ -275,6 +287,8 @@ def _read_groups(groups: Any, count: int) -> NDArray | None:
     groups = np.asarray(groups)
     if groups.shape != (count,):
         raise ValueError(f"groups has shape {groups.shape}, expected ({count},): one group per sequence")
+    if len(np.unique(groups)) < 2:
+        raise ValueError("groups has one value only: pass at least two groups, or omit it")
     return groups
 
 

@@ -18,7 +18,7 @@ from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import read_weights
-from cornn.estimators.sequences import SequenceData, to_float_array
+from cornn.estimators.sequences import to_float_array
 
 __all__ = ["CoRNNRegressor"]
 
@@ -65,8 +65,6 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
             The fitted regressor.
         """
         self.check()
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
         sequences, y = self._read(X, y, timespans)
         y = to_float_array(y, "y")
         if y.ndim not in (1, 2) or len(y) != len(sequences):
@@ -117,8 +115,8 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         spread = np.maximum(np.square(target - target.mean(0)).sum(0), np.finfo(float).tiny)
         return "R²", float((1 - np.square(scores - target).sum(0) / spread).mean())
 
-    def _validation_loss(self, sequences: list[SequenceData], target: NDArray) -> float:
-        return float(np.square(self._outputs(sequences) - target).mean())
+    def _validation_loss(self, outputs: NDArray, target: NDArray, weights: NDArray) -> float:
+        return float(np.average(np.square(outputs - target).mean(1), weights=weights))
 
     def predict(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Predict the targets of each sequence.
@@ -132,6 +130,19 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         """
         found = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.single_ else found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the coefficient of determination R² of the predictions.
+
+        Args:
+            X: Sequences, as for `fit`.
+            y: Targets, as for `fit`.
+            sample_weight: Weight of each sequence, shape (sequences,).
+
+        Returns:
+            The R², at most 1.
+        """
+        return super().score(X, self._read_answers(X, y), sample_weight)
 
     def attributions(self, X: Any, *, timespans: Any = None, target: int | None = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
@@ -179,7 +190,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted regressor mean: the standardised targets."""
-        check_is_fitted(self, "target_scale_")
+        check_is_fitted(self)
         return OutputSpec("numbers", np.asarray(self.target_scale_, float), np.asarray(self.target_mean_, float))
 
     def _output_size(self) -> int:

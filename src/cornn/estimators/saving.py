@@ -25,16 +25,16 @@ def to_json_value(name: str, value: Any) -> Any:
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, tuple):
-        return list(value)
+        return to_json_value(name, value.tolist())
+    if isinstance(value, list | tuple):
+        return [to_json_value(name, part) for part in value]
     if isinstance(value, dict):
         # JSON keys are strings only.
         return {
             "keys": [to_json_value(name, key) for key in value],
             "values": [to_json_value(name, part) for part in value.values()],
         }
-    if value is None or isinstance(value, bool | int | float | str | list):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{name} is a {type(value).__name__}, which cannot be saved: use numbers, strings or lists")
 

@@ -16,7 +16,9 @@ __all__ = [
     "Series",
     "ValidSeries",
     "check_as_trained",
+    "check_known",
     "compute_gaps",
+    "find_names",
     "format_value",
     "group_rows",
     "is_frame",
@@ -58,13 +60,13 @@ class ValidSeries(Series):
 
 
 class Columns(NamedTuple):
-    """How X is read: the columns of a long-form DataFrame, which has one row per sample, and the order of axes."""
+    """How X is read: the columns of DataFrames, and the order of axes."""
 
-    id: str | None = None
+    id: str | None = None  # of a long-form DataFrame, which has one row per sample
     time: str | None = None
-    values: Sequence[str] | None = None
+    values: Sequence[Any] | None = None  # of all DataFrames whose columns are features
     layout: str = "ntc"  # of three-dimensional arrays: (sequences, time, features), or "nct"
-    single: bool = False  # whether one series by itself is a valid X, as for forecasts
+    single: bool = False  # for forecasts: one series by itself is a valid X, and series without any value are skipped
 
 
 LAYOUTS = ("ntc", "nct")
@@ -80,6 +82,32 @@ class SequenceData(NamedTuple):
 def is_frame(X: Any) -> bool:
     """Return whether X is a table with named columns: a pandas DataFrame or similar."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__")
+
+
+def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:
+    """Return the names of the columns of X that are features.
+
+    Args:
+        X: The sequences, as for `read_sequences`.
+        columns: How X is read; its `values`, if given, are the names.
+        leave_out: Columns of a long-form DataFrame that are not features.
+
+    Returns:
+        The names; None if the features of X have none, or not all of them are strings, as scikit-learn defines it.
+    """
+    if is_frame(X) and columns.id is not None:
+        used = {columns.id, columns.time, *leave_out}
+        return list(columns.values or [name for name in X.columns if name not in used])
+    frame = None
+    if isinstance(X, list | tuple):
+        parts = (item.values if isinstance(item, Series) else item for item in X)
+        frame = next((part for part in parts if is_frame(part)), None)
+    elif columns.single and is_frame(X) and _is_dated(X):
+        frame = X
+    if frame is None:
+        return None
+    names = list(columns.values or frame.columns)
+    return names if columns.values or all(isinstance(name, str) for name in names) else None
 
 
 def sequence_ids(frame: Any, column: str) -> tuple[NDArray, list[NDArray]]:
@@ -126,7 +154,7 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
 
     Args:
         X: An array (sequences, time, features) or (sequences, time), a list of arrays or `Series`, or a DataFrame.
-        columns: Columns of a long-form DataFrame.
+        columns: Columns of DataFrames, and the order of axes.
         timespans: Times since the previous sample, in the layout of X without features, or (time,) for all sequences.
         warn: Whether to warn if a three-dimensional array has fewer steps than features.
 
@@ -144,6 +172,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
     if columns.single and (series := _read_single(X)) is not None:
         X = [series]
     if is_frame(X):
+        if columns.single:
+            _check_wide(X)
         X = np.asarray(X)
     if hasattr(X, "detach"):
         X = X.detach().cpu().numpy()
@@ -171,9 +201,10 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
                 "use layout='ntc'",
                 stacklevel=3,
             )
-    sequences = [_sequence(item, number) for number, item in enumerate(X)]
-    if all(np.isnan(own.values).all() for own in sequences):
-        raise ValueError("all values of X are missing: there is nothing to learn or to predict from")
+    sequences = [_sequence(item, number, columns.values) for number, item in enumerate(X)]
+    if not columns.single:
+        for number, own in enumerate(sequences):
+            check_known(own, f"sequence {number}")
     if timespans is not None:
         single = isinstance(timespans, np.ndarray) and timespans.ndim == 1 and timespans.dtype != object
         if not single and len(timespans) != len(sequences):
@@ -184,6 +215,24 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
     return sequences
 
 
+def check_known(sequence: SequenceData, where: str) -> None:
+    """Check that at least one value of a sequence is known."""
+    # The first step alone decides for almost all sequences.
+    if np.isnan(sequence.values[0]).all() and np.isnan(sequence.values).all():
+        raise ValueError(f"{where} has no values, all are missing: remove it")
+
+
+def _check_wide(frame: Any) -> None:
+    """Reject a frame without dates whose rows may be series or steps: it has no index but a count of its rows."""
+    rows, columns = frame.shape
+    index = getattr(frame, "index", None)
+    if rows > columns and (index is None or hasattr(index, "step")):
+        raise ValueError(
+            f"X is a DataFrame of shape {frame.shape} without dates: pass X.to_numpy()[None] for one series of length "
+            f"{rows} whose features are the columns, or X.to_numpy() for {rows} series of length {columns}"
+        )
+
+
 def is_single(X: Any) -> bool:
     """Return whether X is one series by itself: a one-dimensional array, a pandas Series, or a frame by dates."""
     return _read_single(X) is not None
@@ -191,15 +240,19 @@ def is_single(X: Any) -> bool:
 
 def _read_single(X: Any) -> "Series | None":
     """Return one series that is given by itself: a one-dimensional array, a pandas Series, or a frame by dates."""
-    index = getattr(X, "index", None)
-    dated = getattr(getattr(index, "dtype", None), "kind", None) == "M" or hasattr(index, "to_timestamp")
     if is_frame(X):
-        return Series(np.asarray(X), _index_times(index)) if dated else None
+        return Series(X, _index_times(X.index)) if _is_dated(X) else None
     if isinstance(X, list | tuple) and len(X) and all(isinstance(own, int | float | np.number) for own in X):
         return Series(np.asarray(X))
     if getattr(X, "ndim", None) == 1 and getattr(X, "dtype", np.dtype(object)).kind != "O":
-        return Series(np.asarray(X), _index_times(index) if dated else None)
+        return Series(np.asarray(X), _index_times(X.index) if _is_dated(X) else None)
     return None
+
+
+def _is_dated(X: Any) -> bool:
+    """Return whether X has an index of dates or periods."""
+    index = getattr(X, "index", None)
+    return getattr(getattr(index, "dtype", None), "kind", None) == "M" or hasattr(index, "to_timestamp")
 
 
 def _index_times(index: Any) -> NDArray | None:
@@ -210,11 +263,14 @@ def _index_times(index: Any) -> NDArray | None:
     return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) and gaps[0] > 0 else times
 
 
-def _sequence(item: Any, number: int) -> SequenceData:
+def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> SequenceData:
     if isinstance(item, ValidSeries):
         return SequenceData(item.values, None if item.times is None else np.diff(item.times, prepend=np.nan))
     series = item if isinstance(item, Series) else Series(item)
-    values = to_float_array(series.values, f"sequence {number}")
+    if is_frame(series.values) and names:
+        values = _select(series.values, names, f"sequence {number}, ")
+    else:
+        values = to_float_array(series.values, f"sequence {number}")
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
@@ -326,27 +382,29 @@ def format_value(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _require(frame: Any, names: Sequence[str]) -> None:
+def _require(frame: Any, names: Sequence[str], where: str = "") -> None:
     for name in names:
         if name not in frame.columns:
-            raise ValueError(f"no column {name!r}: the columns are {', '.join(map(str, frame.columns))}")
+            raise ValueError(f"{where}no column {name!r}: the columns are {', '.join(map(str, frame.columns))}")
 
 
 def _long(frame: Any, columns: Columns) -> list[SequenceData]:
     assert columns.id is not None
     used = (columns.id, columns.time)
-    names = list(columns.values or [name for name in frame.columns if name not in used])
-    _require(frame, [*names, *filter(None, used)])
+    names = find_names(frame, columns)
+    _require(frame, [name for name in used if name is not None])
     if not names:
         raise ValueError(f"no feature columns besides {columns.id!r}: name them in value_columns")
     if len(frame) == 0:
         raise ValueError("the DataFrame has no rows: pass at least one sequence")
     times = None if columns.time is None else _times(frame, columns.time)
-    values = np.stack([_column(frame, name) for name in names], 1)
+    values = _select(frame, names)
     found = []
     for name, rows in split_rows(np.asarray(frame[columns.id]), times):
         gaps = None if times is None else compute_gaps(times[rows], f"sequence {format_value(name)}")
         found.append(SequenceData(values[rows], gaps))
+        if not columns.single:
+            check_known(found[-1], f"sequence {format_value(name)}")
     return found
 
 
@@ -365,8 +423,19 @@ def _times(frame: Any, name: str) -> NDArray:
         ) from error
 
 
-def _column(frame: Any, name: str) -> NDArray[np.float64]:
+def _select(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:
+    """Return some columns, shape (rows, columns). Names are compared as text, as files store them."""
+    there = {str(name): name for name in frame.columns}
+    _require(frame, [name for name in names if str(name) not in there], where)
+    return np.stack([_column(frame, there[str(name)], where) for name in names], 1)
+
+
+def _column(frame: Any, name: Any, where: str) -> NDArray[np.float64]:
     column = np.asarray(frame[name])
+    if column.ndim != 1:
+        raise ValueError(f"{where}two columns are named {name!r}: rename one of them")
     if column.dtype.kind == "M":
-        raise ValueError(f"column {name!r} contains dates: name it in time_column, or remove it from value_columns")
-    return to_float_array(column, f"column {name!r}", "row")
+        raise ValueError(
+            f"{where}column {name!r} contains dates: name it in time_column, or remove it from value_columns"
+        )
+    return to_float_array(column, f"{where}column {name!r}", "row")

@@ -6,6 +6,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from cornn.engine import check_backend
+
 __all__ = ["NETWORK_ARGUMENTS", "check_settings", "get_network_setting", "resolve_method"]
 
 NETWORK_DEFAULTS: dict[str, Any] = {
@@ -33,7 +35,8 @@ def get_network_setting(settings: BaseEstimator, name: str) -> Any:
 
 
 def check_settings(settings: BaseEstimator) -> None:
-    """Validate the settings that the training loop uses."""
+    """Validate the backend and the settings that the training loop uses."""
+    check_backend(get_network_setting(settings, "backend"))
     for name in ("hidden_size", "num_layers", "epochs", "batch_size", "patience"):
         value = get_network_setting(settings, name)
         if name == "batch_size" and value is None:

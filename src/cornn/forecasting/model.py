@@ -31,10 +31,12 @@ class Forecasts:
     Attributes:
         mean: Forecasts, shape (origins, horizon).
         scale: Scale of the series at each origin, shape (origins,).
+        low: Smallest possible value at each origin, shape (origins,), or of all; minus infinity without a limit.
     """
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
+    low: NDArray[np.float64] | float = -np.inf
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Model:
         pool: The fitted pool.
         errors: Its errors at earlier origins.
         unit: Size of the values, a power of two, by which they are divided.
-        low: Smallest possible value, or None: 0 if the training values are never negative.
+        low: Smallest possible value, or None: 0 if the training values are never negative. It does not apply to a
+            series that has smaller values itself.
         effect: Effect of the covariates that are known in advance, or None.
         centre: Means of the other covariates, shape (covariates,).
         spread: Standard deviations of the other covariates, shape (covariates,).
@@ -92,7 +95,7 @@ class Model:
         values, covariates = self.prepare(history)
         found = self.pool.forecast_at(values, origins, covariates, states)
         scale = moving_scale(values, self.pool.period)[origins - 1]
-        return Forecasts(self.finish(found, history, origins), scale * self.unit)
+        return Forecasts(self.finish(found, history, origins), scale * self.unit, self.lowest(history, origins))
 
     def member_forecasts(self, history: History, origins: NDArray[np.int_]) -> dict[Member, NDArray[np.float64]]:
         """Forecast with every member of the pool, also with those without a weight."""
@@ -100,22 +103,28 @@ class Model:
         found = self.pool.member_forecasts(values, origins, covariates, every=True)
         return {member: self.finish(own, history, origins) for member, own in found.items()}
 
+    def lowest(self, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
+        """Return the smallest possible value after each origin, shape (origins,); minus infinity without a limit."""
+        if self.low is None:
+            return np.full(len(origins), -np.inf)
+        # A history starts with a known value; fmin ignores the missing ones after it.
+        return np.where(np.fmin.accumulate(history.values)[origins - 1] < self.low, -np.inf, self.low)
+
     def finish(self, found: NDArray, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
-        """Add the effect of the covariates and the unit to forecasts (origins, horizon)."""
+        """Add the effect of the covariates and the unit to forecasts (origins, horizon), and apply the limit."""
         if self.effect is not None:
             future = np.zeros((0, history.known.shape[1])) if history.future is None else history.future
             covariates = np.concatenate([history.known, future])
             steps = origins[:, None] + np.arange(self.horizon)
             # Beyond what is known, the last covariates are repeated.
             found = self.effect.restore(found, covariates[np.minimum(steps, len(covariates) - 1)])
-        found = found * self.unit
-        return found if self.low is None else np.maximum(found, self.low)
+        return np.maximum(found * self.unit, self.lowest(history, origins)[:, None])
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
         """Return quantiles of forecasts, shape (levels, origins, horizon)."""
         shifts = self.errors.quantiles(np.asarray(levels, np.float64))
         found = forecasts.mean + shifts[:, None] * forecasts.scale[:, None]
-        return found if self.low is None else np.maximum(found, self.low)
+        return np.maximum(found, np.reshape(forecasts.low, (-1, 1)))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return the model as JSON values and arrays."""

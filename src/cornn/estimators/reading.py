@@ -1,0 +1,60 @@
+"""How the estimators read X: features by the names of their columns, which a fitted estimator remembers."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from cornn.estimators.sequences import Columns, SequenceData, find_names, read_sequences
+
+__all__ = ["SequenceReader"]
+
+
+class SequenceReader:
+    """Mix-in of the estimators that reads X and stores the names of its features in `columns_`.
+
+    The columns of a long-form DataFrame, of a DataFrame with an index of dates and of a list of DataFrames have names.
+    Once fitted, an estimator reads such X by these names: columns may be in another order, others are ignored, and a
+    missing one is an error. X without names is read by position.
+    """
+
+    id_column: str | None
+    time_column: str | None
+    value_columns: Sequence[str] | None
+    layout: str
+
+    accepts_one_series: ClassVar[bool] = False
+    """Whether X may be one series by itself, as for forecasts."""
+    fitted_by: ClassVar[str] = "method_"
+    """The attribute that `fit` sets last."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fitted_by in vars(self)
+
+    @property
+    def feature_names_in_(self) -> NDArray:
+        """Names of the features, shape (features,), if the columns of X in `fit` had names."""
+        names = vars(self).get("columns_")
+        if names is None:
+            raise AttributeError("feature_names_in_ exists after `fit` with a DataFrame whose columns are features")
+        return np.array(names, dtype=object)
+
+    def _read_training(self, X: Any, timespans: Any, leave_out: Sequence[str] = ()) -> list[SequenceData]:
+        """Read X for `fit`, and store the names of its features. Columns in `leave_out` are not features."""
+        columns = self._columns(self.value_columns)
+        names = find_names(X, columns, leave_out)
+        sequences = read_sequences(X, columns._replace(values=names), timespans, warn=True)
+        # From here on an earlier fit is replaced: if this one fails, the estimator is not fitted.
+        vars(self).pop(self.fitted_by, None)
+        self.columns_ = None if names is None else [str(name) for name in names]
+        return sequences
+
+    def _read_new(self, X: Any, timespans: Any = None) -> list[SequenceData]:
+        """Read X for a fitted estimator."""
+        check_is_fitted(self)
+        return read_sequences(X, self._columns(self.columns_ or self.value_columns), timespans)
+
+    def _columns(self, values: Sequence[str] | None) -> Columns:
+        return Columns(self.id_column, self.time_column, values, self.layout, self.accepts_one_series)

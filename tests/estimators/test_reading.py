@@ -1,0 +1,177 @@
+"""What a fitted estimator remembers about its input: names of columns; and whether it is fitted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, OscillatorBank, Series, load
+from cornn.export.load import wrap_model
+
+RANDOM = np.random.default_rng(0)
+SEQUENCES, STEPS = 12, 15
+VALUES = RANDOM.normal(size=(SEQUENCES, STEPS, 2)) * (1, 20) + (0, 300)
+LABELS = np.arange(SEQUENCES) % 2
+LONG = pd.DataFrame(VALUES.reshape(-1, 2), columns=["a", "b"]).assign(id=np.repeat(np.arange(SEQUENCES), STEPS))
+FRAMES = [pd.DataFrame(own, columns=["a", "b"]) for own in VALUES]
+DATED = pd.DataFrame(VALUES.reshape(-1, 2), pd.date_range("2020", periods=SEQUENCES * STEPS), columns=["a", "b"])
+TIMED = [Series(frame, np.arange(STEPS) ** 1.1) for frame in FRAMES]
+
+ESTIMATORS = {
+    "bank": OscillatorBank(neurons=16, random_state=0),
+    "classifier": CoRNNClassifier(neurons=16, random_state=0),
+    "regressor": CoRNNRegressor(neurons=16, random_state=0),
+    "network": CoRNNClassifier(method="network", hidden_size=4, epochs=1, random_state=0),
+    "pool": CoRNNForecaster(candidates=["ridge on lags", "last value"], period=1, horizon=2),
+    "network forecaster": CoRNNForecaster(hidden_size=4, epochs=1, random_state=0),
+}
+CONTAINERS = {"long": LONG, "frames": FRAMES, "series": TIMED, "dated": DATED}
+
+
+def change(X, edit):
+    """Apply a function to every frame in X."""
+    if isinstance(X, pd.DataFrame):
+        return edit(X)
+    return [Series(edit(own.values), own.times) if isinstance(own, Series) else edit(own) for own in X]
+
+
+def answer(estimator, X):
+    return estimator.transform(X) if isinstance(estimator, OscillatorBank) else estimator.predict(X)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_columns_are_found_by_their_names(kind, container, tmp_path):
+    forecasts = isinstance(ESTIMATORS[kind], CoRNNForecaster)
+    if container == "dated" and not forecasts:
+        pytest.skip("only a forecaster reads one series by itself")
+    X = CONTAINERS[container]
+    fitted = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    fitted.set_params(id_column="id" if container == "long" else None).fit(X, *([] if forecasts else [LABELS]))
+    assert fitted.feature_names_in_.tolist() == ["a", "b"]
+    readers = [fitted]
+    if kind != "bank":
+        fitted.save(tmp_path / "model.safetensors")
+        readers.append(load(tmp_path / "model.safetensors"))
+    expected = answer(fitted, X)
+    for reader in readers:
+        np.testing.assert_array_equal(answer(reader, change(X, lambda own: own[own.columns[::-1]])), expected)
+        with_more = change(X, lambda own: pd.concat([own[["b"]].rename(columns={"b": "c"}), own], axis=1))
+        np.testing.assert_array_equal(answer(reader, with_more), expected)
+        with pytest.raises(ValueError, match="no column 'a': the columns are "):
+            answer(reader, change(X, lambda own: own.rename(columns={"a": "d"})))
+    if container != "dated":
+        with pytest.raises(ValueError, match="two columns are named 'a': rename one"):
+            answer(fitted, change(X, lambda own: own.assign(c=0.0).rename(columns={"c": "a"})))
+
+
+def test_columns_without_names_are_read_by_position():
+    plain = [pd.DataFrame(own) for own in VALUES]
+    bank = OscillatorBank(neurons=16, random_state=0).fit(plain)
+    assert not hasattr(bank, "feature_names_in_")
+    np.testing.assert_array_equal(bank.transform(FRAMES), bank.transform(list(VALUES)))
+    # A long-form frame whose names are numbers is read by them, also from a file, which stores text.
+    long = pd.DataFrame(VALUES.reshape(-1, 2)).assign(id=LONG["id"])
+    bank = OscillatorBank(neurons=16, random_state=0, id_column="id").fit(long)
+    np.testing.assert_array_equal(bank.transform(long[["id", 1, 0]]), bank.transform(long))
+
+
+def test_value_columns_choose_features_of_all_frames():
+    chosen = OscillatorBank(neurons=16, random_state=0, value_columns=["b"]).fit(FRAMES)
+    only = OscillatorBank(neurons=16, random_state=0).fit(VALUES[:, :, 1])
+    np.testing.assert_array_equal(chosen.transform(FRAMES), only.transform(VALUES[:, :, 1]))
+
+
+def test_features_of_a_dated_frame_have_names_in_settings():
+    both = CoRNNForecaster(candidates="last value").fit(DATED)
+    first = CoRNNForecaster(targets=["b"], candidates="last value").fit(DATED)
+    np.testing.assert_array_equal(first.predict(DATED), both.predict(DATED)[:, 1:])
+    known = CoRNNForecaster(targets=["a"], known_future=["b"]).fit(DATED)
+    assert known.predict(DATED, future=[300.0]).shape == (1, 1)
+    with pytest.raises(ValueError, match="targets contains 'c', which is not a feature: the features are a, b"):
+        CoRNNForecaster(targets=["c"]).fit(DATED)
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_after_a_fit_that_fails_an_estimator_is_not_fitted(kind):
+    estimator = kind(neurons=16)
+    for _ in range(2):  # at first, and after a fit that succeeded
+        with pytest.raises(ValueError, match="inconsistent number"):
+            estimator.fit(VALUES, LABELS[:5])
+        assert not estimator.is_fitted()
+        with pytest.raises(ValueError, match="pass a SequenceModel or a fitted estimator"):
+            wrap_model(estimator)
+        assert estimator.fit(VALUES, LABELS).is_fitted()
+
+
+def test_after_a_fit_that_fails_a_forecaster_is_not_fitted():
+    forecaster = CoRNNForecaster(horizon=STEPS)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="choose a horizon of at most"):
+            forecaster.fit(VALUES)
+        assert not forecaster.is_fitted()
+        assert forecaster.set_params(horizon=1).fit(VALUES).is_fitted()
+        forecaster.set_params(horizon=STEPS)
+
+
+def test_an_input_that_cannot_be_read_leaves_an_earlier_fit():
+    fitted = CoRNNClassifier(neurons=16, random_state=0).fit(FRAMES, LABELS)
+    expected = fitted.predict_proba(FRAMES)
+    with pytest.raises(ValueError, match="expected"):
+        fitted.fit(np.zeros(3), LABELS)
+    np.testing.assert_array_equal(fitted.predict_proba(FRAMES), expected)
+
+
+@pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])
+def test_a_loaded_estimator_has_the_fitted_attributes(kind, tmp_path):
+    fitted = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    fitted.fit(VALUES, *([] if isinstance(fitted, CoRNNForecaster) else [LABELS]))
+    fitted.save(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    # Backtests are those of the training data, which no file contains.
+    assert vars(again).keys() == vars(fitted).keys() - {"backtests_"}
+    for name in ("n_iter_", "n_features_in_", "columns_", "history_", "method_"):
+        assert getattr(again, name) == getattr(fitted, name), name
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"period": [np.int64(5)]}, {"targets": list(np.arange(1))}, {"targets": (np.int32(0),)}, {"horizon": np.int64(2)}],
+)
+def test_settings_may_contain_numbers_of_numpy(settings, tmp_path):
+    series = np.sin(np.arange(60))
+    fitted = CoRNNForecaster(**{"candidates": "last value", "random_state": np.int64(3)} | settings).fit(series)
+    fitted.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(series), fitted.predict(series))
+
+
+def test_a_setting_that_cannot_be_saved_is_named(tmp_path):
+    fitted = CoRNNClassifier(neurons=16, random_state=0).fit(VALUES, LABELS)
+    with pytest.raises(TypeError, match="class_weight is a object, which cannot be saved"):
+        fitted.set_params(class_weight={0: [object()]}).save(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("method", ["bank", "network", "auto"])
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_one_group_is_an_error_with_every_method(kind, method):
+    with pytest.raises(ValueError, match="groups has one value only: pass at least two groups, or omit it"):
+        kind(method=method).fit(VALUES, LABELS, groups=np.zeros(SEQUENCES))
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_a_score_reads_answers_as_fit_does(kind):
+    frame = LONG.assign(kind=np.repeat(LABELS, STEPS))
+    fitted = kind(neurons=64, random_state=0, id_column="id").fit(frame, "kind")
+    expected = fitted.score(frame, LABELS)
+    assert fitted.score(frame, "kind") == expected
+    assert fitted.score(frame, pd.Series(LABELS).sample(frac=1, random_state=0)) == expected
+    with pytest.raises(ValueError, match="set id_column"):
+        kind(neurons=16).fit(VALUES, LABELS).score(VALUES, "kind")
+
+
+@pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])
+def test_settings_that_are_not_used_are_checked_too(kind):
+    estimator = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    with pytest.raises(ValueError, match="unknown backend 'foo': choose one of auto"):
+        estimator.set_params(backend="foo").fit(VALUES, LABELS)
+    with pytest.raises(ValueError, match="random_state must not be negative, got -1"):
+        estimator.set_params(backend="auto", random_state=-1).fit(VALUES, LABELS)
