@@ -129,7 +129,7 @@ def _hub(command: ExportCommand, trained: TrainedModel, console: Console) -> Non
     try:
         HubModel.from_model(trained.model).save_pretrained(folder)
     except SafetensorError as error:  # for instance a full disk
-        raise OSError(f"cannot write {folder} ({error}): choose another with --out") from error
+        raise OSError(f"cannot write {folder} ({error}): choose another path") from error
     line(console, f"wrote {trained.name} to {folder}")
 
 
