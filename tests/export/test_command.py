@@ -81,7 +81,9 @@ def test_a_run_to_the_hub(cornn, tmp_path):
 def test_errors_are_one_line(cornn, tmp_path):
     code, _, err = cornn("export", "nothing", "--to", "onnx")
     assert code == 2
-    assert err.startswith("cornn: nothing does not exist: pass a folder of `cornn train` or `cornn fit`")
+    assert err.startswith(
+        "cornn: nothing does not exist: pass a run folder of `cornn train`, a folder of `cornn fit`, or a file"
+    )
     cornn("train", "adding", *SHORT, "--model", "lem", "--out", "here")
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
+from cornn._counts import format_count
 from cornn.estimators.sequences import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
@@ -135,7 +136,7 @@ class Pools:
         else:
             for number, values in enumerate(regular):
                 if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
-                    rows = "1 row" if self.horizon == 1 else f"{self.horizon} rows"
+                    rows = format_count(self.horizon, "row")
                     raise ArgumentError(
                         f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
                         "that are known in advance and missing targets",

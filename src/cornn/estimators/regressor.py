@@ -68,7 +68,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         sequences, y = self._read(X, y, timespans)
-        y = to_float_array(y, "y")
+        y = to_float_array(y, "y", "sequence")
         if y.ndim not in (1, 2) or len(y) != len(sequences):
             raise ValueError(
                 f"y has shape {y.shape}, expected ({len(sequences)},) or ({len(sequences)}, targets): y and X have "

@@ -57,7 +57,7 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         if np.isnan(values).all():
             raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
         if own is not None:
-            compute_gaps(own, f"{path}, row {row + 1}")
+            compute_gaps(own, f"{path}, row {row + 1}", None if times is None else times[row, :length])
         sequences.append(ValidSeries(values, own))
     count = X.shape[2]
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
