@@ -23,6 +23,11 @@ from cornn.lab.runs import open_run
 SHORT = ["--length", "12", "--hidden-size", "8", "--steps", "4", "--evaluate-every", "4", "--device", "cpu", "--quiet"]
 
 
+def test_the_help_says_what_timespans_are(cornn):
+    text = " ".join(cornn("export", "--help")[1].replace("│", " ").split())
+    assert "Add the duration of each step as input, for samples at uneven times: a number of steps, or a factor" in text
+
+
 @pytest.mark.parametrize("model", [["cornn"], ["lstm"], ["fastgrnn"]], ids=lambda model: model[0])
 def test_a_run_to_onnx(cornn, tmp_path, model):
     assert cornn("train", "adding", *SHORT, "--out", "here", "--model", *model)[0] == 0

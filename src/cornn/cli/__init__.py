@@ -29,11 +29,12 @@ COMMANDS = {
     "fit": Command(DATA, "Fit a model to your own sequences.", "fit", "FitCommand"),
     "predict": Command(DATA, "Predict with a fitted model.", "predict", "PredictCommand"),
     "export": Command(DATA, "Export a model to ONNX, C or the Hugging Face hub.", "export", "ExportCommand"),
+    "doctor": Command(DATA, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
     "train": Command(TRAIN, "Train a model on a task.", "train", "parse"),
-    "demo": Command(TRAIN, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
     "evaluate": Command(TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand"),
     "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand"),
     "check": Command(TRAIN, "Check a layer against the theory.", "check", "CheckCommand"),
+    "demo": Command(LAB, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
     "data": Command(LAB, "List the data sets, or download one.", "data", "DataCommand"),
     "reproduce": Command(LAB, "Run the paper's experiments that have no record yet.", "reproduce", "ReproduceCommand"),
     "compare": Command(LAB, "Compare coRNN with other models at equal tuning budgets.", "compare", "CompareCommand"),
@@ -42,7 +43,6 @@ COMMANDS = {
     "report": Command(LAB, "Write a page with all recorded results.", "report", "ReportCommand"),
     "figure": Command(LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand"),
     "bench": Command(LAB, "Measure speed and memory.", "bench", "BenchCommand"),
-    "doctor": Command(LAB, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
 }
 """Name -> command, in the order of the help."""
 

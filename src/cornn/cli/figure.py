@@ -21,7 +21,7 @@ class FigureCommand:
     of the paper. memory: the effect of dt, gamma and epsilon. spectrum: overdamped and underdamped neurons.
     """
 
-    name: tyro.conf.Positional[str]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """Name of the figure: illustration, lorenz96, assumptions, lags, statements, memory or spectrum."""
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")] = ()
     """For assumptions: run folders, or records, of runs trained with --theory."""

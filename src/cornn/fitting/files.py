@@ -7,11 +7,12 @@ from typing import Any
 
 from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import release_folder, reserve_folder, reserve_new_folder
+from cornn._counts import format_count
 from cornn.fitting.evaluate import AnyEstimator, Predictions, attribute, predict
 from cornn.fitting.fit import FitResult, Splits, check_settings, choose_task, find_tasks, fit, split
 from cornn.fitting.folder import build_result, load_fitted, remove_leftovers, write_folder
 from cornn.fitting.readers import Dataset, Layout, names_its_target, read
-from cornn.fitting.summary import summarize
+from cornn.fitting.summary import summarise
 
 __all__ = ["FitOptions", "FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
 
@@ -78,7 +79,7 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
             chosen["known_future"] = [_find_feature(data, name) for name in chosen["known_future"]]
     check_settings(task, chosen)
     splits = split(data, task, other, options.test_share, options.seed)
-    facts = summarize(data, splits, task, options.targets)
+    facts = summarise(data, splits, task, options.targets)
     return FitPlan(task, data, other, splits, chosen, tuple(facts))
 
 
@@ -192,7 +193,8 @@ def fit_file(
         words = plan.test.source if plan.test is not None else f"a held-out split of {plan.data.source}"
         notes = [*plan.data.notes]
         if finished.interrupted:
-            notes.append(f"stopped by Ctrl-C after {finished.estimator.n_iter_} epochs: the best model so far is kept")
+            epochs = format_count(finished.estimator.n_iter_, "epoch")
+            notes.append(f"stopped by Ctrl-C after {epochs}: the best model so far is kept")
         finished = replace(finished, facts=plan.facts, result=build_result(finished, words), notes=tuple(notes))
         finished, page = _write_page(finished, Path(path).name, folder) if report else (finished, None)
         place, note = write_folder(folder, plan.data, finished, finished.result, page)
