@@ -3,6 +3,7 @@
 import ast
 import csv
 import pickle
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 
 import cornn as package
 from cornn._arguments import Argument, ArgumentError, InPython
+from cornn._counts import format_count
 from cornn.cli.fit import FitCommand
 from cornn.cli.predict import PredictCommand
 from cornn.cli.spelling import spell_option
+from cornn.estimators import load
 from cornn.fitting import fit_file, predict_file
 
 SOURCES = sorted((Path(package.__file__).parent / "fitting").rglob("*.py"))
@@ -170,6 +173,29 @@ def test_a_future_that_is_not_there(cornn, folder):
     assert cornn("predict", "here", "data.csv")[2] == f"cornn: {words} and missing targets\n"
     with pytest.raises(ValueError, match=r"and missing targets, or pass `future`$"):
         predict_file("here", "data.csv")
+
+
+def test_a_file_that_cannot_be_written_is_named_without_an_option(cornn, folder):
+    options = ("--id", "who", "--target", "kind", "--ignore", "at", "size", "team", "--neurons", "8", "--no-report")
+    assert cornn("fit", "data.csv", *options, "--out", "here")[0] == 0
+    sentence = "cannot write nowhere/why.csv (No such file or directory): choose another path"
+    for option in ("--attributions", "--out"):
+        code, _, err = cornn("predict", "here", "data.csv", option, "nowhere/why.csv")
+        assert (code, err.splitlines()[-1]) == (2, f"cornn: {sentence}")
+    with pytest.raises(OSError, match=re.escape(sentence)):
+        load("here/model.safetensors").save("nowhere/why.csv")
+    assert cornn("fit", "data.csv", *options, "--out", "here")[2] == (
+        "cornn: here already exists: choose another folder, or remove it\n"
+    )
+
+
+def test_one_is_singular(cornn, folder):
+    arguments = ("--id", "who", "--target", "kind", "--ignore", "at", "size", "team", "--no-report", "--out", "here")
+    network = ("--method", "network", "--hidden-size", "4", "--epochs", "1")
+    assert " after 1 epoch and " in cornn("fit", "data.csv", *arguments, *network)[1]
+    counts = [format_count(*given) for given in ((1, "row"), (0, "row"), (1234, "step"), (0.5, "epoch"))]
+    assert counts == ["1 row", "0 rows", "1,234 steps", "0.5 epochs"]
+    assert [format_count(number, "class", "classes") for number in (1, 2)] == ["1 class", "2 classes"]
 
 
 def strings(path):
