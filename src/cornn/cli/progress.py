@@ -158,7 +158,8 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     stopped = None if output.quiet else _stopped_early(finished, result)
     if stopped is not None:
         line(console, stopped)
-    length = format_count(result["epochs"] if by == "epoch" else result["steps"], by)
+    epochs = result["epochs"]
+    length = format_count(result["steps"], "step") if epochs is None else format_count(epochs, "epoch")
     line(
         console,
         f"test {result['metric']} ",
