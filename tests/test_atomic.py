@@ -51,7 +51,7 @@ def test_processes_never_reserve_the_same_folder(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: reserve_new_folder(tmp_path / "runs", "adding"), range(40)))
     assert sorted(path.name for path in found) == [f"adding-{number:04d}" for number in range(1, 41)]
-    with pytest.raises(FileExistsError, match="already exists: choose another --out, or remove it"):
+    with pytest.raises(FileExistsError, match="already exists: choose another folder, or remove it"):
         reserve_folder(found[0])
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cornn import __version__, engine
 from cornn._extras import install_command
-from cornn.cli import COMMANDS, console, progress, report, train
+from cornn.cli import COMMANDS, LAB, console, progress, report, train
 from cornn.cli.options import GROUPS, MAIN
 from cornn.lab import records, runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
@@ -212,6 +212,13 @@ def test_help_fits_on_one_screen(cornn):
     code, _, err = cornn()
     assert code == 2
     assert "usage: cornn" in err
+
+
+def test_the_help_groups_experimental_commands_as_the_page_on_stability_does():
+    page = (Path(__file__).parents[1] / "docs/stability.md").read_text(encoding="utf8")
+    (experimental,) = re.findall(r"^\| experimental \| (.*) \|$", page, re.MULTILINE)
+    listed = set(re.findall(r"`([a-z]+)`", experimental))
+    assert listed == {name for name, command in COMMANDS.items() if command.group == LAB}
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
@@ -410,7 +417,17 @@ def test_doctor_names_every_backend_and_says_why(cornn):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("evaluate", "nowhere"), "cornn: nowhere does not exist: pass a folder"),
+        (("evaluate", "nowhere"), "cornn: nowhere does not exist: pass a run folder of `cornn train`\n"),
+        (("resume", "nowhere"), "cornn: nowhere does not exist: pass a run folder of `cornn train`\n"),
+        (
+            ("evaluate", "."),
+            "cornn: . is not a saved folder: it has no config.json; pass a run folder of `cornn train`\n",
+        ),
+        (("predict", "nowhere", "file"), "cornn: nowhere does not exist: pass a folder of `cornn fit`, or a file that"),
+        (("protocol", "nowhere"), "cornn: nowhere does not exist: pass a protocol such as results/protocols/"),
+        (("protocol", "file"), "cornn: file is not a protocol, since it is not a JSON object: pass a protocol such"),
+        (("train", "adding", "--config", "file"), "cornn: file is damaged: "),
+        (("figure",), "cornn: NAME is missing; `cornn figure --help` shows the options"),
         (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie in (0, 1), got 2.0"),
         (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must not be below 0, got -1.0"),
         (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),

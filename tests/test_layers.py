@@ -4,6 +4,7 @@ import math
 import weakref
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -12,6 +13,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from cornn import CoRNN, CoRNNCell
+from cornn._layer_arguments import check_input
 from cornn._random import generator
 from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
 from cornn.layers import INITS
@@ -779,7 +781,7 @@ def test_unknown_backend_is_refused_in_a_sentence():
 
 
 def test_state_with_too_few_parts_is_refused():
-    with pytest.raises(ValueError, match=r"state has 1 tensors, expected 2: \(y, z\)"):
+    with pytest.raises(ValueError, match=r"state has 1 tensor, expected 2: \(y, z\)"):
         make()(data(), data(1, BATCH, HIDDEN))
 
 
@@ -795,8 +797,16 @@ def test_state_or_input_on_another_device_is_refused():
         make()(data(), (y, z.to("meta")))
     with pytest.raises(ValueError, match="input is on meta, this layer on cpu: move one"):
         make()(data().to("meta"))
-    with pytest.raises(TypeError, match=r"input is of type ndarray, expected a tensor: use torch\.as_tensor"):
-        make()(data().numpy())
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, tuple, lambda _: None])
+def test_input_that_is_not_a_tensor_is_refused(kind):
+    wrong = kind(data())
+    sentence = rf"input is of type {type(wrong).__name__}, expected a tensor: use torch\.as_tensor"
+    with pytest.raises(TypeError, match=sentence):
+        make()(wrong)
+    with pytest.raises(TypeError, match=sentence):  # as a cell does, whose annotations are checked first in tests
+        check_input(wrong, data(), (3,), "")
 
 
 def test_cell_refuses_bad_input_in_a_sentence():

@@ -16,6 +16,12 @@ def test_a_name_gives_a_device(monkeypatch):
     assert [device_for(name) for name in ("cpu", "cuda:1")] == ["cpu", "cuda"]
 
 
+@pytest.mark.parametrize("name", ["foo", "", "cpu:x"])
+def test_an_unknown_device_is_an_error_with_the_known_ones(name):
+    with pytest.raises(ValueError, match=rf"^unknown device '{name}': choose one of auto, cpu, cuda, cuda:0"):
+        resolve_device(name)
+
+
 def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert resolve_device("auto") == torch.device("cpu")

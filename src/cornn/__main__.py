@@ -11,9 +11,11 @@ from types import FrameType
 from typing import Any
 
 from cornn import cli
+from cornn._arguments import ArgumentError
 from cornn._device_errors import describe_device_error
 from cornn._signals import SignalStop, exit_code
 from cornn._terminal import escape_controls
+from cornn.cli.spelling import spell_option
 
 __all__ = ["main"]
 
@@ -72,6 +74,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _one_line(message: object) -> str:
     """Return a message as one line, without the C++ source locations in messages of PyTorch."""
+    if isinstance(message, ArgumentError):
+        message = message.spell(spell_option)
     text = (describe_device_error(message) if isinstance(message, Exception) else None) or str(message)
     text = re.sub(r"\[[^\[\]]*\.(?:cpp|cc|cu|h):\d+\](?: \S+ == \S+)?[ .]*", "", text)
     return escape_controls(" ".join(text.split()))

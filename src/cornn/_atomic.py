@@ -20,12 +20,12 @@ TEMPORARY = ".new-"  # prefix of files that are being written
 
 
 @contextlib.contextmanager
-def write_errors(path: Path, option: str = "--out") -> Iterator[None]:
-    """Re-raise OSError naming the option the path came from."""
+def write_errors(path: Path) -> Iterator[None]:
+    """Re-raise OSError with the path and a remedy."""
     try:
         yield
     except OSError as error:
-        raise OSError(f"cannot write {path} ({error.strerror or error}): choose another with {option}") from error
+        raise OSError(f"cannot write {path} ({error.strerror or error}): choose another path") from error
 
 
 @contextlib.contextmanager
@@ -73,9 +73,9 @@ def reserve_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True)
     except FileExistsError:
-        raise FileExistsError(f"{out} already exists: choose another --out, or remove it") from None
+        raise FileExistsError(f"{out} already exists: choose another folder, or remove it") from None
     except OSError as error:
-        raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another with --out") from error
+        raise OSError(f"cannot write the folder {out} ({error.strerror}): choose another folder") from error
 
 
 def reserve_new_folder(root: Path, name: str) -> Path:

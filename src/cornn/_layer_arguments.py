@@ -1,11 +1,22 @@
 """Validation of the arguments of layers and cells: sizes, inputs, states, timespans and lengths."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from cornn._counts import format_count
 from cornn._torch_private import is_wrapped
 
-__all__ = ["arrange_timespans", "check_input", "check_lengths", "check_sizes", "check_state", "check_timespans"]
+__all__ = [
+    "arrange_timespans",
+    "check_input",
+    "check_lengths",
+    "check_sizes",
+    "check_state",
+    "check_tensor",
+    "check_timespans",
+]
 
 
 def check_sizes(input_size: int, hidden_size: int) -> None:
@@ -15,8 +26,15 @@ def check_sizes(input_size: int, hidden_size: int) -> None:
             raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 
+def check_tensor(input: Any) -> None:
+    """Check that an input is a tensor."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"input is of type {type(input).__name__}, expected a tensor: use torch.as_tensor")
+
+
 def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
     """Check the dimensions, features, device and type of an input; autocast converts the type."""
+    check_tensor(input)
     if input.dim() not in ranks:
         raise ValueError(f"input has {input.dim()} dimensions, expected {kind}")
     if input.shape[-1] != weight.shape[-1]:
@@ -44,7 +62,7 @@ def check_state(
         return tuple(input.new_zeros(shape) for _ in names)
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     if len(state) != len(names):
-        raise ValueError(f"state has {len(state)} tensors, expected {len(names)}: ({', '.join(names)})")
+        raise ValueError(f"state has {format_count(len(state), 'tensor')}, expected {len(names)}: ({', '.join(names)})")
     device, dtype = input.device, input.dtype
     for name, part in zip(names, state, strict=True):
         if part.shape != shape:

@@ -22,8 +22,11 @@ def machine() -> dict[str, object]:
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device of a name: "auto", "cpu", "cuda", "cuda:1", … A GPU that is not there is an error."""
-    device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    """Return the device of a name: "auto", "cpu", "cuda", "cuda:1", … One that is not there is an error."""
+    try:
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    except RuntimeError:
+        raise ValueError(f"unknown device {name!r}: choose one of auto, cpu, cuda, cuda:0, cuda:1, …") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"PyTorch finds no CUDA device: use the device cpu or auto instead of {name}")
     return device

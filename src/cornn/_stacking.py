@@ -12,20 +12,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from cornn._layer_arguments import arrange_timespans, check_input, check_lengths, check_state
+from cornn._layer_arguments import arrange_timespans, check_input, check_lengths, check_state, check_tensor
 from cornn._torch_private import current_transform_level
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack", "split_state"]
 
 NO_STEPS = "input has no time steps: a sequence needs at least one"
-NOT_TENSORS = (np.ndarray, list)  # a constant: torch.compile cannot trace a union of types
 
 
 def split_state(state: Tensor) -> tuple[Tensor, ...]:
@@ -236,12 +234,12 @@ class Stack(nn.Module):
                 timespans, batch_first = pad_packed_sequence(timespans)[0], False
         elif isinstance(timespans, PackedSequence):
             raise ValueError("timespans are packed but the input is not: pack both or neither")
-        elif isinstance(input, NOT_TENSORS):
-            raise TypeError(f"input is of type {type(input).__name__}, expected a tensor: use torch.as_tensor")
-        elif input.dim() == 2:
-            input, unbatched, batch_first = input.unsqueeze(1), True, False
-        elif batch_first and input.dim() == 3:
-            input = input.transpose(0, 1)
+        else:
+            check_tensor(input)
+            if input.dim() == 2:
+                input, unbatched, batch_first = input.unsqueeze(1), True, False
+            elif batch_first and input.dim() == 3:
+                input = input.transpose(0, 1)
         weight = next(iter(self.cells.values())).weight_ih
         layout = "(batch, time, features)" if self.batch_first else "(time, batch, features)"
         input = check_input(input, weight, (3,), f"{layout}, or (time, features) unbatched")

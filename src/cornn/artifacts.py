@@ -72,6 +72,8 @@ FORMAT = 2
 MANIFEST, CONFIG, RESULT, METRICS = "artifact.json", "config.json", "result.json", "metrics.jsonl"
 WEIGHTS, CHECKPOINT, BEFORE = "model.safetensors", "checkpoint.pt", "checkpoint-before.pt"
 SEEDS = "seeds.json"  # in a folder with the runs of several seeds
+RUN_FOLDER = "a run folder of `cornn train`"
+FIT_FOLDER = "a folder of `cornn fit`, or a file that an estimator's `save` wrote"
 
 
 Kind = Literal["run", "estimator"]
@@ -277,19 +279,19 @@ def load(path: Path | str) -> RunArtifact | EstimatorArtifact:
     Examples:
         >>> load("runs/adding-0001").model()
     """
-    path = Path(path)
+    return _open(Path(path), f"{RUN_FOLDER}, {FIT_FOLDER}")
+
+
+def _open(path: Path, expected: str) -> RunArtifact | EstimatorArtifact:
     if path.is_file():
         return EstimatorArtifact(path)
     if (path / SEEDS).exists():
         first = next(iter(sorted(path.glob("seed-*"))), path / "seed-0")
         raise FileNotFoundError(f"{path} contains the runs of several seeds: choose one of them, such as {first}")
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: pass a folder of `cornn train` or `cornn fit`")
+        raise FileNotFoundError(f"{path} does not exist: pass {expected}")
     if not (path / MANIFEST).exists() and not (path / CONFIG).exists():
-        raise FileNotFoundError(
-            f"{path} is not a saved folder: it has no config.json; pass a folder of `cornn train` or `cornn fit`, or a "
-            "file that an estimator's `save` wrote"
-        )
+        raise FileNotFoundError(f"{path} is not a saved folder: it has no {CONFIG}; pass {expected}")
     manifest = _read_manifest(path)
     if manifest.files is None:
         warn_unchecked(path)
@@ -308,7 +310,7 @@ def find_runs(path: Path) -> list[Path]:
 
 def load_run(path: Path | str) -> RunArtifact:
     """Open a folder of `cornn train`, as `load` does; an estimator is an error."""
-    found = load(path)
+    found = _open(Path(path), RUN_FOLDER)
     if not isinstance(found, RunArtifact):
         if found.is_file:
             raise ValueError(f"{path} is a file, this command needs a run folder of `cornn train`")
@@ -320,7 +322,7 @@ def load_run(path: Path | str) -> RunArtifact:
 
 def load_estimator(path: Path | str) -> EstimatorArtifact:
     """Open a folder of `cornn fit` or the file of an estimator, as `load` does; a run is an error."""
-    found = load(path)
+    found = _open(Path(path), FIT_FOLDER)
     if not isinstance(found, EstimatorArtifact):
         raise ValueError(f"{path} was written by `cornn train`, not by `cornn fit`: test it with `cornn evaluate`")
     return found

@@ -506,6 +506,12 @@ WRONG = {
     "targets": ({}, X, Y[:-1], "24 sequences and y has 23 targets"),
     "flat": ({}, X[0], Y, "expected \\(sequences, time, features\\)"),
     "times": ({}, [Series(X[0], np.zeros(20)), X[1]], [0, 1], "sequence 0: times must increase, but step 1"),
+    "order": (
+        {},
+        [Series(X[0], np.r_[0, 2, 1, 3:20]), X[1]],
+        [0, 1],
+        "step 2 is at 1 after 2: sort the rows by time",
+    ),
     "some times": ({}, [X[1], Series(X[0], np.arange(20))], [0, 1], "only one of sequence 1 and sequence 0 has times"),
     "few times": ({}, [Series(X[0], np.arange(3))], [0], "20 steps but 3 times"),
     "ragged spans": ({"timespans": np.ones((3, 20))}, X, Y, "24 sequences and timespans 3"),
@@ -630,3 +636,8 @@ def test_the_held_out_score_is_the_mean_r2_of_the_targets():
     target = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 8.0]])
     name, score = CoRNNRegressor().held_out_score(target + np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), target)
     assert (name, score) == ("R²", pytest.approx(1 - (1 / 2 + 4 / 26) / 2))
+
+
+def test_a_target_that_is_not_a_number_is_named_by_its_sequence():
+    with pytest.raises(ValueError, match=r"^y, sequence 1: 'a' is not a number"):
+        CoRNNRegressor().fit(X[:2], [1.0, "a"])

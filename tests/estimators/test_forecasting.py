@@ -162,7 +162,7 @@ def test_what_is_known_in_advance_is_used():
     gone = X.copy()
     gone[0, 150:, 0] = np.nan
     np.testing.assert_array_equal(with_it.predict(gone), found)
-    with pytest.raises(ValueError, match="no rows for the steps to forecast: pass `future`"):
+    with pytest.raises(ValueError, match=r"no rows for the steps to forecast: append 10 rows .*, or pass `future`"):
         with_it.predict(X[:, :150])
     with pytest.raises(ValueError, match=r"expected .* = \(1, 10, 1\)"):
         with_it.predict(X[:, :150], future=holiday[None, 155:])

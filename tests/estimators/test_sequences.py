@@ -33,6 +33,17 @@ def test_dates_that_are_not_evenly_spaced_are_times():
     assert found.gaps[1:].tolist() == [86400, 3 * 86400]
 
 
+def test_dates_in_the_wrong_order_are_named():
+    sentence = "times must increase, but step 1 is at {} after {}: sort the rows by time, and keep one row per time"
+    frame = pandas.DataFrame({"v": np.arange(3.0)}, pandas.to_datetime(["2020-03-20", "2020-03-19", "2020-03-21"]))
+    with pytest.raises(ValueError, match="^the index of X: " + sentence.format("2020-03-19", "2020-03-20")):
+        read_sequences(frame, SINGLE)
+    for dates in (["2020-03-20"] * 2, pandas.to_datetime(["2020-03-20"] * 2)):
+        long = pandas.DataFrame({"id": [7, 7], "at": dates, "v": [1.0, 2.0]})
+        with pytest.raises(ValueError, match="^sequence 7: " + sentence.format("2020-03-20", "2020-03-20")):
+            read_sequences(long, Columns(id="id", time="at"))
+
+
 def test_without_forecasts_one_series_is_an_error():
     with pytest.raises(ValueError, match="Reshape your data"):
         read_sequences(np.arange(5.0), Columns())

@@ -23,6 +23,11 @@ from cornn.lab.runs import open_run
 SHORT = ["--length", "12", "--hidden-size", "8", "--steps", "4", "--evaluate-every", "4", "--device", "cpu", "--quiet"]
 
 
+def test_the_help_says_what_timespans_are(cornn):
+    text = " ".join(cornn("export", "--help")[1].replace("│", " ").split())
+    assert "Add the duration of each step as input, for samples at uneven times: a number of steps, or a factor" in text
+
+
 @pytest.mark.parametrize("model", [["cornn"], ["lstm"], ["fastgrnn"]], ids=lambda model: model[0])
 def test_a_run_to_onnx(cornn, tmp_path, model):
     assert cornn("train", "adding", *SHORT, "--out", "here", "--model", *model)[0] == 0
@@ -81,7 +86,9 @@ def test_a_run_to_the_hub(cornn, tmp_path):
 def test_errors_are_one_line(cornn, tmp_path):
     code, _, err = cornn("export", "nothing", "--to", "onnx")
     assert code == 2
-    assert err.startswith("cornn: nothing does not exist: pass a folder of `cornn train` or `cornn fit`")
+    assert err.startswith(
+        "cornn: nothing does not exist: pass a run folder of `cornn train`, a folder of `cornn fit`, or a file"
+    )
     cornn("train", "adding", *SHORT, "--model", "lem", "--out", "here")
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2
@@ -105,7 +112,7 @@ def test_a_place_that_cannot_be_written(cornn, tmp_path):
     code, _, err = cornn("export", "here", "--to", "onnx", "-o", "file/model.onnx")
     assert code == 2
     assert "cannot write file/model.onnx" in err
-    assert "choose another with --out" in err
+    assert "choose another path" in err
 
 
 @pytest.mark.parametrize("target", ["c", "hub"])
@@ -123,7 +130,7 @@ def test_a_full_disk_is_said_in_one_sentence(cornn, monkeypatch, target):
     code, _, err = cornn("export", "here", "--to", target)
     assert code == 2
     assert err.startswith("cornn: cannot write")
-    assert err.endswith("(No space left on device): choose another with --out\n")
+    assert err.endswith("(No space left on device): choose another path\n")
 
 
 def test_the_export_leaves_no_telemetry_of_onnxruntime(tmp_path):

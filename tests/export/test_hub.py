@@ -102,5 +102,5 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     draw = torch.Generator().manual_seed(0)
     fitted = CoRNNClassifier(random_state=0).fit(torch.randn(12, 20, generator=draw).numpy(), [0, 1] * 6)
-    with pytest.raises(OSError, match=r"^cannot write .*here \(Not a directory\): choose another with --out"):
+    with pytest.raises(OSError, match=r"^cannot write .*here \(Not a directory\): choose another path"):
         save_estimator(fitted, tmp_path / "file" / "here")

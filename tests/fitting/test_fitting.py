@@ -241,11 +241,13 @@ def test_a_model_that_is_worse_than_a_rule_offers_it(cornn, tables):
     assert code == 0
     assert "Do not use this model" in out
     assert out.index("Do not use this model") < out.index("test mean absolute scaled error")
-    assert 'That rule alone: --candidates "seasonal naive", without the settings of the network.' in out
+    assert (
+        'To use that rule alone, set the candidates to "seasonal naive", and omit the settings of the network.' in out
+    )
     code, out, _ = cornn(*arguments, "--candidates", "seasonal naive", "--out", "rule")
     assert code == 0
     assert "Do not use" not in out
-    assert "That rule alone" not in out
+    assert "that rule alone" not in out
 
 
 def test_without_a_test_split_the_page_shows_the_forecast(cornn, tables):
@@ -615,7 +617,7 @@ def test_errors_of_predict_advise_no_options_of_fit(cornn, tables):
         (tables / f"{name}.csv").write_text(damaged)
         code, _, err = cornn("predict", "here", f"{name}.csv")
         assert code == 2
-        assert "a model needs those that it was fitted with" in err
+        assert "a model needs the columns that it was fitted with" in err
         assert "--" not in err
     (tables / "c.csv").write_text(text.replace("p3,2,", "p3,2,x", 1))
     assert "is not a number: correct it" in cornn("predict", "here", "c.csv")[2]

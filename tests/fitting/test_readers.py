@@ -188,6 +188,16 @@ def test_the_columns_of_a_wide_table_are_read_as_those_of_the_first(tmp_path):
             series(f"{first},{second},x\n1,2,3\n", layout)
 
 
+def test_a_model_of_numbered_columns_names_what_it_needs(tmp_path):
+    (tmp_path / "first.csv").write_text("0,1,2,y\n1,2,3,a\n")
+    (tmp_path / "second.csv").write_text("v,w\n1,2\n")
+    layout = read(tmp_path / "first.csv", Layout(target=("y",))).layout
+    with pytest.raises(
+        ValueError, match=r"second.csv has no numbered columns \(0, 1, …\): the columns are v, w; a model"
+    ):
+        read(tmp_path / "second.csv", layout, require_target=False)
+
+
 @pytest.mark.parametrize("start", [0, 1])
 @pytest.mark.parametrize("name", ["", "Unnamed: 0"])
 def test_a_column_without_a_name_that_counts_the_rows_is_no_data(name, start, tmp_path):
@@ -211,9 +221,9 @@ WRONG = {
         Layout(id="name"),
         "no column 'name': the columns are who, at",
     ),
-    "a target that is not there": ("a.csv", GOOD, Layout(target=("kin",)), "no column 'kin'.*choose one with --target"),
+    "a target that is not there": ("a.csv", GOOD, Layout(target=("kin",)), "no column 'kin'.*choose one with `target`"),
     "text": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"row 2 \(line 3\), column 'v': 'two' is not a number"),
-    "text remedy": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), "omit the column with --ignore v"),
+    "text remedy": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"omit the column with `ignore=\['v'\]`"),
     "a decimal comma": ("a.csv", 'id;v\n1;"2,5"\n1;1\n', Layout(id="id"), "write decimals with a point"),
     "infinity": ("a.csv", "id,v\n1,2\n1,inf\n", Layout(id="id"), r"row 2 \(line 3\), column 'v' contains infinity"),
     "an empty sequence": ("a.csv", "a,b,y\n1,2,0\n,,1\n", Layout(target=("y",)), r"row 2 \(line 3\) has no values"),
@@ -235,8 +245,8 @@ WRONG = {
     "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': supported endings are \.csv"),
     "no file": (None, "", Layout(), "does not exist"),
     "unknown features": ("a.csv", "a_0,a_1,y\n1,2,0\n", Layout(values=("b",), target=("y",)), "no columns b_0, b_1"),
-    "long without id": ("a.csv", GOOD, Layout(form="long"), "needs --id"),
-    "time without id": ("a.csv", GOOD, Layout(time="at"), "choose the column of the sequence ids with --id"),
+    "long without id": ("a.csv", GOOD, Layout(form="long"), "needs `id`"),
+    "time without id": ("a.csv", GOOD, Layout(time="at"), "choose the column of the sequence ids with `id`"),
     "only a target": ("a.csv", "y\n1\n", Layout(target=("y",)), "no columns of values"),
     "a damaged Parquet": ("a.parquet", b"PAR1 and then nothing", Layout(), "not a valid Parquet file"),
     "a damaged npz": ("a.npz", b"PK\x03\x04 and then nothing", Layout(), "is truncated or corrupt"),
@@ -363,7 +373,7 @@ def test_columns_that_are_hardly_steps_are_refused_in_a_wide_table(tmp_path):
     path.write_text(rows_of({"age": [30] * count, "body mass": [1.5] * count} | steps | kind))
     said = refused(path)
     assert "age, body mass would be read as steps of the sequence, like t0 to t3" in said
-    assert "--ignore age 'body mass'" in said
+    assert "`ignore=['age', 'body mass']`" in said
     layout = Layout(target=("kind",), ignore=("age", "body mass"))
     assert read(path, layout).sequences[0].values.shape == (4, 1)
     assert read(path, Layout(target=("kind",), values=("t",))).sequences[0].values.shape == (4, 1)
@@ -382,7 +392,7 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
     subjects = [number for number in range(10) for _ in range(8)]
     columns = {"subject": subjects, "v": np.arange(80.0).tolist(), "kind": [f"k{own % 2}" for own in subjects]}
     path.write_text(rows_of(columns))
-    assert "'subject' looks like an id, not like a step of a sequence. If each row is a sample, use --id" in refused(
+    assert "'subject' looks like an id, not like a step of a sequence. If each row is a sample, use `id=" in refused(
         path
     )
     assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
@@ -391,7 +401,7 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
 def test_a_date_among_the_values_may_be_a_time(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("date,v\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
-    assert "if it is the time of a sample, use --time date" in refused(path, Layout(form="series"))
+    assert "if it is the time of a sample, use `time='date'`" in refused(path, Layout(form="series"))
 
 
 @pytest.mark.parametrize(
@@ -415,13 +425,17 @@ def test_names_that_are_times_are_steps_as_they_are(tmp_path, names):
 @pytest.mark.parametrize(
     ("header", "rows", "options"),
     [
-        ("id,time,v,kind", [f"{k // 3},{k % 3},{k},{'ab'[k // 3 % 2]}" for k in range(30)], "--id id --time time"),
+        (
+            "id,time,v,kind",
+            [f"{k // 3},{k % 3},{k},{'ab'[k // 3 % 2]}" for k in range(30)],
+            "`id='id'` and `time='time'`",
+        ),
         (
             "run,beat,v,kind",
             [f"{k // 3},{k % 3},{k * k},{'ab'[k // 3 % 2]}" for k in range(30)],
-            "--id run --time beat",
+            "`id='run'` and `time='beat'`",
         ),
-        ("when,v,w,kind", [f"2020-01-{k + 1:02d},{k},{k},{'ab'[k % 2]}" for k in range(9)], "--time when"),
+        ("when,v,w,kind", [f"2020-01-{k + 1:02d},{k},{k},{'ab'[k % 2]}" for k in range(9)], "`time='when'`"),
     ],
     ids=["names", "blocks", "dates"],
 )
@@ -430,7 +444,7 @@ def test_samples_with_an_id_or_a_time_are_not_taken_for_sequences(tmp_path, head
     path.write_text("\n".join([header, *rows]))
     sentence = refused(path)
     assert options in sentence
-    assert "--form wide" in sentence
+    assert "`form='wide'`" in sentence
     assert len(sentence) < 500
 
 
@@ -498,7 +512,9 @@ def test_npy_and_arrays_of_training_and_test(tmp_path):
 def test_the_order_of_axes(tmp_path):
     np.savez(tmp_path / "a.npz", X=VALUES.swapaxes(1, 2))
     data = read(tmp_path / "a.npz")
-    assert "has 2 steps of 4 features: if its axes are (sequences, features, time), use --layout nct" in data.notes[0]
+    assert (
+        "has 2 steps of 4 features: if its axes are (sequences, features, time), set the layout to nct" in data.notes[0]
+    )
     data = read(tmp_path / "a.npz", Layout(axes="nct"))
     assert (data.notes, data.sequences[0].values.tolist()) == ((), VALUES[0].tolist())
 

@@ -41,13 +41,14 @@ COMMANDS = {
         "ExportCommand",
         "cornn export runs/waves --to onnx",
     ),
+    "doctor": Command(DATA, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
     "train": Command(TRAIN, "Train a model on a task.", "train", "parse"),
-    "demo": Command(TRAIN, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
     "evaluate": Command(
         TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand", "cornn evaluate runs/adding"
     ),
     "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand", "cornn resume runs/adding"),
     "check": Command(TRAIN, "Check a layer against the theory.", "check", "CheckCommand"),
+    "demo": Command(LAB, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
     "data": Command(LAB, "List the data sets, or download one.", "data", "DataCommand", "cornn data get mnist"),
     "reproduce": Command(LAB, "Run the paper's experiments that have no record yet.", "reproduce", "ReproduceCommand"),
     "compare": Command(LAB, "Compare coRNN with other models at equal tuning budgets.", "compare", "CompareCommand"),
@@ -64,7 +65,6 @@ COMMANDS = {
         LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand", "cornn figure spectrum"
     ),
     "bench": Command(LAB, "Measure speed and memory.", "bench", "BenchCommand"),
-    "doctor": Command(LAB, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
 }
 """Name -> command, in the order of the help."""
 

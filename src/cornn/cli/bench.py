@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cornn._counts import format_count
 from cornn._machine import machine, resolve_device
 from cornn.cli.console import line, screen
 from cornn.lab import bench
@@ -162,11 +163,11 @@ class BenchCommand:
             line(console, f"{name} stops before {reason}", style="dim")
         units = {"steps": "steps", "batch": "sequences", "hidden": "neurons"}
         others = ", ".join(
-            _counted(getattr(sweep.case, field), words.removesuffix("s"))
+            format_count(getattr(sweep.case, field), words.removesuffix("s"))
             for field, words in units.items()
             if field != sweep.field
         )
-        where = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else _counted(threads, "thread")
+        where = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else format_count(threads, "thread")
         stem = self.plot or Path(f"bench-{against}-{self.device}")
         written = draw(points, floor, sweep.label, f"{others}; {where}", stem)
         line(console, f"plot: {', '.join(map(str, written))}")
@@ -189,10 +190,6 @@ def _microseconds(point: bench.Point) -> str:
     return f"{figure:.2f}" if figure < 10 else f"{figure:.1f}" if figure < 100 else f"{figure:,.0f}"
 
 
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Yield `say(what, detail)`, which shows what is being measured."""
@@ -203,8 +200,9 @@ def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
 
 
 def _title(name: str, case: bench.Case, threads: int | None = None) -> str:
-    sizes = [_counted(case.steps, "step"), _counted(case.batch, "sequence"), _counted(case.hidden, "neuron")]
-    sizes += [_counted(case.inputs, "input")] + ([] if threads is None else [_counted(threads, "thread")])
+    numbers = {"step": case.steps, "sequence": case.batch, "neuron": case.hidden, "input": case.inputs}
+    numbers |= {} if threads is None else {"thread": threads}
+    sizes = [format_count(number, noun) for noun, number in numbers.items()]
     return f"\n{name}: {', '.join(sizes)}"
 
 

@@ -69,7 +69,7 @@ class CheckCommand:
         _print(console, diagnosis)
         if self.html is not None:
             content = render_page(diagnosis)
-            with write_errors(self.html, "--html"):
+            with write_errors(self.html):
                 self.html.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self.html, content.encode())
             line(console, f"page: {self.html}")

@@ -34,8 +34,8 @@ class ExportCommand:
     lengths: bool = False
     """onnx: Add the lengths of padded sequences as input."""
     timespans: bool = False
-    """onnx: Add a factor on dt for each step as input, for samples at uneven times. An estimator that was fitted with
-    times always has this input, in its own unit."""
+    """onnx: Add the duration of each step as input, for samples at uneven times: a number of steps, or a factor on dt
+    for layers with given constants. An estimator that was fitted with times always has this input, in its own unit."""
     weights: Literal["float32", "int8"] = "float32"
     """c: Weights: float32, or int8 with integer arithmetic, calibrated on training data."""
     sequences: int | None = None
@@ -103,11 +103,11 @@ def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
             raise ValueError(
                 f"--data is only for a model of `cornn fit`; {command.source} has the data of its task: omit it"
             )
-        from cornn import fitting
+        from cornn.fitting.folder import load_fitted
         from cornn.fitting.readers import read
 
         shrink = command.max_flash is not None or command.max_ram is not None
-        read_data = read(command.data, fitting.load_fitted(command.source)[1], require_target=shrink)
+        read_data = read(command.data, load_fitted(command.source)[1], require_target=shrink)
         data = read_data.sequences
         if read_data.target is not None:
             classes = trained.estimator.output_spec().meaning == "classes"
@@ -129,7 +129,7 @@ def _hub(command: ExportCommand, trained: TrainedModel, console: Console) -> Non
     try:
         HubModel.from_model(trained.model).save_pretrained(folder)
     except SafetensorError as error:  # for instance a full disk
-        raise OSError(f"cannot write {folder} ({error}): choose another with --out") from error
+        raise OSError(f"cannot write {folder} ({error}): choose another path") from error
     line(console, f"wrote {trained.name} to {folder}")
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cornn._counts import format_count
 from cornn.cli.console import line, progress_lines, screen
 
 if TYPE_CHECKING:  # scikit-learn is an extra, which other commands do not need
@@ -195,7 +196,7 @@ class FitCommand:
             return
         after = f"{finished.seconds:.1f} s"
         if finished.result.get("epochs"):
-            after = f"{finished.result['epochs']} epochs and {after}"
+            after = f"{format_count(finished.result['epochs'], 'epoch')} and {after}"
         if evaluation is None:
             line(console, f"fitted after {after}; there is no test split")
         else:

@@ -78,8 +78,9 @@ def choose_start(prog: str, task: str, arguments: Sequence[str], recipe: str | N
     file = Path(chosen.config)
     if not file.exists():
         raise FileNotFoundError(f"{file} does not exist: --config takes a configuration such as RUN/config.json")
+    content = read_json(file)
     try:
-        config = from_dictionary(read_json(file))
+        config = from_dictionary(content)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
     if config.task.name != task:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from cornn._counts import format_count
 from cornn._terminal import escape_controls
 from cornn.cli.console import line, screen
 
@@ -29,17 +30,18 @@ class PredictCommand:
     """The CSV file to write. Default: stdout."""
 
     def run(self) -> None:
-        from cornn import fitting
+        from cornn.fitting import attribute_file, predict_file
+        from cornn.fitting.folder import format_csv, write_text
 
-        table = fitting.predict_file(self.model, self.data, self.level)
-        text = fitting.format_csv(table)
+        table = predict_file(self.model, self.data, self.level)
+        text = format_csv(table)
         if self.attributions is not None:
-            steps = fitting.attribute_file(self.model, self.data)
-            fitting.write_text(self.attributions, fitting.format_csv(steps))
-            line(screen(stderr=True), f"wrote {len(steps.rows):,} rows to {self.attributions}")
+            steps = attribute_file(self.model, self.data)
+            write_text(self.attributions, format_csv(steps))
+            line(screen(stderr=True), f"wrote {format_count(len(steps.rows), 'row')} to {self.attributions}")
         if self.out is None:
             # A terminal would execute control characters in labels; files and pipes get the labels unchanged.
             print(escape_controls(text) if sys.stdout.isatty() else text, end="")
             return
-        fitting.write_text(self.out, text)
-        line(screen(stderr=True), f"wrote {len(table.rows):,} rows to {self.out}")
+        write_text(self.out, text)
+        line(screen(stderr=True), f"wrote {format_count(len(table.rows), 'row')} to {self.out}")

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from cornn._counts import format_count
 from cornn._extras import missing_extra
 from cornn._json import naming
 from cornn.artifacts import METRICS
@@ -157,7 +158,8 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     stopped = None if output.quiet else _stopped_early(finished, result)
     if stopped is not None:
         line(console, stopped)
-    length = f"{result['epochs']:g} epochs" if by == "epoch" else f"{result['steps']:,} steps"
+    epochs = result["epochs"]
+    length = format_count(result["steps"], "step") if epochs is None else format_count(epochs, "epoch")
     line(
         console,
         f"test {result['metric']} ",

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from cornn._counts import format_count
 from cornn.cli.console import line, progress_lines, silence_libraries
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
@@ -111,7 +112,9 @@ def _describe(console: Console, experiment: Experiment, storage: Storage, out: P
     line(console, (task, "bold"), f", {model}, recipe {base.recipe}; ranges: {source}")
     for name, draw in experiment.space.items():
         line(console, f"  {name}: {draw}, log-uniform")
-    length = f"{budget.epochs:,} epochs" if budget.epochs is not None else f"{budget.steps:,} steps"
+    length = format_count(budget.steps or 0, "step")
+    if budget.epochs is not None:
+        length = format_count(budget.epochs, "epoch")
     pruned = "pruned by the median" if experiment.prune else "none pruned"
     line(
         console,

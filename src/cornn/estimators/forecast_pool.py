@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import ArgumentError, InPython
+from cornn._counts import format_count
 from cornn.estimators.sequences import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
@@ -134,9 +136,11 @@ class Pools:
         else:
             for number, values in enumerate(regular):
                 if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
-                    raise ValueError(
-                        f"sequence {number} has no rows for the steps to forecast: pass `future`, or append "
-                        f"{self.horizon} rows with the features of known_future and missing targets"
+                    rows = format_count(self.horizon, "row")
+                    raise ArgumentError(
+                        f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
+                        "that are known in advance and missing targets",
+                        InPython(", or pass `future`"),
                     )
             found = [values[-self.horizon :, list(known)] for values in regular]
         for number, own in enumerate(found):

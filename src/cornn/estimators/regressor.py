@@ -66,7 +66,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         """
         self.check()
         sequences, y = self._read(X, y, timespans)
-        y = to_float_array(y, "y")
+        y = to_float_array(y, "y", "sequence")
         if y.ndim not in (1, 2) or len(y) != len(sequences):
             raise ValueError(
                 f"y has shape {y.shape}, expected ({len(sequences)},) or ({len(sequences)}, targets): y and X have "

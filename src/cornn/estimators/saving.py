@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._atomic import write_atomically
+from cornn._atomic import write_atomically, write_errors
 from cornn._checked import convert
 from cornn._checksums import pack_tensors, read_bytes, unpack_tensors
 from cornn._json import parse_json
@@ -49,7 +49,9 @@ def restore_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def write_file(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """Write the file atomically, with its checksum."""
-    write_atomically(Path(path), pack_file(about, arrays))
+    content = pack_file(about, arrays)
+    with write_errors(Path(path)):
+        write_atomically(Path(path), content)
 
 
 def pack_file(about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> bytes:

@@ -259,8 +259,8 @@ def _index_times(index: Any) -> NDArray | None:
     """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
     times = parse_dates([own.to_pydatetime() for own in index])
-    gaps = np.diff(times)
-    return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) and gaps[0] > 0 else times
+    gaps = compute_gaps(times, "the index of X", index)[1:]
+    return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
 
 
 def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> SequenceData:
@@ -337,9 +337,16 @@ def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed:
             raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
 
 
-def compute_gaps(times: Any, where: str) -> NDArray[np.float64]:
-    """Return the time since the previous sample; NaN for the first. Dates are converted to seconds."""
+def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float64]:
+    """Return the time since the previous sample; NaN for the first. Dates are converted to seconds.
+
+    Args:
+        times: The times.
+        where: What they belong to, for errors.
+        given: The times as the user gave them, for errors, such as dates.
+    """
     times = np.asarray(times)
+    given = np.asarray(times if given is None else given)
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
     times = to_float_array(times, where)
@@ -350,8 +357,16 @@ def compute_gaps(times: Any, where: str) -> NDArray[np.float64]:
     gaps = np.diff(times, prepend=np.nan)
     if (gaps[1:] <= 0).any():
         step = int(np.argmax(gaps[1:] <= 0)) + 1
-        raise ValueError(f"{where}: times must increase, but step {step} is at {times[step]} after {times[step - 1]}")
+        before, after = map(_format_time, given[step - 1 : step + 1])
+        raise ValueError(
+            f"{where}: times must increase, but step {step} is at {after} after {before}: sort the rows by time, and "
+            "keep one row per time"
+        )
     return gaps
+
+
+def _format_time(time: Any) -> str:
+    return str(np.datetime_as_string(time, unit="auto") if isinstance(time, np.datetime64) else time)
 
 
 def _read_gaps(timespans: Any, number: int, sequence: SequenceData) -> NDArray[np.float64]:
@@ -399,12 +414,14 @@ def _long(frame: Any, columns: Columns) -> list[SequenceData]:
         raise ValueError("the DataFrame has no rows: pass at least one sequence")
     times = None if columns.time is None else _times(frame, columns.time)
     values = _select(frame, names)
+    given = None if columns.time is None else np.asarray(frame[columns.time])
     found = []
     for name, rows in split_rows(np.asarray(frame[columns.id]), times):
-        gaps = None if times is None else compute_gaps(times[rows], f"sequence {format_value(name)}")
+        where = f"sequence {format_value(name)}"
+        gaps = None if times is None or given is None else compute_gaps(times[rows], where, given[rows])
         found.append(SequenceData(values[rows], gaps))
         if not columns.single:
-            check_known(found[-1], f"sequence {format_value(name)}")
+            check_known(found[-1], where)
     return found
 
 

@@ -2,12 +2,9 @@
 
 from cornn.fitting.evaluate import ClassScore, Evaluation, Predictions, evaluate, predict
 from cornn.fitting.files import FitOptions, FitPlan, attribute_file, fit_file, plan_fit, predict_file
-from cornn.fitting.fit import TASKS, FitResult, Splits, choose_task, fit, split
-from cornn.fitting.folder import format_csv, load_fitted, write_text
-from cornn.fitting.summary import summarize
+from cornn.fitting.fit import FitResult, Splits, fit, split
 
 __all__ = [
-    "TASKS",
     "ClassScore",
     "Evaluation",
     "FitOptions",
@@ -16,16 +13,11 @@ __all__ = [
     "Predictions",
     "Splits",
     "attribute_file",
-    "choose_task",
     "evaluate",
     "fit",
     "fit_file",
-    "format_csv",
-    "load_fitted",
     "plan_fit",
     "predict",
     "predict_file",
     "split",
-    "summarize",
-    "write_text",
 ]

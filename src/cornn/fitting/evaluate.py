@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.estimators.preparation import mean_and_scale
 from cornn.fitting.baselines import STATISTICS, predict_with_ridge
@@ -119,7 +120,7 @@ def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False, level: 
     if isinstance(estimator, CoRNNForecaster):
         return _predict_forecasts(estimator, data, level)
     if level is not None:
-        raise ValueError("level is only for the intervals of forecasts: omit it")
+        raise ArgumentError(Argument("level"), " is only for the intervals of forecasts: omit it")
     header, columns = [data.id_name], [data.ids]
     if truth and data.target is not None:
         header += _number_names("target", len(data.target[0]))
@@ -270,7 +271,8 @@ def _evaluate_forecasts(
     every = estimator.evaluate(training.sequences, test.sequences, cuts)
     named = [(test.features[own], table) for own, table in zip(estimator.targets_, every, strict=True) if table]
     if not named:
-        raise ValueError("no values are left to test the forecasts: use longer sequences, or a larger --test-share")
+        advice = "no values are left to test the forecasts: use longer sequences, or a larger "
+        raise ArgumentError(advice, Argument("test_share"))
     tables = [table for _, table in named]
     words_of = {"last value": "for repeating the last value", "seasonal naive": "for repeating the last season"}
     mean = {name: float(np.mean([table.baselines[name].mase for table in tables])) for name in BASELINES}
@@ -283,8 +285,8 @@ def _evaluate_forecasts(
             scores[words + name] = {"MAE": own.mae, "RMSE": own.rmse, "MASE": own.mase, "pinball loss": own.pinball}
         if table.pooled_coverage is not None:
             more[f"{words}share of the values in the 90 % interval"] = table.pooled_coverage
-    offer = f'That rule alone: --candidates "{rule}"'
-    offer += "." if estimator.method_ == "pool" else ", without the settings of the network."
+    offer = f'To use that rule alone, set the candidates to "{rule}"'
+    offer += "." if estimator.method_ == "pool" else ", and omit the settings of the network."
     return Evaluation(
         "mean absolute scaled error",
         "lower",

@@ -5,17 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import release_folder, reserve_folder, reserve_new_folder
+from cornn._counts import format_count
 from cornn.fitting.evaluate import AnyEstimator, Predictions, attribute, predict
-from cornn.fitting.fit import FitResult, Splits, check_settings, choose_task, fit, split
+from cornn.fitting.fit import FitResult, Splits, check_settings, choose_task, find_tasks, fit, split
 from cornn.fitting.folder import build_result, load_fitted, remove_leftovers, write_folder
 from cornn.fitting.readers import Dataset, Layout, names_its_target, read
-from cornn.fitting.summary import summarize
+from cornn.fitting.summary import summarise
 
 __all__ = ["FitOptions", "FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
-
-FORECAST_SETTINGS = ("period", "known_future", "candidates")
-"""Settings that only a forecaster has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,40 +62,39 @@ class FitOptions:
 
 def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
     """Read a file, split it and check all settings, without training."""
-    path, task, horizon, settings = Path(path), options.task, options.horizon, options.settings or {}
-    only_forecasts = ["horizon"] * (horizon is not None) + [name for name in FORECAST_SETTINGS if name in settings]
-    if task is None and only_forecasts:
+    path, task = Path(path), options.task
+    chosen: dict[str, Any] = {"random_state": options.seed, **(options.settings or {})}
+    if options.horizon is not None:
+        chosen["horizon"] = options.horizon
+    if task is None and any(find_tasks(name) == ["forecast"] for name in chosen):
         task = "forecast"
     data = read(path, _resolve_layout(path, task, options.columns))
     task = choose_task(task, data)
     other = data.companion if options.test is None else read(Path(options.test), data.layout)
-    chosen: dict[str, Any] = {"random_state": options.seed, **settings}
     if task == "forecast":
-        chosen["horizon"] = 1 if horizon is None else horizon
+        chosen.setdefault("horizon", 1)
         if options.targets:
             chosen["targets"] = [_find_feature(data, name) for name in options.targets]
         if chosen.get("known_future"):
             chosen["known_future"] = [_find_feature(data, name) for name in chosen["known_future"]]
-    else:
-        for name in only_forecasts:
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} is only for forecasts, but the task is to {task}: use --task forecast")
-    if "class_weight" in chosen and task != "classify":
-        raise ValueError(f"--balanced is only for classes, but the task is to {task}: omit it")
     check_settings(task, chosen)
     splits = split(data, task, other, options.test_share, options.seed)
-    facts = summarize(data, splits, task, options.targets)
+    facts = summarise(data, splits, task, options.targets)
     return FitPlan(task, data, other, splits, chosen, tuple(facts))
 
 
 def _resolve_layout(path: Path, task: str | None, layout: Layout) -> Layout:
     if task != "forecast":
         if not names_its_target(path) and not layout.target:
-            raise ValueError(
-                "nothing to learn: choose the column with --target, or use --task forecast to predict the next values"
+            raise ArgumentError(
+                "nothing to learn: choose the column with ",
+                Argument("target"),
+                ", or use ",
+                Argument("task", "forecast"),
+                " to predict the next values",
             )
         return layout
-    # Without ids, a table for forecasting is one series, unless --form is given. What is forecast is also an input.
+    # Without ids, a table for forecasting is one series, unless the form is given. What is forecast is also an input.
     form = layout.form or ("series" if layout.id is None else None)
     values = (*layout.values, *(name for name in layout.target if layout.values and name not in layout.values))
     return replace(layout, form=form, values=values, target=())
@@ -195,7 +193,8 @@ def fit_file(
         words = plan.test.source if plan.test is not None else f"a held-out split of {plan.data.source}"
         notes = [*plan.data.notes]
         if finished.interrupted:
-            notes.append(f"stopped by Ctrl-C after {finished.estimator.n_iter_} epochs: the best model so far is kept")
+            epochs = format_count(finished.estimator.n_iter_, "epoch")
+            notes.append(f"stopped by Ctrl-C after {epochs}: the best model so far is kept")
         finished = replace(finished, facts=plan.facts, result=build_result(finished, words), notes=tuple(notes))
         finished, page = _write_page(finished, Path(path).name, folder) if report else (finished, None)
         place, note = write_folder(folder, plan.data, finished, finished.result, page)

@@ -4,14 +4,18 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from cornn._arguments import Argument, ArgumentError
+from cornn._checked import choose
 from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
@@ -19,9 +23,11 @@ from cornn.estimators.classifier import draw_stratified
 from cornn.fitting.evaluate import AnyEstimator, Evaluation, evaluate
 from cornn.fitting.readers import Dataset
 
-__all__ = ["TASKS", "FitResult", "Splits", "check_settings", "choose_task", "fit", "split"]
+__all__ = ["TASKS", "FitResult", "Splits", "check_settings", "choose_task", "find_tasks", "fit", "split"]
 
 TASKS = {"classify": CoRNNClassifier, "regress": CoRNNRegressor, "forecast": CoRNNForecaster}
+RESULTS = {"classify": "classes", "regress": "numbers", "forecast": "forecasts"}
+"""Task -> what its estimator predicts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +145,33 @@ def _split_off_steps(data: Dataset, share: float) -> Splits:
 
 
 def check_settings(task: str, settings: Mapping[str, Any]) -> None:
-    """Check before training that the settings are valid and the device exists.
+    """Check before training that the estimator has the settings, that they are valid, and that the device exists.
 
     Args:
         task: "classify", "regress" or "forecast".
         settings: Settings of the estimator.
     """
+    for name in settings:
+        tasks = find_tasks(name)
+        if not tasks:
+            choose(f"setting of {TASKS[task].__name__}", name, _list_settings(task))
+        if task not in tasks:
+            predicted = " and ".join(RESULTS[other] for other in tasks)
+            remedy = (", or use ", Argument("task", tasks[0])) if len(tasks) == 1 else ()
+            problem = f" is only for {predicted}, but the task is to {task}: omit it"
+            raise ArgumentError(Argument(name), problem, *remedy)
     resolve_device(str(settings.get("device", "auto")))
     TASKS[task](**settings).check()
+
+
+def find_tasks(setting: str) -> list[str]:
+    """Return the tasks whose estimators have a setting."""
+    return [task for task in TASKS if setting in _list_settings(task)]
+
+
+@cache
+def _list_settings(task: str) -> tuple[str, ...]:
+    return tuple(TASKS[task]().get_params(deep=False))
 
 
 def fit(
@@ -173,10 +198,9 @@ def fit(
     """
     estimator: Any = TASKS[task](**settings)
     interruption = Interruption(watch)
-    estimator.watch = interruption.end_epoch
     training = splits.training
     start = time.perf_counter()
-    with interruption:
+    with interruption, _calling(estimator, interruption.end_epoch):
         if task == "classify":
             _check_classes(training)
             estimator.fit(training.sequences, training.labels(), groups=training.groups)
@@ -187,6 +211,16 @@ def fit(
     seconds = time.perf_counter() - start
     evaluation = None if splits.test is None else evaluate(estimator, training, splits.test, splits.cuts)
     return FitResult(task, estimator, splits, evaluation, seconds, interruption.requested)
+
+
+@contextmanager
+def _calling(estimator: Any, watch: Callable[[dict[str, float]], bool]) -> Iterator[None]:
+    """Let an estimator call a function after every epoch. It does not keep the function, so that it can be pickled."""
+    estimator.watch = watch
+    try:
+        yield
+    finally:
+        del estimator.watch
 
 
 class Interruption:

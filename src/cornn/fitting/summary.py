@@ -1,13 +1,14 @@
-"""Summarize a data set as rows of (name, value)."""
+"""Summarise a data set as rows of (name, value)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from cornn._counts import format_count
 from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Dataset
 
-__all__ = ["summarize"]
+__all__ = ["summarise"]
 
 FORMS = {
     "wide": "one row per sequence",
@@ -17,8 +18,8 @@ FORMS = {
 MOST = 12  # maximum number of features or classes to list
 
 
-def summarize(data: Dataset, splits: Splits, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Summarize a data set.
+def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Summarise a data set.
 
     Args:
         data: The data set.
@@ -56,7 +57,7 @@ def _describe_split(splits: Splits) -> str:
         return ", all for training" + (f": {splits.why}" if splits.why else "")
     if splits.cuts is not None:
         steps = sum(len(series.values) for series in splits.test.sequences) - sum(splits.cuts)
-        return f", the last {steps:,} steps for the test"
+        return f", the last {format_count(steps, 'step')} for the test"
     return f", {len(splits.training):,} for training and {len(splits.test):,} for the test"
 
 
@@ -84,5 +85,6 @@ def _describe_target(data: Dataset, task: str, named: Sequence[str]) -> list[tup
         table = data.numbers().reshape(len(data), -1)
         return [(f"{name}, numbers", "; ".join(_describe_feature(column) for column in table.T))]
     classes, counts = np.unique(data.labels(), return_counts=True)
+    number = format_count(len(classes), "class", "classes")
     listed = ", ".join(f"{own} {count:,}" for own, count in list(zip(classes, counts, strict=True))[:MOST])
-    return [(f"{name}, {len(classes)} classes", listed + (", …" if len(classes) > MOST else ""))]
+    return [(f"{name}, {number}", listed + (", …" if len(classes) > MOST else ""))]

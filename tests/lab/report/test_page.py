@@ -143,7 +143,7 @@ def test_the_command(cornn, tmp_path, runs):
     code, _, err = cornn("report", "results", "--out", "nowhere/here.html")
     assert code == 2
     assert "cannot write nowhere/here.html" in err
-    assert "choose another with --out" in err
+    assert "choose another path" in err
 
 
 def test_differences_are_told_where_there_are_the_runs_they_rest_on(report):

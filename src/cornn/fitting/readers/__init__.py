@@ -65,6 +65,6 @@ def check_format(path: Path) -> str:
 
 
 def names_its_target(path: Path) -> bool:
-    """Return whether the format of a file defines the target, so that --target may be omitted."""
+    """Return whether the format of a file defines the target, so that `target` may be omitted."""
     ending = check_format(path)
     return ending not in TABLES or (ending in UCR and is_ucr(read_text(path)))

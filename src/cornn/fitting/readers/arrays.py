@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.sequences import ValidSeries, compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import shorten
@@ -19,8 +20,8 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
     """Read an .npz file.
 
     The arrays are X (sequences, time, features) or (sequences, time), padded at the end if there are `lengths`
-    (sequences,); and optionally y, the targets, `times` (sequences, time) and `ids` (sequences,). `--values` and
-    `--target` give other names of X and y.
+    (sequences,); and optionally y, the targets, `times` (sequences, time) and `ids` (sequences,). The layout
+    may give other names of X and y.
     """
     arrays = _load_arrays(path)
     if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
@@ -29,12 +30,13 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
     if not layout.values and "X" not in arrays and "X_train" in arrays:
         names = {"X": "X_train", "y": layout.target[0] if layout.target else "y_train"}
     if len(layout.values) > 1 or len(layout.target) > 1:
-        raise ValueError(f"{path}: --values and --target name one array each (default X and y)")
-    for name, option in ((names["X"], "--values"), (names["y"], "--target")):
-        required = option == "--values" or (require_target and layout.target)
+        values, target = Argument("values"), Argument("target")
+        raise ArgumentError(f"{path}: ", values, " and ", target, " name one array each (default X and y)")
+    for name, argument in ((names["X"], "values"), (names["y"], "target")):
+        required = argument == "values" or (require_target and layout.target)
         if required and name not in arrays:
-            advice = f"; choose one with {option}" if require_target else ""
-            raise ValueError(f"{path} has no array {name!r}: the arrays are {shorten(list(arrays))}{advice}")
+            advice = ("; choose one with ", Argument(argument)) if require_target else ()
+            raise ArgumentError(f"{path} has no array {name!r}: the arrays are {shorten(list(arrays))}", *advice)
     X, notes = _arrange(path, arrays[names["X"]], names["X"], layout)
     X = X.astype(np.float64).reshape(*X.shape[:2], -1)
     lengths = _read_lengths(path, arrays.get("lengths"), X)
@@ -55,7 +57,7 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         if np.isnan(values).all():
             raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
         if own is not None:
-            compute_gaps(own, f"{path}, row {row + 1}")
+            compute_gaps(own, f"{path}, row {row + 1}", None if times is None else times[row, :length])
         sequences.append(ValidSeries(values, own))
     count = X.shape[2]
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
@@ -87,8 +89,8 @@ def _arrange(path: Path, X: NDArray, name: str, layout: Layout) -> tuple[NDArray
     X = X.swapaxes(1, 2) if layout.axes == "nct" else X
     if X.shape[1] >= X.shape[2]:
         return X, ()
-    other = "(sequences, features, time), use --layout nct"
-    other = other if layout.axes == "ntc" else "(sequences, time, features), use --layout ntc"
+    other = "(sequences, features, time), set the layout to nct"
+    other = other if layout.axes == "ntc" else "(sequences, time, features), set the layout to ntc"
     return X, (f"{name} has {X.shape[1]} steps of {X.shape[2]} features: if its axes are {other}",)
 
 
@@ -123,7 +125,7 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
         None,
         [f"row {row + 1}" for row in range(len(X))],
         notes=notes,
-        remedy="save X and y in an .npz file, or use --task forecast",
+        remedy=("save X and y in an .npz file, or use ", Argument("task", "forecast")),
     )
 
 

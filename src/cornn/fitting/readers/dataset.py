@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.sequences import ValidSeries
 
 __all__ = ["FORMS", "Dataset", "Layout"]
@@ -55,7 +56,7 @@ class Dataset:
     groups: list[Any] | None = None  # group of each sequence
     notes: tuple[str, ...] = ()  # assumptions of the reader, for the user to check
     companion: "Dataset | None" = None  # test data in the same file
-    remedy: str = "choose its column with --target"  # what to do if there is no target
+    remedy: tuple[str | Argument, ...] = ("choose its column with ", Argument("target"))  # if there is no target
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -82,10 +83,9 @@ class Dataset:
             try:
                 numbers.append([float(value) for value in row])
             except ValueError:
-                raise ValueError(
-                    f"{self.source}, {place}: the target {row[0]!r} is not a number: correct it, or learn classes with "
-                    "--task classify"
-                ) from None
+                problem = f"{self.source}, {place}: the target {row[0]!r} is not a number: "
+                remedy = ("correct it, or learn classes with ", Argument("task", "classify"))
+                raise ArgumentError(problem, *remedy) from None
             if not np.isfinite(numbers[-1]).all():
                 raise ValueError(f"{self.source}, {place}: the target is infinite: correct or remove it")
         table = np.array(numbers)
@@ -95,7 +95,8 @@ class Dataset:
         """Return the targets as labels: integers if all are integers, else strings."""
         rows = self._present()
         if len(rows[0]) > 1:
-            raise ValueError("classes are read from one column: name a single --target, or use --task regress")
+            target, task = Argument("target"), Argument("task", "regress")
+            raise ArgumentError("classes are read from one column: name a single ", target, ", or use ", task)
         values = [row[0] for row in rows]
         if all(isinstance(value, str) for value in values):
             try:
@@ -122,7 +123,7 @@ class Dataset:
 
     def _present(self) -> list[tuple]:
         if self.target is None:
-            raise ValueError(f"{self.source} has no target: {self.remedy}")
+            raise ArgumentError(f"{self.source} has no target: ", *self.remedy)
         for row, place in zip(self.target, self.places, strict=True):
             if any(value is None for value in row):
                 raise ValueError(f"{self.source}, {place}: the target is missing: fill it in, or remove the row")

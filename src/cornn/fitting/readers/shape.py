@@ -1,7 +1,6 @@
 """Convert a table to sequences: one row per sequence (wide), one row per sample (long), or one series."""
 
 import re
-import shlex
 from collections.abc import Container, Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -10,17 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.sequences import ValidSeries, split_rows
 from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
-from cornn.fitting.readers.table import INDEX, MISSING, Table, parse_number, shorten
+from cornn.fitting.readers.table import FITTED_WITH, INDEX, MISSING, Table, parse_number, shorten
 
 __all__ = ["shape"]
 
 NUMBERED = re.compile(r"(.*?)[_.\- ]?(\d+)")
 """Name of a column with one step of one feature, for instance speed_12."""
-FEW = 3  # minimum number of columns that can be the steps of a sequence without --form
+FEW = 3  # minimum number of columns that can be the steps of a sequence unless the form is given
 SOME = 20  # minimum number of rows for which repeated values suggest one row per sample
+WIDE = Argument("form", "wide")
 
 
 def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Dataset:
@@ -28,18 +29,18 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
     if layout.form is not None and layout.form not in FORMS:
         raise ValueError(f"unknown form {layout.form!r}: choose one of {', '.join(FORMS)}")
     there = require_target or all(name in table.columns for name in layout.target)
-    table.require(*(layout.target if there else ()), option="--target")
-    for option, name in (("--id", layout.id), ("--time", layout.time)):
+    table.require(*(layout.target if there else ()), argument="target")
+    for argument, name in (("id", layout.id), ("time", layout.time)):
         if name is not None:
-            table.require(name, option=option)
+            table.require(name, argument=argument)
     if require_target:
-        table.require(*(name for name in layout.ignore if name != INDEX), option="--ignore")
+        table.require(*(name for name in layout.ignore if name != INDEX), argument="ignore")
     if INDEX in table.columns and layout.time is None:
         # Dates that pandas wrote as its index: the times of a series, else only names of rows.
         series = layout.form in ("series", "long")
         layout = replace(layout, time=INDEX) if series else replace(layout, ignore=(*layout.ignore, INDEX))
     if layout.group is not None and require_target:
-        table.require(layout.group, option="--group")
+        table.require(layout.group, argument="group")
     ids = None if layout.id is None else _read_ids(table, layout.id)
     form = layout.form or _infer_form(table, layout, ids)
     if layout.form is None and form == "wide" and not layout.values:
@@ -51,8 +52,19 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
 
 def _infer_form(table: Table, layout: Layout, ids: list | None) -> str:
     if ids is None and layout.time is not None:
-        raise ValueError("--time needs one row per sample: choose the column of the sequence ids with --id")
+        raise _time_without_id()
     return "wide" if ids is None or (layout.time is None and len(set(ids)) == len(ids)) else "long"
+
+
+def _time_without_id() -> ArgumentError:
+    advice = " needs one row per sample: choose the column of the sequence ids with "
+    return ArgumentError(Argument("time"), advice, Argument("id"))
+
+
+def _no_values(table: Table) -> ArgumentError:
+    values, target, ignore = map(Argument, ("values", "target", "ignore"))
+    advice = ("check ", values, ", ", target, " and ", ignore) if table.fitting else (FITTED_WITH,)
+    return ArgumentError(f"{table.source} has no columns of values left: ", *advice)
 
 
 def _read_ids(table: Table, name: str) -> list:
@@ -72,7 +84,7 @@ def _list_others(table: Table, layout: Layout) -> list[str]:
 
 def _shape_wide(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
     if layout.time is not None:
-        raise ValueError("--time needs one row per sample: choose the column of the sequence ids with --id")
+        raise _time_without_id()
     layout, groups = _group_steps(table, layout)
     columns = {name: table.numbers(name) for names in groups.values() for name in names}
     values = np.stack([np.stack([columns[name] for name in names], 1) for names in groups.values()], 2)
@@ -105,8 +117,7 @@ def _group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[s
     if layout.values and all(name in names for name in layout.values):
         return layout, {"value": list(layout.values)}
     if not names:
-        advice = "check --values, --target and --ignore" if table.fitting else "a model needs those it was fitted with"
-        raise ValueError(f"{table.source} has no columns of values left: {advice}")
+        raise _no_values(table)
     groups = _group_by_prefix(names)
     if layout.values:
         chosen = {name: groups[name] for name in _select_features(table, layout, names, groups)}
@@ -119,8 +130,11 @@ def _group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[s
             raise ValueError(f"{table.source}: features {next(iter(chosen))} and {name} have different steps")
         for (step, first), (other, second) in pairwise(sorted(steps)):
             if step == other:
-                advice = "rename one, or omit it with --ignore" if table.fitting else "rename or remove one"
-                raise ValueError(f"{table.source}: columns {first!r} and {second!r} are both step {step}: {advice}")
+                problem = f"{table.source}: columns {first!r} and {second!r} are both step {step}: "
+                advice = (
+                    ("rename one, or omit it with ", Argument("ignore")) if table.fitting else ("rename or remove one",)
+                )
+                raise ArgumentError(problem, *advice)
     ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
     # A single feature is named "value", whatever its prefix.
     return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
@@ -136,7 +150,7 @@ def _group_by_prefix(names: list[str]) -> dict[str, list[tuple[int, str]]]:
 
 
 def _check_steps(table: Table, layout: Layout) -> None:
-    """Check that the columns look like the steps of a sequence, in a table without --form wide."""
+    """Check that the columns look like the steps of a sequence, unless the form is given."""
     names, numbered = _list_others(table, layout), _group_by_prefix(_list_others(table, layout))
     _check_samples(table, layout, [name for name in names if name not in _find_step_names(numbered)])
     # pandas renames equal columns to x, x.1, x.2.
@@ -146,28 +160,34 @@ def _check_steps(table: Table, layout: Layout) -> None:
     steps = [name for own in groups.values() for _, name in own]
     rest = [name for name in names if name not in steps]
     if groups and rest:
-        raise ValueError(
-            f"{table.source}: {shorten(rest)} would be read as steps of the sequence, like {steps[0]} to "
-            f"{steps[-1]}: omit them with --ignore {' '.join(map(shlex.quote, rest))}, or use all columns as steps "
-            "with --form wide"
+        raise ArgumentError(
+            f"{table.source}: {shorten(rest)} would be read as steps of the sequence, like {steps[0]} to {steps[-1]}: "
+            "omit them with ",
+            Argument("ignore", rest),
+            ", or use all columns as steps with ",
+            WIDE,
         )
     for stem, own in groups.items():
         first, *_ = groups
         lacking = sorted({step for step, _ in groups[first]} ^ {step for step, _ in own})
         if lacking:
-            raise ValueError(
+            raise ArgumentError(
                 f"{table.source}: features {first!r} and {stem!r} have different steps, only one has step "
-                f"{lacking[0]}: add empty columns, omit columns with --ignore, or use all columns as the steps of one "
-                "feature with --form wide"
+                f"{lacking[0]}: add empty columns, omit columns with ",
+                Argument("ignore"),
+                ", or use all columns as the steps of one feature with ",
+                WIDE,
             )
     if len(names) >= FEW or len(table) < SOME:
         return
     repeated = [name for name in names if 2 * len(set(map(str, table.columns[name]))) <= len(table)]
     if repeated:
-        raise ValueError(
-            f"{table.source}: with one row per sequence, sequences would have {len(names)} steps, "
-            f"{' and '.join(names)}. If each row is a sample, use --id {shlex.quote(repeated[0])} to separate the "
-            "sequences; else use --form wide"
+        raise ArgumentError(
+            f"{table.source}: with one row per sequence, the steps of a sequence would be {' and '.join(names)}. If "
+            "each row is a sample, use ",
+            Argument("id", repeated[0]),
+            " to separate the sequences; else use ",
+            WIDE,
         )
 
 
@@ -183,7 +203,7 @@ def _find_step_names(groups: dict[str, list[tuple[int, str]]]) -> set[str]:
 
 
 def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
-    """Reject a table without --id whose rows are probably samples, not sequences.
+    """Reject a table without ids whose rows are probably samples, not sequences.
 
     A hint is a column with the name of an id or a time, a column of dates, or a column whose values repeat in blocks
     within which another column counts up.
@@ -196,16 +216,20 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
         return
     found = dict.fromkeys(ids, "an id") | {name: "a time" for name in times if name not in ids}
     listed = " and ".join(f"{name!r} looks like {what}" for name, what in list(found.items())[:3])
-    options = " ".join(
-        [*(f"--id {shlex.quote(name)}" for name in ids[:1]), *(f"--time {shlex.quote(name)}" for name in times[:1])]
-    )
-    one_series = "" if ids else f"To forecast the next values of one series, use {options} --horizon STEPS. "
-    options = options if ids else f"--id with the column of the sequence, and {options}"
-    unused = " ".join(map(shlex.quote, list(found)[:3]))
-    raise ValueError(
-        f"{table.source}: {listed}, not like a step of a sequence. {one_series}If each row is a sample, use {options}; "
-        f"if each row is a sequence, omit what is not a step with --ignore {unused}, or use --form wide to take all "
-        "columns as steps"
+    time = Argument("time", times[0]) if times else None
+    if ids:
+        advice = ["If each row is a sample, use ", Argument("id", ids[0]), *([] if time is None else [" and ", time])]
+    else:
+        advice = ["To forecast the next values of one series, use ", time, " and ", Argument("horizon"), ". "]
+        advice += ["If each row is a sample, use ", Argument("id"), " with the column of the sequence, and ", time]
+    raise ArgumentError(
+        f"{table.source}: {listed}, not like a step of a sequence. ",
+        *advice,
+        "; if each row is a sequence, omit what is not a step with ",
+        Argument("ignore", list(found)[:3]),
+        ", or use ",
+        WIDE,
+        " to take all columns as steps",
     )
 
 
@@ -255,25 +279,24 @@ def _have_equal_steps(groups: dict[str, list[tuple[int, str]]]) -> bool:
 def _select_features(table: Table, layout: Layout, names: list[str], groups: Container[str]) -> tuple[str, ...]:
     """Return the features that the layout names by their prefix."""
     if any(name in names for name in layout.values):
-        table.require(*layout.values, option="--values")
+        table.require(*layout.values, argument="values")
     for name in layout.values:
         if name not in groups:
-            named = "--values names a feature by the prefix before the number, and " if table.fitting else ""
-            raise ValueError(
-                f"{table.source} has no columns {name}_0, {name}_1, … or {name}: the columns are {shorten(names)}; "
-                f"{named}a model needs the columns that it was fitted with"
-            )
+            missing = f"columns {name}_0, {name}_1, … or {name}" if name else "numbered columns (0, 1, …)"
+            prefix = (Argument("values"), " names a feature by the prefix before the number")
+            advice = prefix if table.fitting else (FITTED_WITH,)
+            raise ArgumentError(f"{table.source} has no {missing}: the columns are {shorten(names)}; ", *advice)
     return layout.values
 
 
 def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[str, ...]) -> Dataset:
     if layout.form == "long" and ids is None:
-        raise ValueError("a table in long form needs --id, the column that identifies the sequence of a row")
+        needed = Argument("id")
+        raise ArgumentError("a table in long form needs ", needed, ", the column that identifies the sequence of a row")
     names = list(layout.values) or _list_others(table, layout)
-    table.require(*names, option="--values")
+    table.require(*names, argument="values")
     if not names:
-        advice = "check --values, --target and --ignore" if table.fitting else "a model needs those it was fitted with"
-        raise ValueError(f"{table.source} has no columns of values left: {advice}")
+        raise _no_values(table)
     columns = np.stack([table.numbers(name) for name in names], 1)
     times = None if layout.time is None else table.times(layout.time)
     pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import Argument, ArgumentError
 from cornn._extras import missing_extra
 from cornn.estimators.times import is_date, parse_date, parse_dates
 
 __all__ = [
+    "FITTED_WITH",
     "INDEX",
     "MISSING",
     "Table",
@@ -34,6 +36,8 @@ INDEX = "date of the row"
 """Name given to an unnamed column of dates, which pandas writes for its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+FITTED_WITH = "a model needs the columns that it was fitted with"
+"""Advice of errors in predictions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +47,7 @@ class Table:
     source: str
     columns: dict[str, list]  # strings for CSV, Python values for Parquet; None if a value is missing
     lines: list[int] | None  # CSV: last line of each row, counted from 1
-    fitting: bool = True  # whether errors may advise the options of `cornn fit`, which `cornn predict` does not have
+    fitting: bool = True  # whether errors may advise arguments of a fit, which predictions do not have
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -52,13 +56,13 @@ class Table:
         """Describe a row; rows are counted from 1, without the header."""
         return f"row {row + 1}" + ("" if self.lines is None else f" (line {self.lines[row]})")
 
-    def require(self, *names: str, option: str) -> None:
+    def require(self, *names: str, argument: str) -> None:
+        """Raise an error for a column that is not there; `argument` names columns of this kind."""
         for name in names:
             if name not in self.columns:
-                advice = f"choose one with {option}" if self.fitting else "a model needs those that it was fitted with"
-                raise ValueError(
-                    f"{self.source} has no column {name!r}: the columns are {shorten(list(self.columns))}; {advice}"
-                )
+                advice = ("choose one with ", Argument(argument)) if self.fitting else (FITTED_WITH,)
+                columns = shorten(list(self.columns))
+                raise ArgumentError(f"{self.source} has no column {name!r}: the columns are {columns}; ", *advice)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column as numbers, NaN where a value is missing."""
@@ -104,16 +108,16 @@ class Table:
             return parse_number(value)
         except (TypeError, ValueError):
             pass
+        time, ignore = Argument("time", name), Argument("ignore", [name])
+        remedy: tuple[str | Argument, ...] = ("correct it, or omit the column with ", ignore)
         if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
-            remedy = "write decimals with a point"
+            remedy = ("write decimals with a point",)
         elif not self.fitting:
-            remedy = "correct it"
+            remedy = ("correct it",)
         elif is_date(value):
-            remedy = f"if it is the time of a sample, use --time {name}; else omit it with --ignore {name}"
-        else:
-            remedy = f"correct it, or omit the column with --ignore {name}"
+            remedy = ("if it is the time of a sample, use ", time, "; else omit it with ", ignore)
         shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
-        raise ValueError(f"{self.source}, {self.place(row)}, column {name!r}: {shown} is not a number: {remedy}")
+        raise ArgumentError(f"{self.source}, {self.place(row)}, column {name!r}: {shown} is not a number: ", *remedy)
 
 
 def parse_number(value: Any) -> float:

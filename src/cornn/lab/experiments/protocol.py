@@ -94,8 +94,15 @@ def _draw(setting: str, given: Any) -> Draw:
 
 def read_protocol(path: Path) -> Protocol:
     """Read a protocol file."""
+    remedy = "pass a protocol such as results/protocols/psmnist-128.json"
     try:
-        return decode(Protocol, read_json(path), "the protocol")
+        content = read_json(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}: {remedy}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not a protocol, since it is not a JSON object: {remedy}") from error
+    try:
+        return decode(Protocol, content, "the protocol")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

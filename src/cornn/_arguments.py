@@ -1,0 +1,42 @@
+"""Errors that name arguments, so that the command line can name its options instead."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Argument", "ArgumentError", "InPython"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a public function, with the value to set it to, if any. As text: `name`, or `name=value`."""
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"`{self.name}`" if self.value is None else f"`{self.name}={self.value!r}`"
+
+
+class InPython(str):
+    """Text of an error that the command line omits, such as a remedy that only Python offers."""
+
+
+class ArgumentError(ValueError):
+    """A ValueError whose message names arguments.
+
+    Args:
+        parts: The message in pieces: texts and arguments.
+
+    Examples:
+        >>> raise ArgumentError("nothing to learn: choose the column with ", Argument("target"))
+    """
+
+    def __init__(self, *parts: str | Argument) -> None:
+        super().__init__("".join(map(str, parts)))
+        self.parts = parts
+
+    def spell(self, option: Callable[[Argument], str]) -> str:
+        """Return the message for an interface that spells arguments in its own way."""
+        shown = (part for part in self.parts if not isinstance(part, InPython))
+        return "".join(option(part) if isinstance(part, Argument) else part for part in shown)

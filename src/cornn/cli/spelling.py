@@ -1,0 +1,18 @@
+"""How the command line spells the arguments of the library."""
+
+import shlex
+
+from cornn._arguments import Argument
+
+__all__ = ["spell_option"]
+
+RENAMED = {"class_weight": "balanced", "random_state": "seed"}
+"""Argument -> option, where they differ."""
+
+
+def spell_option(argument: Argument) -> str:
+    """Return an argument as an option with its values, such as `--task forecast`."""
+    name, value = RENAMED.get(argument.name, argument.name), argument.value
+    values = value if isinstance(value, list | tuple) else () if value in (None, True) else (value,)
+    words = (shlex.quote(str(one)) for one in values if name == argument.name)
+    return " ".join([f"--{name.replace('_', '-')}", *words])
