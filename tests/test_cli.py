@@ -427,7 +427,10 @@ def test_doctor_names_every_backend_and_says_why(cornn):
         (("protocol", "nowhere"), "cornn: nowhere does not exist: pass a protocol such as results/protocols/"),
         (("protocol", "file"), "cornn: file is not a protocol, since it is not a JSON object: pass a protocol such"),
         (("train", "adding", "--config", "file"), "cornn: file is damaged: "),
-        (("figure",), "cornn: NAME is missing; `cornn figure --help` shows the options"),
+        (
+            ("figure",),
+            "cornn: NAME is missing, for example `cornn figure spectrum`; `cornn figure --help` shows the options",
+        ),
         (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie in (0, 1), got 2.0"),
         (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must not be below 0, got -1.0"),
         (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),
