@@ -99,8 +99,6 @@ def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions
     if type(layer) not in LAYERS:
         known = ", ".join(kind.__name__ for kind in LAYERS)
         raise ValueError(f"cannot export the layer {type(layer).__name__} to ONNX: supported layers are {known}")
-    if layer.batch_first:
-        raise ValueError("the model's layer is batch_first, but a SequenceModel is time-major: use batch_first=False")
     if options.lengths and model.read == "every":
         raise ValueError("a model that is read at every step does not use lengths: omit them")
     if options.timespans and not isinstance(layer, CoRNN):
