@@ -11,6 +11,7 @@ from cornn.functional import ACTIVATIONS, Activation
 from cornn.lab.diagnose import subject_from_task
 from cornn.plots import diagnosis
 from cornn.theory import bounds, diagnose, measure
+from cornn.theory.counterexamples import chaotic_network
 
 SMALL = {"hidden_size": 8, "length": 40}
 
@@ -183,6 +184,23 @@ def test_activations_are_what_they_promise(activation):
 )
 def test_verdict_of_measured_gradients(change, words):
     assert words in diagnose._measured_growth(change, 100)
+
+
+@pytest.mark.parametrize("steps", [50, 200, 1000])
+def test_a_contracting_layer_is_not_said_to_diverge(steps):
+    """Its exponent over 50 and 200 steps is positive: single steps stretch some vectors."""
+    input = torch.rand(steps, 2, 2, generator=torch.Generator().manual_seed(0))
+    found = diagnose.diagnose(diagnose.subject_from_layer("own", CoRNN(2, 8), input))
+    assert "every gradient must vanish" in found.summary
+    assert "diverge" not in found.summary
+    assert ("a transient" in found.summary) == (steps < 1000)
+
+
+@pytest.mark.parametrize(("steps", "diverge"), [(10, False), (400, True)])
+def test_a_chaotic_layer_diverges_once_the_growth_is_large(steps, diverge):
+    network, input = chaotic_network()
+    found = diagnose.diagnose(diagnose.Subject("own", network, input[:steps], steps))
+    assert ("nearby states diverge (chaos" in found.summary) == diverge
 
 
 def test_constants_that_differ_are_a_range():
