@@ -10,9 +10,9 @@ from cornn._random import generator
 from cornn.functional import ACTIVATIONS
 from cornn.layers import CoRNN
 from cornn.theory import bounds, hypotheses, linear, measure, register, small_gain
+from cornn.theory._network import Network, network_from_layer
 from cornn.theory.bounds import Bound, Comparison
 from cornn.theory.measure import Trajectory
-from cornn.theory.network import Network, network_from_layer
 from cornn.theory.register import Condition
 
 __all__ = ["SEQUENCES", "Diagnosis", "Fact", "Subject", "diagnose", "subject_from_constants", "subject_from_layer"]
@@ -22,8 +22,8 @@ MOST_STEPS = 1000
 """Longer sequences are truncated: longer Jacobian products add little and take long."""
 
 LARGEST_TRANSIENT = math.log(10)
-"""Natural logarithm of the growth of a tangent vector up to which states are not said to diverge: a step is not normal, so
-a vector can grow for a while although all vectors shrink in the end."""
+"""Natural logarithm of the growth of a tangent vector up to which states are not said to diverge: a step is not normal,
+so a vector can grow for a while although all vectors shrink in the end."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def diagnose(subject: Subject) -> Diagnosis:
         Facts, hypotheses, bounds with measured values, and a summary.
 
     Examples:
-        >>> from cornn.theory.diagnose import diagnose, subject_from_constants
+        >>> from cornn.theory import diagnose, subject_from_constants
         >>> diagnosis = diagnose(subject_from_constants(0.05, 1.0, 4.0, hidden_size=8, length=50))
         >>> diagnosis.is_sound
         True
@@ -274,7 +274,9 @@ def _measured_growth(change: float, steps: int) -> str:
 def _chaos(rate: float | None, exponent: float, steps: int) -> str:
     """Interpret the exponent of `steps` steps. In the Euclidean norm it can be positive for a while without chaos."""
     if rate is not None and rate < 1:
-        verdict = "a transient, since the weights force states to converge" if exponent > 0 else "nearby states converge"
+        verdict = (
+            "a transient, since the weights force states to converge" if exponent > 0 else "nearby states converge"
+        )
     elif exponent * steps > LARGEST_TRANSIENT:
         verdict = "nearby states diverge (chaos, if this persists)"
     else:
