@@ -129,6 +129,9 @@ def test_neurons_are_dropped_until_the_rest_fits(tmp_path):
         to_c(fitted, tmp_path / "d", options)
     with pytest.raises(ValueError, match="raise --max-flash"):
         to_c(fitted, tmp_path / "d", COptions(max_flash=100), X, Y)
+    for none in (COptions(max_flash=0), COptions(max_ram=0)):
+        with pytest.raises(ValueError, match="the fewest there can be"):
+            to_c(fitted, tmp_path / "d", none, X, Y)
     assert not (tmp_path / "d").exists()
 
 

@@ -143,7 +143,7 @@ def bank_to_c(
 
 def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankModel, tuple[str, float, float] | None]:
     """Drop groups of neurons until the constants and the state fit."""
-    limits = (max_flash or np.inf, max_ram or np.inf)
+    limits = tuple(np.inf if limit is None else limit for limit in (max_flash, max_ram))
 
     def fits(groups: int) -> bool:
         sizes = measure_memory(
