@@ -229,7 +229,7 @@ def _check(name: str, tensor: Tensor, shape: tuple[int, ...], device: torch.devi
 
 
 def split_state(state: Tensor) -> tuple[Tensor, ...]:
-    """Return the parts of a state (states, batch, hidden), each (1, batch, hidden) and not a view: users change them."""
+    """Return the parts of a state (states, batch, hidden): each (1, batch, hidden), and not a view."""
     return tuple(part.clone() for part in state.split(1))
 
 
