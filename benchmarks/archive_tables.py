@@ -122,7 +122,7 @@ def verdict() -> str:
         parts.append(f"on their {splits} splits it is " + " and ".join(found))
     count = len(record["data"])
     return (
-        f"The default of `CoRNNClassifier` was compared on {count} problems, with which it was developed: "
+        f"The default of `CoRNNClassifier` was compared on the {count} problems on which it was developed: "
         f"{'; '.join(parts)} (mean difference in points of accuracy, 95 % interval over the problems)."
     )
 

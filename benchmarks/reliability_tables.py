@@ -14,7 +14,7 @@ PROMISES: dict[str, tuple[str, str, str]] = {
         "{resumed} trainings ended, all compared",
     ),
     "power": (
-        "So does one whose power is cut, or `cornn resume` refuses with a sentence",
+        "So does one whose power is cut, or `cornn resume` reports the damage in one sentence",
         "the same, and all bytes that were not synced are cut off at random or turn to NULs",
         "{noticed} cuts lost bytes; {resumed} trainings ended, {refused} refused",
     ),

@@ -445,6 +445,25 @@ def test_from_original_refuses_what_is_not_the_authors(weights, sentence):
 
 
 @pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"num_layers": 2}, "num_layers is 2, but the weights are those of a layer with num_layers=1: omit it"),
+        ({"bidirectional": True}, "bidirectional is True, .* with bidirectional=False: omit it"),
+        ({"bias": True}, "bias is True, .* with bias=False: omit it"),
+    ],
+    ids=str,
+)
+def test_from_original_leaves_no_weight_random(option, message):
+    with pytest.raises(ValueError, match=message):
+        CoRNN.from_original({"cell.i2h.weight": torch.zeros(4, 9)}, dt=0.1, gamma=1.0, epsilon=2.0, **option)
+
+
+def test_per_neuron_makes_one_constant_of_each_given_number():
+    for options, shape in (({}, (8,)), ({"dt": 0.1}, ()), ({"dt": 0.1, "per_neuron": True}, (8,))):
+        assert CoRNN(3, 8, trainable=("dt",), **options).cell().free_dt.shape == shape
+
+
+@pytest.mark.parametrize(
     ("init", "V", "W", "b"),
     [
         ("paper", 67**-0.5, 67**-0.5, 67**-0.5),

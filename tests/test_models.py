@@ -4,6 +4,7 @@ from tolerances import FLOAT32
 from torch import nn
 
 from cornn import CoRNN
+from cornn.baselines import LEM
 from cornn.models import SequenceModel, count_parameters
 
 
@@ -71,6 +72,23 @@ def test_reset_is_a_function_of_the_generator():
 def test_unknown_reading():
     with pytest.raises(ValueError, match="unknown read 'first': choose last or every"):
         SequenceModel(CoRNN(2, 4), 1, read="first")
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, CoRNN, LEM])
+def test_a_batch_first_layer_is_an_error_with_the_remedy(kind):
+    with pytest.raises(ValueError, match=r"build the layer with batch_first=False and pass input\.transpose"):
+        SequenceModel(kind(3, 8, batch_first=True), 2)
+
+
+def test_a_projection_is_an_error_with_the_remedy():
+    with pytest.raises(ValueError, match=r"proj_size=2, .*: build the layer without proj_size"):
+        SequenceModel(nn.LSTM(3, 8, proj_size=2), 2)
+
+
+@pytest.mark.parametrize("module", [nn.Linear(3, 8), nn.LSTMCell(3, 8), nn.Identity()])
+def test_only_recurrent_layers_are_accepted(module):
+    with pytest.raises(TypeError, match=rf"layer is of type {type(module).__name__}, .*: pass CoRNN, .* nn.LSTM"):
+        SequenceModel(module, 2)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, CoRNN])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from damage import small_model
+from torch import nn
 
 from cornn import CoRNN, SequenceModel
 from cornn._checksums import DamagedFileError
@@ -28,10 +29,28 @@ def test_options_of_a_layer_are_stored(tmp_path):
     layer = CoRNN(
         2, 3, num_layers=2, bidirectional=True, dt=0.3, gamma=[1.0, 2.0, 3.0], epsilon=2.0, damping="implicit"
     )
-    model = SequenceModel(layer, 2, read="every", encoder=torch.nn.Embedding(7, 2))
+    model = SequenceModel(layer, 2, read="every", encoder=nn.Embedding(7, 2))
     words = torch.randint(0, 7, (5, 3))
     with torch.no_grad():
         assert torch.equal(build_again(model, tmp_path / "a")(words), model(words))
+
+
+@pytest.mark.parametrize("name", ["cornn", "lstm", "lem", "custom"])
+@pytest.mark.parametrize("words", [False, True])
+def test_the_type_of_the_weights_is_kept(name, words, tmp_path):
+    encoder = nn.Embedding(7, 2) if words else None
+    model = SequenceModel(MODELS[name].layer(2, 4), 2, encoder=encoder).double()
+    input = torch.randint(0, 7, (5, 3)) if words else torch.randn(5, 3, 2, dtype=torch.float64)
+    again = build_again(model, tmp_path / "a")
+    assert {value.dtype for value in again.state_dict().values()} == {torch.float64}
+    with torch.no_grad():
+        assert torch.equal(again(input), model(input))
+
+
+def test_the_nonlinearity_of_an_rnn_is_stored(tmp_path):
+    model, input = SequenceModel(nn.RNN(2, 4, nonlinearity="relu"), 2), torch.randn(5, 3, 2)
+    with torch.no_grad():
+        assert torch.equal(build_again(model, tmp_path / "a")(input), model(input))
 
 
 def test_weights_of_another_model_are_an_error_with_the_file(tmp_path):

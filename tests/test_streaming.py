@@ -192,6 +192,28 @@ def test_what_a_sample_may_be():
             several(np.ones(3), timespan)
 
 
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("options", [{"features": 1}, {}, {"features": 9}], ids=str)
+@pytest.mark.parametrize("timespan", [1.0, 2.5])
+def test_infinity_is_an_error_that_leaves_the_state(backend, options, timespan, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    elif not ISAS:
+        pytest.skip("the C library is not built")
+    layer = built(**options)
+    stream, input = layer.stream(), sequence(layer.input_size).numpy()
+    stream(input[0])
+    before = stream.to_bytes()
+    for wrong in (np.inf, -np.inf):
+        for place in range(layer.input_size):
+            sample = input[1].astype(np.float64)
+            sample[0], sample[place] = np.nan, wrong
+            with pytest.raises(ValueError, match="the sample contains infinity: replace it, or pass NaN if"):
+                stream(float(wrong) if layer.input_size == 1 else sample, timespan)
+            assert stream.to_bytes() == before
+    assert np.isfinite(stream(np.full(layer.input_size, np.nan))).all()
+
+
 def test_what_cannot_be_streamed():
     with pytest.raises(ValueError, match="bidirectional=False"):
         built(bidirectional=True).stream()

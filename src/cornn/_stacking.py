@@ -5,7 +5,8 @@ A cell is a module with `states` (the names of the tensors in its state), `reset
     sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, parts)
 
 for time-major input (time, batch, features) and a state (states, batch, hidden); None is the initial state of the cell.
-The parts are the tensors of the last state, each (1, batch, hidden). They are no views: users may change them in place.
+The parts are the tensors of the last state, each (1, batch, hidden). They are not views: users may change them
+in place.
 """
 
 import warnings
@@ -21,14 +22,9 @@ from cornn._layer_arguments import arrange_timespans, check_input, check_lengths
 from cornn._torch_private import current_transform_level
 from cornn.engine import check_backend, check_precision
 
-__all__ = ["Stack", "split_state"]
+__all__ = ["Stack"]
 
 NO_STEPS = "input has no time steps: a sequence needs at least one"
-
-
-def split_state(state: Tensor) -> tuple[Tensor, ...]:
-    """Return the parts of a state (states, batch, hidden) as a cell returns them: each (1, batch, hidden), no views."""
-    return tuple(part.clone() for part in state.split(1))
 
 
 def _equal(one: Tensor | None, other: Tensor | None) -> bool:
@@ -196,7 +192,7 @@ class Stack(nn.Module):
                 padding has no effect, but must be finite.
 
         Returns:
-            The tensors of the state, which are views of one tensor.
+            The tensors of the state, in the shapes of `state`.
         """
         return self._run(input, state, timespans, every=False, lengths=lengths)[1]
 

@@ -119,7 +119,7 @@ def find_tensors(module: nn.Module, names: Sequence[str]) -> list[Tensor | None]
 
 
 def without_history(tensor: Tensor) -> Tensor:
-    """Return the tensor as one that is no view: it may be changed in place, and detached.
+    """Return the tensor as one that is not a view: it may be changed in place, and detached.
 
     For the results of a function that autograd does not look into, which are parts of one allocation.
     """

@@ -66,7 +66,7 @@ class CoRNNCell(nn.Module):
         damping: "explicit" (the paper's experiments) or "implicit" (the paper's theory).
         activation: One of `cornn.functional.ACTIVATIONS`.
         trainable: Names of the constants to train: any of "dt", "gamma", "epsilon".
-        per_neuron: Whether each neuron has its own trainable constants.
+        per_neuron: Whether a constant that is given as one number becomes one per neuron, as in `CoRNN`.
         init: Initialisation of the weights, as in `CoRNN`.
         device: Device of the parameters.
         dtype: Type of the parameters.

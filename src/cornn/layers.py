@@ -49,7 +49,8 @@ class CoRNN(Stack):
         activation: "tanh"; "identity", "relu" and "duffing" are meant for studies.
         trainable: Names of the constants to train: any of "dt", "gamma", "epsilon". During training dt stays in
             (0, 1), and gamma and epsilon stay positive.
-        per_neuron: Whether each neuron has its own trainable constants.
+        per_neuron: Whether a constant that is given as one number becomes one per neuron, each trained on its own. The
+            default constants are already one per neuron.
         init: Initialisation of the weights: "scaled" (the default without dt, gamma and epsilon: weights in units of
             each neuron's response, no coupling at the start); "paper" (the default with them: one affine map of input
             and state); "separate" and "separate-pair" (the authors' separate maps); "memory" (ours, for long memory:
@@ -210,10 +211,13 @@ class CoRNN(Stack):
             dt: Time step that the model was trained with; the file does not contain it.
             gamma: Stiffness that the model was trained with; the file does not contain it.
             epsilon: Damping that the model was trained with; the file does not contain it.
-            **options: Other arguments of `CoRNN`.
+            **options: Other arguments of `CoRNN`; the authors' models have one layer and one direction.
 
         Returns:
             The layer, and the weights of the model's readout, for `nn.Linear(hidden, outputs).load_state_dict`.
+
+        Raises:
+            ValueError: If these are not the weights of such a model, or do not suffice for the layer.
         """
         if "cell.i2h.weight" not in state_dict:
             raise ValueError(
@@ -229,6 +233,12 @@ class CoRNN(Stack):
         if bias is not None and bias.shape != (hidden,):
             raise ValueError(f"cell.i2h.bias has shape {tuple(bias.shape)}, expected ({hidden},)")
         options = {"dtype": weight.dtype, "device": weight.device, "bias": bias is not None} | options
+        stored = {"num_layers": 1, "bidirectional": False, "bias": bias is not None}
+        for name, value in stored.items():
+            if options.get(name, value) != value:
+                raise ValueError(
+                    f"{name} is {options[name]!r}, but the weights are those of a layer with {name}={value}: omit it"
+                )
         layer = cls(inputs, hidden, dt=dt, gamma=gamma, epsilon=epsilon, **options)
         V, W_z, W = weight.split((inputs, hidden, hidden), 1)
         layer.set_matrices(V=V, W=W, W_z=W_z, b=None if bias is None else bias.detach())

@@ -27,11 +27,15 @@ class SequenceModel(nn.Module):
     """An encoder, a recurrent layer and a linear head: `prediction = model(input, lengths)`.
 
     Args:
-        layer: A recurrent layer of this package, or an `nn.LSTM`, `nn.GRU` or `nn.RNN`; time-major. The head reads the
-            first tensor of its state (y of coRNN, h of the others).
+        layer: A recurrent layer of this package, or an `nn.LSTM`, `nn.GRU` or `nn.RNN`, with `batch_first=False` and
+            without `proj_size`. The head reads the first tensor of its state (y of coRNN, h of the others).
         outputs: Number of values to predict per sequence, or per step.
         read: "last" predicts from the state at the end of each sequence, "every" from the state after every step.
         encoder: A module that maps the input to features, for instance an `nn.Embedding`.
+
+    Raises:
+        TypeError: If `layer` is not a recurrent layer.
+        ValueError: If `layer` is batch-first or has a projection.
 
     Examples:
         >>> model = SequenceModel(CoRNN(3, 128), outputs=10)
@@ -47,6 +51,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         if read not in ("last", "every"):
             raise ValueError(f"unknown read {read!r}: choose last or every")
+        _check_layer(layer)
         self.encoder = encoder or nn.Identity()
         self.layer = layer
         like = next(layer.parameters())
@@ -113,6 +118,25 @@ class SequenceModel(nn.Module):
         if lengths is None:
             return self.layer(features)[1]
         return self.layer(pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False))[1]
+
+
+def _check_layer(layer: nn.Module) -> None:
+    """Raise an error for a layer that a `SequenceModel` would run wrongly."""
+    if not isinstance(layer, Stack | nn.RNNBase):
+        raise TypeError(
+            f"layer is of type {type(layer).__name__}, which is not a recurrent layer: pass CoRNN, a layer of "
+            "cornn.baselines, nn.LSTM, nn.GRU or nn.RNN (to compile, compile the whole SequenceModel)"
+        )
+    if layer.batch_first:
+        raise ValueError(
+            "layer has batch_first=True, but a SequenceModel is time-major: build the layer with batch_first=False and "
+            "pass input.transpose(0, 1)"
+        )
+    if layer.proj_size:
+        raise ValueError(
+            f"layer has proj_size={layer.proj_size}, but the head of a SequenceModel reads hidden_size features: build "
+            "the layer without proj_size"
+        )
 
 
 @torch.no_grad()

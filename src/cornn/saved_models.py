@@ -35,13 +35,14 @@ class ModelSpec:
     options: dict[str, Any] = field(default_factory=dict)  # of a rival's cell
 
     def build(self, weights: Mapping[str, Tensor], path: Path) -> SequenceModel:
-        """Build the model with its weights, in evaluation mode; `path` is their file, for errors."""
+        """Build the model with its weights, in their type and in evaluation mode; `path` is their file, for errors."""
         if self.layer not in MODELS:
             raise DamagedFileError(f"{path}: unknown layer {self.layer!r}: known layers are {', '.join(MODELS)}")
         try:
             with torch.random.fork_rng(devices=[]):
-                layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options)
-                encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size)
+                dtype = weights["head.weight"].dtype if "head.weight" in weights else None
+                layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options, dtype=dtype)
+                encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size, dtype=dtype)
                 model = SequenceModel(layer, self.outputs, read=self.read, encoder=encoder)
             model.load_state_dict(dict(weights))
         except engine.UnknownUpdateError as error:
@@ -63,6 +64,8 @@ def describe_model(model: SequenceModel) -> ModelSpec | None:
     arguments: dict[str, Any] = {own: getattr(layer, own) for own in names}
     if isinstance(layer, CoRNN):
         arguments |= _describe_cornn(layer)
+    elif isinstance(layer, nn.RNN):
+        arguments["nonlinearity"] = layer.nonlinearity
     return ModelSpec(
         name,
         arguments,

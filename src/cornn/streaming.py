@@ -114,7 +114,7 @@ class Stream:
         self._sample, self._seen = np.zeros(self._shape), self._mean.copy()
         self._state = np.zeros((len(layers), 2, hidden), dtype)
         self._answer = self._state[-1, 0] if head is None else np.zeros(len(head[1]), dtype)
-        self.steps = 0
+        self.steps, self._timespan = 0, 1.0  # of the last call; reading it from `_call` would take longer
         self.backend, self._call, self._advance = "numpy", Call(timespan=1.0), self._step
         kernel = _kernel(dtype, layers)
         if kernel is not None:
@@ -125,7 +125,7 @@ class Stream:
 
         Args:
             sample: Shape `(values)`, or a number if there is one value per sample. NaN is a missing value; see
-                `Scaling`.
+                `Scaling`. Infinity is an error, which leaves the state as it was.
             timespan: Duration of this step in units of the usual step, as in the layer's `forward`.
 
         Returns:
@@ -139,14 +139,13 @@ class Stream:
             if sample.shape != self._shape:  # pyright: ignore[reportAttributeAccessIssue]
                 sample = self._check_shape(sample)
             self._sample[:] = sample
-        if timespan != self._call.timespan:
+        if timespan != self._timespan:
             if not 0 <= timespan < float("inf"):
                 raise ValueError(f"timespan must be finite and not negative, got {timespan}")
-            self._call.timespan = timespan
-        if timespan != 1 and self._exact_spans:
-            self._step()  # the C step multiplies dt
-        else:
-            self._advance()
+            self._call.timespan = self._timespan = timespan
+        # The C step multiplies dt.
+        if not (self._step() if timespan != 1 and self._exact_spans else self._advance()):
+            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
         self.steps += 1
         return self._answer.copy()
 
@@ -216,7 +215,7 @@ class Stream:
             f"the sample has shape {sample.shape}, this stream expects {self._shape[0]} values: {self._shape}"
         )
 
-    def _open(self, workspace: Any, pack: Any, step: Callable[[object], None]) -> Callable[[], None]:
+    def _open(self, workspace: Any, pack: Any, step: Callable[[object], int]) -> Callable[[], int]:
         """Prepare the C step, which works on the arrays of this stream."""
         layers, call = self._layers, self._call
         weights = np.concatenate([part.ravel() for layer in layers for part in (layer.R, layer.V, layer.b)])
@@ -237,7 +236,11 @@ class Stream:
         self._kept, where = (arrays, scratch), ctypes.byref(call)
         return lambda: step(where)
 
-    def _step(self) -> None:
+    def _step(self) -> bool:
+        """Take the sample as the C step does; return False, with the state unchanged, if it contains infinity."""
+        # One product, which is finite for usual samples, is faster than looking at each value.
+        if not self._sample.dot(self._sample) < np.inf and np.isinf(self._sample).any():
+            return False
         missing = np.isnan(self._sample)
         np.copyto(self._seen, self._sample, where=~missing)
         inputs = ((self._seen - self._mean) / self._scale).astype(self._state.dtype)
@@ -245,17 +248,18 @@ class Stream:
             inputs = np.concatenate((inputs, missing.astype(inputs.dtype)))
         for layer, state in zip(self._layers, self._state, strict=True):
             dt, gamma, epsilon = layer.constants
-            dt = dt * self._state.dtype.type(self._call.timespan)
+            dt = dt * self._state.dtype.type(self._timespan)
             force = ACTIVATIONS[layer.activation].of_array(layer.R @ state.ravel() + layer.V @ inputs + layer.b)
             y, z = state
-            if layer.exact_spans and self._call.timespan != 1:
-                by = _transition(layer, self._call.timespan)
+            if layer.exact_spans and self._timespan != 1:
+                by = _transition(layer, self._timespan)
                 state[:] = by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
             else:
                 y[:], z[:] = advance(force, y, z, dt, gamma, epsilon, damping=layer.damping)
             inputs = y
         if self._head is not None:
             self._answer[:] = self._head[0] @ inputs + self._head[1]
+        return True
 
 
 @functools.lru_cache(maxsize=64)
@@ -286,8 +290,9 @@ def _kernel(dtype: np.dtype, layers: list[Layer]) -> tuple | None:
         kind = f"{'double' if dtype == np.float64 else 'float'}_{isa}"
         names = [f"cornn_stream_{part}_{kind}" for part in ("workspace", "open", "step")]
         # The GIL is kept: releasing it would take longer than a step.
-        kinds = (ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p), *[ctypes.PYFUNCTYPE(None, ctypes.c_void_p)] * 2)
-        return tuple(kind((name, library)) for kind, name in zip(kinds, names, strict=True))
+        results = (ctypes.c_int64, None, ctypes.c_int64)
+        pairs = zip(results, names, strict=True)
+        return tuple(ctypes.PYFUNCTYPE(result, ctypes.c_void_p)((name, library)) for result, name in pairs)
     except (c.Unusable, AttributeError):
         return None
 

@@ -7,6 +7,7 @@ import threading
 import pytest
 import torch
 
+from cornn import engine
 from cornn.engine import _buffer_pool
 from cornn.engine._buffer_pool import LARGE, take_buffer
 
@@ -66,7 +67,7 @@ def test_only_so_much_is_kept(monkeypatch):
 
 def test_spare_memory_can_be_given_back():
     take_buffer(SHAPE, torch.float32)
-    _buffer_pool.release()
+    engine.release_buffers()
     assert _buffer_pool._spare == []
 
 

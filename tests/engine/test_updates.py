@@ -13,7 +13,7 @@ from test_engine import arguments, assert_same, results
 from tolerances import FLOAT64
 
 import cornn
-from cornn import engine
+from cornn import CustomRNN, engine
 from cornn.engine import Code, Update
 from cornn.engine.backends import c, compiled
 from cornn.engine.updates.update import check_derivative
@@ -100,10 +100,26 @@ def test_register_makes_an_update_known(monkeypatch):
     assert engine.register(update) is update
     assert engine.register(update) is update
     assert engine.find_update("fresh") is update
-    with pytest.raises(ValueError, match="there is an update 'fresh' already: choose another name"):
+    with pytest.raises(ValueError, match="'fresh' already: choose another name, or pass replace=True"):
         engine.register(fresh())
+    for replace in (False, True):
+        with pytest.raises(ValueError, match="there is an update 'leaky' in cornn already: choose another name"):
+            engine.register(fresh(name="leaky"), replace=replace)
     with pytest.raises(ValueError, match=r"unknown update 'other': register it with cornn.engine.register before"):
         engine.find_update("other")
+
+
+def test_a_replaced_update_runs_in_layers_that_exist(monkeypatch):
+    """Kernels are kept per update, not per name."""
+    monkeypatch.setattr(engine.updates, "UPDATES", dict(engine.UPDATES))
+    engine.register(fresh())
+    layer, input = CustomRNN(2, 4, update="fresh"), torch.randn(5, 3, 2)
+    before = layer(input)[0]
+    code = Code(step={"h": "-gain * pre"}, derivative={"h": {"pre": "-gain", "gain": "-pre"}})
+    opposite = fresh(reference=lambda pre, h, gain: -gain * pre, code=code)
+    assert engine.register(opposite, replace=True) is opposite
+    assert engine.find_update("fresh") is opposite
+    assert torch.equal(layer(input)[0][0], -before[0])
 
 
 WRONG = {

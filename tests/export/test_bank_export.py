@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cornn.estimators import CoRNNClassifier, CoRNNRegressor
+from cornn.export import TrainedBank, TrainedModel, wrap_model
 from cornn.export.c import COptions, host, to_c
 from cornn.export.c.bank import LIMIT, measure_memory
 from cornn.export.c.source import render
@@ -142,6 +143,18 @@ def test_a_model_that_is_too_large_says_which_limit_would_do(tmp_path):
     assert not (tmp_path / "d").exists()
     least = int(str(error.value).split()[-1])
     assert to_c(fitted, tmp_path / "d", COptions(max_flash=least), X, Y).neurons == 16
+
+
+def test_a_bank_and_a_network_are_wrapped_as_what_they_are():
+    bank = CoRNNClassifier(**SMALL, causal=True).fit(X, Y)
+    assert wrap_model(bank) == TrainedBank("CoRNNClassifier", bank)
+    assert wrap_model(wrap_model(bank)) == wrap_model(bank)
+    network = CoRNNClassifier(method="network", hidden_size=4, epochs=1, device="cpu").fit(X, Y)
+    network.model_.train()
+    trained = wrap_model(network)
+    assert isinstance(trained, TrainedModel)
+    assert not trained.model.training
+    assert network.model_.training
 
 
 def test_what_cannot_be_exported(tmp_path):

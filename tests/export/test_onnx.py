@@ -162,7 +162,6 @@ REFUSED = {
     "layer": (lambda: model_of(LEM), {}, "cannot export the layer LEM to ONNX: supported layers are CoRNN, LSTM"),
     "encoder": (lambda: model_of(encoder=nn.Bilinear(1, 1, 1)), {}, "cannot export the encoder Bilinear"),
     "half": (lambda: model_of().half(), {}, "is torch.float16, but the ONNX export needs float32 or float64"),
-    "batch-first": (lambda: model_of(batch_first=True), {}, "the model's layer is batch_first"),
     "lengths": (lambda: model_of(read="every"), {"lengths": True}, "at every step does not use lengths"),
     "timespans": (
         lambda: model_of(nn.LSTM),
@@ -171,7 +170,6 @@ REFUSED = {
     ),
     "kind": (lambda: CoRNN(3, 8), {}, "cannot export a CoRNN: pass a SequenceModel"),
     "unfitted": (CoRNNClassifier, {}, "cannot export a CoRNNClassifier: pass"),
-    "projections": (lambda: model_of(nn.LSTM, proj_size=2), {}, "cannot export an LSTM with projections"),
 }
 
 

@@ -57,6 +57,7 @@ def test_settings_that_no_part_has():
 def test_differences_leave_out_where_a_run_is_executed():
     one = resolve("adding")
     assert differences(one, one.override(device="cpu", data="there", checkpoint_every=1.0)) == []
+    assert differences(one, one.override(theory=True)) == ["theory was False, is True"]
     assert differences(one, one.override(clip=0.5, length=7)) == [
         "task.length was 500, is 7",
         "optimiser.clip was 1.0, is 0.5",

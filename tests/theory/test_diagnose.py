@@ -1,22 +1,29 @@
 """`cornn check`: rows, words, page, exit codes."""
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
-from cornn import CoRNN
+from cornn import CoRNN, theory
 from cornn.functional import ACTIVATIONS, Activation
 from cornn.lab.diagnose import subject_from_task
 from cornn.plots import diagnosis
-from cornn.theory import bounds, diagnose, measure
+from cornn.theory import Subject, _diagnose, bounds, diagnose, measure, subject_from_constants, subject_from_layer
+from cornn.theory.counterexamples import chaotic_network
 
+ROOT = Path(__file__).parents[2]
+MODULES = {"bounds", "claims", "counterexamples", "energy", "gradients", "hypotheses", "linear", "measure", "ode"}
+MODULES |= {"register", "representation", "small_gain"}
 SMALL = {"hidden_size": 8, "length": 40}
 
 
 def test_summary_reports_vanishing_gradients_of_a_stiff_layer():
-    found = diagnose.diagnose(diagnose.subject_from_constants(0.016, 94.5, 9.5, hidden_size=32, length=300))
+    found = diagnose(subject_from_constants(0.016, 94.5, 9.5, hidden_size=32, length=300))
     assert found.is_sound
     assert "every gradient must vanish, for any input" in found.summary
     assert "can hardly be learned from" in found.summary
@@ -25,7 +32,7 @@ def test_summary_reports_vanishing_gradients_of_a_stiff_layer():
 
 
 def test_summary_reports_an_unstable_layer():
-    found = diagnose.diagnose(diagnose.subject_from_constants(0.9, 40.0, 0.1, hidden_size=8, length=200))
+    found = diagnose(subject_from_constants(0.9, 40.0, 0.1, hidden_size=8, length=200))
     assert "Uncoupled neurons are unstable" in found.summary
     assert "of 200 steps; the rest covers those steps" in found.summary
     assert found.is_sound
@@ -33,13 +40,13 @@ def test_summary_reports_an_unstable_layer():
 
 
 def test_the_papers_case_has_the_strict_product():
-    subject = diagnose.subject_from_constants(0.01, 1.0, 1.0, damping="implicit", hidden_size=4, length=40)
-    found = {bound.label: comparison for bound, comparison in diagnose.diagnose(subject).comparisons}
+    subject = subject_from_constants(0.01, 1.0, 1.0, damping="implicit", hidden_size=4, length=40)
+    found = {bound.label: comparison for bound, comparison in diagnose(subject).comparisons}
     assert found["eq:norm2"].holds
 
 
 def test_a_task_before_training_and_its_paper_recipe():
-    ours = diagnose.diagnose(subject_from_task("adding", options={"length": 60}))
+    ours = diagnose(subject_from_task("adding", options={"length": 60}))
     assert "neither vanishing nor exploding" in ours.summary
     assert ours.subject.input.shape == (60, 2, 2)
     with pytest.raises(ValueError, match="unknown task 'juggling'"):
@@ -99,16 +106,14 @@ def test_errors_are_one_line(cornn, arguments, sentence):
 
 
 def test_long_sequences_are_cut():
-    assert (
-        diagnose.subject_from_constants(0.1, 1.0, 1.0, hidden_size=2, length=5000).input.shape[0] == diagnose.MOST_STEPS
-    )
-    assert torch.isfinite(diagnose.subject_from_constants(0.1, 1.0, 1.0, **SMALL).input).all()
+    assert subject_from_constants(0.1, 1.0, 1.0, hidden_size=2, length=5000).input.shape[0] == _diagnose.MOST_STEPS
+    assert torch.isfinite(subject_from_constants(0.1, 1.0, 1.0, **SMALL).input).all()
 
 
 def test_hypotheses_use_the_requested_length(monkeypatch):
-    monkeypatch.setattr(diagnose, "MOST_STEPS", 50)
-    subject = diagnose.subject_from_constants(0.0009, 1.0, 1.0, hidden_size=2, length=5000)
-    (condition,) = [one for one in diagnose.diagnose(subject).conditions if one.name == "steps dt <= 1"]
+    monkeypatch.setattr(_diagnose, "MOST_STEPS", 50)
+    subject = subject_from_constants(0.0009, 1.0, 1.0, hidden_size=2, length=5000)
+    (condition,) = [one for one in diagnose(subject).conditions if one.name == "steps dt <= 1"]
     assert condition.value == pytest.approx(4.5)
     assert not condition.holds
 
@@ -126,7 +131,7 @@ def test_hypotheses_use_the_requested_length(monkeypatch):
 )
 def test_no_bound_breaks_at_overflow_and_underflow(dt, gamma, epsilon, options, sentence):
     """Overflow, products that become zero, no damping, no stiffness."""
-    found = diagnose.diagnose(diagnose.subject_from_constants(dt, gamma, epsilon, **(SMALL | options)))
+    found = diagnose(subject_from_constants(dt, gamma, epsilon, **(SMALL | options)))
     assert found.is_sound
     assert sentence in found.summary
     assert "nan" not in found.summary
@@ -136,12 +141,12 @@ def test_no_bound_breaks_at_overflow_and_underflow(dt, gamma, epsilon, options, 
 def test_every_layer_of_several_can_be_checked():
     layer = CoRNN(2, 4, 3)
     input = torch.rand(20, 2, 2)
-    second = diagnose.subject_from_layer("own", layer, input, 1)
+    second = subject_from_layer("own", layer, input, 1)
     assert second.name == "own, layer 2 of 3"
     layer.set_matrices(1, W=torch.full((4, 4), 1e4))
-    assert diagnose.subject_from_layer("own", layer, input, 1).network.W.abs().max() > 100
+    assert subject_from_layer("own", layer, input, 1).network.W.abs().max() > 100
     with pytest.raises(ValueError, match="there is no layer 4: the model has 3"):
-        diagnose.subject_from_layer("own", layer, input, 3)
+        subject_from_layer("own", layer, input, 3)
 
 
 def test_input_of_a_layer_is_the_output_of_the_layers_below():
@@ -149,7 +154,7 @@ def test_input_of_a_layer_is_the_output_of_the_layers_below():
     lower = CoRNN(2, 4).double()
     lower.load_state_dict({name: value for name, value in layer.state_dict().items() if "l0" in name})
     with torch.no_grad():
-        torch.testing.assert_close(diagnose.subject_from_layer("own", layer, input, 1).input, lower(input)[0])
+        torch.testing.assert_close(subject_from_layer("own", layer, input, 1).input, lower(input)[0])
 
 
 @pytest.mark.parametrize(
@@ -164,8 +169,8 @@ def test_options_of_another_subject_are_refused(cornn, arguments):
 def test_a_new_activation_has_no_proven_bounds(monkeypatch):
     steep = Activation(value=lambda x: torch.tanh(5 * x), slope=lambda x: 5 * (1 - torch.tanh(5 * x) ** 2))
     monkeypatch.setitem(ACTIVATIONS, "steep", steep)
-    subject = diagnose.subject_from_constants(0.1, 1.0, 1.0, **SMALL)
-    found = diagnose.diagnose(replace(subject, network=replace(subject.network, activation="steep")))
+    subject = subject_from_constants(0.1, 1.0, 1.0, **SMALL)
+    found = diagnose(replace(subject, network=replace(subject.network, activation="steep")))
     assert all(comparison is None for _, comparison in found.comparisons)
     assert "No growth rate of gradients is proven" in found.summary
 
@@ -182,18 +187,44 @@ def test_activations_are_what_they_promise(activation):
     [(-7, "they vanish"), (-5.2, "they shrink strongly"), (0.1, "neither"), (3.1, "they explode")],
 )
 def test_verdict_of_measured_gradients(change, words):
-    assert words in diagnose._measured_growth(change, 100)
+    assert words in _diagnose._measured_growth(change, 100)
+
+
+@pytest.mark.parametrize("steps", [50, 200, 1000])
+def test_a_contracting_layer_is_not_said_to_diverge(steps):
+    """Its exponent over 50 and 200 steps is positive: single steps stretch some vectors."""
+    input = torch.rand(steps, 2, 2, generator=torch.Generator().manual_seed(0))
+    found = diagnose(subject_from_layer("own", CoRNN(2, 8), input))
+    assert "every gradient must vanish" in found.summary
+    assert "diverge" not in found.summary
+    assert ("a transient" in found.summary) == (steps < 1000)
+
+
+@pytest.mark.parametrize(("steps", "diverge"), [(10, False), (400, True)])
+def test_a_chaotic_layer_diverges_once_the_growth_is_large(steps, diverge):
+    network, input = chaotic_network()
+    found = diagnose(Subject("own", network, input[:steps], steps))
+    assert ("nearby states diverge (chaos" in found.summary) == diverge
 
 
 def test_constants_that_differ_are_a_range():
-    assert diagnose._span(torch.tensor([1.0, 2.5])) == "1 to 2.5"
-    assert diagnose._span(torch.tensor([3.0, 3.0])) == "3"
+    assert _diagnose._span(torch.tensor([1.0, 2.5])) == "1 to 2.5"
+    assert _diagnose._span(torch.tensor([3.0, 3.0])) == "3"
 
 
 def test_the_bounds_of_products_are_in_the_euclidean_norm():
     """At lag 0 that of the max norm is sqrt(2 m)."""
-    subject = diagnose.subject_from_constants(0.01, 1.0, 1.0, damping="implicit", **SMALL)
+    subject = subject_from_constants(0.01, 1.0, 1.0, damping="implicit", **SMALL)
     figure = diagnosis.draw_diagnosis(subject.network, measure.simulate(subject.network, subject.input[:, :1]))
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].get_lines()}
     assert lines["bound: product of norms"][0] == pytest.approx(math.log10(math.sqrt(2 * 8)))
     assert all(bound[-1] >= lines["measured"][-1] for name, bound in lines.items() if name.startswith("bound"))
+
+
+def test_every_documented_name_of_the_theory_is_there():
+    listed = re.findall(r"^([a-z_]+)  ", theory.__doc__, re.M)
+    assert set(listed) == {*MODULES, "diagnose", "watch", "suggest", "network"}
+    assert set(listed) <= set(theory.__all__)
+    assert all(isinstance(getattr(theory, name), ModuleType) == (name in MODULES) for name in listed)
+    page = (ROOT / "docs" / "api-theory.md").read_text(encoding="utf8")
+    assert set(re.findall(r"(?:`|: cornn\.)theory\.([A-Za-z]\w+)", page)) <= set(theory.__all__)

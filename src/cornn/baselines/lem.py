@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn._random import uniform_
-from cornn._stacking import split_state
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, unroll_steps
-from cornn.engine import lem
+from cornn.engine import lem, split_state
 
 __all__ = ["LEM", "LEMCell"]
 

@@ -29,9 +29,9 @@ from torch.nn import functional
 from cornn import engine
 from cornn._layer_arguments import check_sizes
 from cornn._random import uniform_
-from cornn._stacking import split_state
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
+from cornn.engine import split_state
 
 __all__ = [
     "DISCRETISATIONS",

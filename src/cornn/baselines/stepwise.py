@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn._layer_arguments import check_sizes
-from cornn._stacking import split_state
+from cornn.engine import split_state
 
 __all__ = ["Step", "StepwiseCell", "check_no_timespans", "check_plain", "find_active_steps", "unroll_steps"]
 

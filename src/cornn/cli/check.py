@@ -13,7 +13,7 @@ from cornn._atomic import write_atomically, write_errors
 from cornn.cli.console import line, screen
 from cornn.lab.diagnose import subject_from_run, subject_from_task
 from cornn.plots.diagnosis import render_page
-from cornn.theory.diagnose import Diagnosis, Subject, diagnose, subject_from_constants
+from cornn.theory import Diagnosis, Subject, diagnose, subject_from_constants
 
 __all__ = ["CheckCommand"]
 

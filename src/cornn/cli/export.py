@@ -9,10 +9,12 @@ import tyro
 from rich.console import Console
 
 from cornn.cli.console import line, screen
-from cornn.export import TrainedModel
+from cornn.export import TrainedBank, TrainedModel
 from cornn.lab.trained import load_trained
 
 __all__ = ["TARGETS", "ExportCommand"]
+
+Trained = TrainedModel | TrainedBank
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ OWN |= {"max_flash": "c", "max_ram": "c"}
 """Option -> the only format that has it."""
 
 
-def _onnx(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
+def _onnx(command: ExportCommand, trained: Trained, console: Console) -> None:
     from cornn.export.onnx import OnnxOptions, to_onnx
 
     options = OnnxOptions(command.state, command.lengths, command.timespans)
@@ -86,7 +88,7 @@ def _onnx(command: ExportCommand, trained: TrainedModel, console: Console) -> No
     )
 
 
-def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
+def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
     from cornn.export.c import COptions, to_c
 
     options = COptions(
@@ -116,13 +118,13 @@ def _c(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
         line(console, text)
 
 
-def _hub(command: ExportCommand, trained: TrainedModel, console: Console) -> None:
+def _hub(command: ExportCommand, trained: Trained, console: Console) -> None:
     from safetensors import SafetensorError
 
     from cornn.export.hub import HubModel, save_estimator
 
     folder = command.place("hub")
-    if trained.estimator is not None:
+    if isinstance(trained, TrainedBank) or trained.estimator is not None:
         save_estimator(trained.estimator, folder)
         line(console, f"wrote {trained.name} to {folder}")
         return
@@ -133,5 +135,9 @@ def _hub(command: ExportCommand, trained: TrainedModel, console: Console) -> Non
     line(console, f"wrote {trained.name} to {folder}")
 
 
-TARGETS: dict[str, Callable[[ExportCommand, TrainedModel, Console], None]] = {"onnx": _onnx, "c": _c, "hub": _hub}
+TARGETS: dict[str, Callable[[ExportCommand, Trained, Console], None]] = {
+    "onnx": _onnx,
+    "c": _c,
+    "hub": _hub,
+}
 """Format -> function that writes it."""

@@ -11,7 +11,8 @@ from torch import Tensor
 from cornn._autocast import autocast_to_bfloat16, no_autocast
 from cornn._torch_private import is_eager, is_tracing, is_transformed
 from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
-from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, check, wants_gradient
+from cornn.engine._buffer_pool import release_buffers
+from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, check, split_state, wants_gradient
 from cornn.engine.gemms import apply_scales
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
@@ -47,7 +48,9 @@ __all__ = [
     "find_update",
     "no_autocast",
     "register",
+    "release_buffers",
     "run",
+    "split_state",
 ]
 
 LARGE_BATCH = 512
@@ -196,17 +199,13 @@ def run(
             check(update, given)
             return eager.recur(given, scales, name, request)
         output, last, _ = recurrence(*apply_scales(given, scales), *options(name, request))
-        return output, _parts(last)
-
-
-def _parts(last: Tensor) -> tuple[Tensor, ...]:
-    return tuple(part.clone() for part in last.split(1))  # views could not be changed in place
+        return output, split_state(last)
 
 
 def _run_reference(given: Given, scales: Scales | None, update: Update):
     with no_autocast(given.input.device.type):
         output, last = reference(apply_scales(given, scales), update)
-        return output, _parts(last)
+        return output, split_state(last)
 
 
 def _backend_for_trained_constants(backend: str) -> str:

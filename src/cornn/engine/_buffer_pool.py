@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["LARGE", "SPARE_BYTES", "release", "take_buffer"]
+__all__ = ["LARGE", "SPARE_BYTES", "release_buffers", "take_buffer"]
 
 LARGE = 1 << 21
 """Smallest size in bytes of a buffer that is kept, and allocated in large pages."""
@@ -61,6 +61,10 @@ def take_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     return tensor
 
 
-def release() -> None:
-    """Return the spare memory to the system."""
+def release_buffers() -> None:
+    """Return the memory that the engine keeps for later calls on a CPU, up to 512 MB, to the system.
+
+    Examples:
+        >>> release_buffers()
+    """
     _spare.clear()

@@ -30,6 +30,7 @@ __all__ = [
     "check",
     "initial_state",
     "live_spans",
+    "split_state",
     "wants_gradient",
 ]
 
@@ -225,6 +226,11 @@ def _check(name: str, tensor: Tensor, shape: tuple[int, ...], device: torch.devi
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
     if tensor.device != device:
         raise ValueError(f"{name} is on {tensor.device}, the input on {device}: move one with .to(...)")
+
+
+def split_state(state: Tensor) -> tuple[Tensor, ...]:
+    """Return the parts of a state (states, batch, hidden): each (1, batch, hidden), and not a view."""
+    return tuple(part.clone() for part in state.split(1))
 
 
 def about_this_machine(function: Callable[..., Answer]) -> Callable[..., Answer]:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.preparation import Preparation
@@ -41,11 +40,6 @@ class PredictionStream:
             The prediction for the sequence up to this sample.
         """
         factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
-        if sample.__class__ is not float:
-            sample = np.asarray(sample, np.float64)
-        # For a few numbers numpy's calls would take longer than the step itself.
-        if any(map(math.isinf, (sample,) if sample.__class__ is float else sample.ravel().tolist())):
-            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
         answer = self.stream(sample, factor)
         if not math.isfinite(sum(answer.tolist())):
             raise ValueError(

@@ -13,7 +13,7 @@ from cornn._random import generator
 from cornn.artifacts import RunArtifact, load
 from cornn.models import SequenceModel
 
-__all__ = ["Batch", "Split", "TaskData", "TrainedModel", "find_bank", "load_model", "wrap_model"]
+__all__ = ["Batch", "Split", "TaskData", "TrainedBank", "TrainedModel", "load_model", "wrap_model"]
 
 
 class Batch(NamedTuple):
@@ -77,50 +77,55 @@ class TrainedModel:
         return part.batch(rows, generator(seed, "export")).input
 
 
-def find_bank(given: Any) -> Any:
-    """Return the estimator, if this is a fitted classifier or regressor with an oscillator bank; else None."""
-    estimator = given.estimator if isinstance(given, TrainedModel) else given
-    if estimator is None or isinstance(estimator, SequenceModel):
-        return None
-    from cornn.estimators.methods import SequenceEstimator
+@dataclass(frozen=True)
+class TrainedBank:
+    """A fitted classifier or regressor with an oscillator bank.
 
-    if isinstance(estimator, SequenceEstimator) and estimator.is_fitted() and estimator.method_ == "bank":
-        return estimator
-    return None
+    Args:
+        name: A description of the model.
+        estimator: The estimator, which has the bank.
+    """
+
+    name: str
+    estimator: Any
 
 
-def wrap_model(given: Any) -> TrainedModel:
+def wrap_model(given: Any) -> TrainedModel | TrainedBank:
     """Wrap a model for export.
 
     Args:
-        given: A `SequenceModel`, which is copied, a fitted estimator, or a `TrainedModel`.
+        given: A `SequenceModel` or a fitted estimator, of which the network is copied, or what this function returned.
 
     Returns:
-        The trained model.
+        The trained model, or the trained bank.
     """
-    if isinstance(given, TrainedModel):
+    if isinstance(given, TrainedModel | TrainedBank):
         return given
     if isinstance(given, SequenceModel):
-        return TrainedModel("model", copy.deepcopy(given).cpu().eval())
+        return TrainedModel("model", _copy(given))
     from cornn.estimators.base import Estimator
+    from cornn.estimators.methods import SequenceEstimator
 
-    if find_bank(given) is not None:
-        # A bank is no SequenceModel; every format asks `find_bank` before it uses the model.
-        return TrainedModel(type(given).__name__, None, estimator=given)  # pyright: ignore[reportArgumentType]
     if isinstance(given, Estimator) and given.is_fitted():
+        if isinstance(given, SequenceEstimator) and given.method_ == "bank":
+            return TrainedBank(type(given).__name__, given)
         given.output_spec()  # says so if the estimator has no network
-        return TrainedModel(type(given).__name__, given.model_.eval(), estimator=given)
+        return TrainedModel(type(given).__name__, _copy(given.model_), estimator=given)
     raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")
 
 
-def load_model(path: Path | str) -> TrainedModel:
+def _copy(model: SequenceModel) -> SequenceModel:
+    return copy.deepcopy(model).cpu().eval()
+
+
+def load_model(path: Path | str) -> TrainedModel | TrainedBank:
     """Load a trained model, without the data that it was trained on. Nothing in its files is executed.
 
     Args:
         path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
 
     Returns:
-        The trained model.
+        The trained model, or the trained bank.
 
     Examples:
         >>> load_model("runs/adding-0001").model

@@ -13,7 +13,7 @@ from torch import nn
 from cornn._atomic import write_atomically, write_errors
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
-from cornn.export.load import TrainedModel, find_bank, wrap_model
+from cornn.export.load import TrainedBank, TrainedModel, wrap_model
 from cornn.export.recurrent import LAYERS, Timing, add_layer, state_names
 from cornn.layers import CoRNN
 from cornn.models import Head
@@ -66,11 +66,12 @@ def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
     from cornn.export.check import check
 
     trained = wrap_model(given)
-    if (bank := find_bank(trained)) is not None:
+    if isinstance(trained, TrainedBank):
         from cornn.export.onnx_bank import build_bank_graph, check_bank
 
         if options.state or options.lengths:
             raise ValueError("an oscillator bank reads whole sequences in ONNX: omit state and lengths")
+        bank = trained.estimator
         if options.timespans and bank.bank_.bank.inputs.unit is None:
             raise ValueError(UNTIMED)
         content, inputs, outputs = build_bank_graph(bank)
@@ -99,8 +100,6 @@ def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions
     if type(layer) not in LAYERS:
         known = ", ".join(kind.__name__ for kind in LAYERS)
         raise ValueError(f"cannot export the layer {type(layer).__name__} to ONNX: supported layers are {known}")
-    if layer.batch_first:
-        raise ValueError("the model's layer is batch_first, but a SequenceModel is time-major: use batch_first=False")
     if options.lengths and model.read == "every":
         raise ValueError("a model that is read at every step does not use lengths: omit them")
     if options.timespans and not isinstance(layer, CoRNN):

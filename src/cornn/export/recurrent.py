@@ -72,10 +72,6 @@ def _pytorch_layer(operator: str, gates: tuple[int, ...], **attributes: int) -> 
     """Return a function that adds an ONNX operator; `gates`: position in PyTorch of each ONNX gate."""
 
     def run(graph: Graph, layer: nn.RNNBase, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
-        if layer.proj_size:
-            raise ValueError(
-                f"cannot export an LSTM with projections (proj_size={layer.proj_size}) to ONNX: use proj_size=0"
-            )
         directions, hidden, output = 2 if layer.bidirectional else 1, layer.hidden_size, input
         options = dict(attributes, hidden_size=hidden, direction="bidirectional" if directions == 2 else "forward")
         if operator == "RNN":

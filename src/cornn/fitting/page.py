@@ -16,7 +16,7 @@ from cornn.forecasting.report import forecast_page
 from cornn.plots import fitted
 from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
-from cornn.theory.diagnose import Diagnosis, diagnose, subject_from_layer
+from cornn.theory import Diagnosis, diagnose, subject_from_layer
 
 __all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "render_page"]
 

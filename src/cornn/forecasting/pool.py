@@ -198,7 +198,7 @@ def fit_pool(
         series: The series, each of shape (time,), without missing values.
         horizon: Steps to forecast.
         periods: Steps per season, the shortest first, at most two; empty for none.
-        observed: The series with NaN where a value was filled in: filled values are no targets.
+        observed: The series with NaN where a value was filled in: filled values are not targets.
         covariates: Covariates of about unit scale, each of shape (time, covariates).
         families: Kinds of members, from `FAMILIES`.
 

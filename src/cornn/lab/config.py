@@ -357,4 +357,4 @@ def _by_path(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that affect the result as {"optimiser.clip": 1.0, ...}."""
     parts = ("task", "model", "optimiser", "budget")
     found = {f"{part}.{name}": value for part in parts for name, value in content[part].items()}
-    return found | {name: content[name] for name in ("seed", "precision")}
+    return found | {name: content[name] for name in ("seed", "precision", "theory")}

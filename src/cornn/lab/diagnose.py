@@ -13,7 +13,8 @@ from cornn.lab.recipes import resolve
 from cornn.lab.runs import open_run
 from cornn.lab.tasks import Task
 from cornn.models import SequenceModel
-from cornn.theory.diagnose import SEQUENCES, Subject, subject_from_layer
+from cornn.theory import Subject, subject_from_layer
+from cornn.theory._diagnose import SEQUENCES
 
 __all__ = ["subject_from_run", "subject_from_task"]
 
@@ -26,7 +27,7 @@ def subject_from_run(path: Path, index: int = 0) -> Subject:
         index: Index of the layer, from 0.
 
     Returns:
-        The subject, to pass to `cornn.theory.diagnose.diagnose`.
+        The subject, to pass to `cornn.theory.diagnose`.
     """
     run = open_run(path)
     config = read_run_config(run)
@@ -54,7 +55,7 @@ def subject_from_task(
         index: Index of the layer, from 0.
 
     Returns:
-        The subject, to pass to `cornn.theory.diagnose.diagnose`.
+        The subject, to pass to `cornn.theory.diagnose`.
     """
     config = resolve(name, recipe, seed=seed, **(options or {}))
     task = training.load(config)

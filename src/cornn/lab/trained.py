@@ -4,24 +4,24 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from cornn import artifacts
-from cornn.export.load import TaskData, TrainedModel, load_model
+from cornn.export.load import TaskData, TrainedBank, TrainedModel, load_model
 from cornn.lab import training
 from cornn.lab.config import read_run_config
 
 __all__ = ["load_trained"]
 
 
-def load_trained(path: Path) -> TrainedModel:
+def load_trained(path: Path) -> TrainedModel | TrainedBank:
     """Load a trained model as `cornn.export.load_model` does; that of a run with its task and the data of the task.
 
     Args:
         path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
 
     Returns:
-        The trained model.
+        The trained model, or the trained bank.
     """
     trained = load_model(path)
-    if trained.estimator is not None:
+    if isinstance(trained, TrainedBank) or trained.estimator is not None:
         return trained
     config = read_run_config(artifacts.load_run(path))
     task = training.load(config)

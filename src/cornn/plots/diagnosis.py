@@ -10,8 +10,7 @@ import torch
 from cornn._extras import missing_extra
 from cornn.functional import ACTIVATIONS
 from cornn.plots.style import COLOURS, STYLES, add_legend_below, canvas, data_uri, set_panel_title, styled
-from cornn.theory import Network, energy, gradients, hypotheses, measure, register, small_gain
-from cornn.theory.diagnose import Diagnosis
+from cornn.theory import Diagnosis, Network, energy, gradients, hypotheses, measure, register, small_gain
 from cornn.theory.measure import Trajectory
 
 __all__ = ["draw_diagnosis", "plot_gradients_by_lag", "plot_products", "render_page"]
@@ -127,7 +126,7 @@ def render_page(diagnosis: Diagnosis) -> str:
     """Render a diagnosis as one self-contained HTML page.
 
     Args:
-        diagnosis: The result of `cornn.theory.diagnose.diagnose`.
+        diagnosis: The result of `cornn.theory.diagnose`.
 
     Returns:
         The HTML.

@@ -12,24 +12,33 @@ claims           the paper's other formulas, as printed
 counterexamples  networks for which they fail
 register         every claim of the paper, with its verdict
 bounds           the proven bounds, and their comparison with a measurement
+
+The modules above have functions of their own. These functions use them:
+
 diagnose         all of this for one layer, as `cornn check` prints it
 watch            a few numbers to log during training
 suggest          constants for a sequence length
+network          the weights and constants of a layer, which all functions take
 """
 
 from cornn.theory import (
     bounds,
     claims,
-    diagnose,
+    counterexamples,
     energy,
     gradients,
     hypotheses,
     linear,
     measure,
+    ode,
     register,
     representation,
     small_gain,
 )
+from cornn.theory._diagnose import Diagnosis, Fact, Subject, diagnose, subject_from_constants, subject_from_layer
+from cornn.theory._network import Network, network, network_from_layer
+from cornn.theory._suggest import Suggestion, suggest
+from cornn.theory._watch import watch
 from cornn.theory.linear import (
     effective_rank,
     half_life,
@@ -39,15 +48,16 @@ from cornn.theory.linear import (
     stiffness_from_half_life,
     stiffness_from_period,
 )
-from cornn.theory.network import Network, network, network_from_layer
-from cornn.theory.suggest import Suggestion, suggest
-from cornn.theory.watch import watch
 
 __all__ = [
+    "Diagnosis",
+    "Fact",
     "Network",
+    "Subject",
     "Suggestion",
     "bounds",
     "claims",
+    "counterexamples",
     "diagnose",
     "effective_rank",
     "energy",
@@ -59,6 +69,7 @@ __all__ = [
     "measure",
     "network",
     "network_from_layer",
+    "ode",
     "period",
     "register",
     "representation",
@@ -66,6 +77,8 @@ __all__ = [
     "small_gain",
     "stiffness_from_half_life",
     "stiffness_from_period",
+    "subject_from_constants",
+    "subject_from_layer",
     "suggest",
     "watch",
 ]

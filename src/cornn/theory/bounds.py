@@ -13,10 +13,10 @@ from torch import Tensor
 from cornn.functional import ACTIVATIONS
 from cornn.theory import claims
 from cornn.theory import energy as energies
+from cornn.theory._network import Network
 from cornn.theory.gradients import energy_growth, loss_gradient_bounds, step_norm
 from cornn.theory.hypotheses import largest_r
 from cornn.theory.measure import Trajectory, jacobian, loss_gradient, product_norms, simulate
-from cornn.theory.network import Network
 from cornn.theory.small_gain import log_growth_bound
 
 __all__ = ["BOUNDS", "Bound", "Comparison", "compare"]

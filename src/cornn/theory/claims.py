@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from cornn.theory.network import Network
+from cornn.theory._network import Network
 
 __all__ = [
     "approximate_product",

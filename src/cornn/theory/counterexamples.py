@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cornn._random import generator
 from cornn.theory import claims
+from cornn.theory._network import Network, network
 from cornn.theory.energy import separation_bound
 from cornn.theory.hypotheses import assumption
 from cornn.theory.linear import period, stability_limit
@@ -21,7 +22,6 @@ from cornn.theory.measure import (
     separation,
     simulate,
 )
-from cornn.theory.network import Network, network
 from cornn.theory.representation import leading_gradient, leading_remainder
 
 __all__ = ["Counterexample", "chaotic_network"]

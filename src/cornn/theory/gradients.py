@@ -10,9 +10,9 @@ import math
 import torch
 from torch import Tensor
 
+from cornn.theory._network import Network
 from cornn.theory.energy import energy_rate, state_bound
 from cornn.theory.hypotheses import row_sums
-from cornn.theory.network import Network
 from cornn.theory.small_gain import log_growth_bound
 
 __all__ = ["energy_growth", "loss_gradient_bounds", "ode_gradient_bound", "ode_gradient_constant", "step_norm"]

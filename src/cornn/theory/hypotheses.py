@@ -7,7 +7,7 @@ checked against the constants of its own neuron.
 import torch
 from torch import Tensor
 
-from cornn.theory.network import Network
+from cornn.theory._network import Network
 
 __all__ = ["assumption", "eta", "largest_r", "left_sides", "row_sums", "smallest_constant"]
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from cornn.functional import ACTIVATIONS, advance
+from cornn.theory._network import Network
 from cornn.theory.energy import energy
-from cornn.theory.network import Network
 
 __all__ = [
     "Trajectory",

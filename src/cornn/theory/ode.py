@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cornn.theory.network import Network
+from cornn.theory._network import Network
 
 __all__ = ["flow"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cornn.theory import counterexamples as against
+from cornn.theory._network import Network
 from cornn.theory.counterexamples import Counterexample
 from cornn.theory.energy import paper_step_limit
 from cornn.theory.hypotheses import left_sides, row_sums
-from cornn.theory.network import Network
 
 __all__ = ["REGISTER", "Condition", "Statement", "conditions"]
 

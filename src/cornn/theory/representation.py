@@ -7,8 +7,8 @@ steps, so the formulas are accurate at short lags only.
 import torch
 from torch import Tensor
 
+from cornn.theory._network import Network
 from cornn.theory.measure import Trajectory, jacobian, jacobian_blocks
-from cornn.theory.network import Network
 
 __all__ = ["leading_gradient", "leading_remainder"]
 

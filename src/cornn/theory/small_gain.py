@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from cornn.theory._network import Network
 from cornn.theory.linear import spectral_radius
-from cornn.theory.network import Network
 
 __all__ = ["filter_gains", "log_growth_bound", "loop_gain", "slowest_rate"]
 

@@ -39,12 +39,14 @@ UPDATES: dict[str, Update] = {
 }
 """Name -> update."""
 
+BUILT_IN = frozenset(UPDATES)
+
 
 class UnknownUpdateError(ValueError):
     """There is no update of this name."""
 
 
-def register(update: Update) -> Update:
+def register(update: Update, *, replace: bool = False) -> Update:
     """Make an update known by its name, in this process.
 
     Its code is compared with its reference first, in value and derivative, at random numbers in float64. Kernels are
@@ -52,7 +54,9 @@ def register(update: Update) -> Update:
     code, the portable backend runs it. Saved models store the name alone, so register the update before you load one.
 
     Args:
-        update: The update; its name must be new.
+        update: The update; its name must be new, unless `replace` is set.
+        replace: Whether to replace a registered update of the same name, as a notebook cell that runs again does.
+            Layers that exist already then use the new one. The updates of this package cannot be replaced.
 
     Returns:
         The same update.
@@ -75,7 +79,12 @@ def register(update: Update) -> Update:
         ... )
     """
     if UPDATES.get(update.name, update) is not update:
-        raise ValueError(f"there is an update {update.name!r} already: choose another name")
+        if update.name in BUILT_IN:
+            raise ValueError(f"there is an update {update.name!r} in cornn already: choose another name")
+        if not replace:
+            raise ValueError(
+                f"there is an update {update.name!r} already: choose another name, or pass replace=True to replace it"
+            )
     check_derivative(update)
     UPDATES[update.name] = update
     return update

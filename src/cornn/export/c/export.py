@@ -14,7 +14,7 @@ from cornn.export.c.int8 import calibrate, emit_int8
 from cornn.export.c.ir import ModelIR, extract_ir
 from cornn.export.c.source import render
 from cornn.export.c.vectors import load_calibration
-from cornn.export.load import TrainedModel, find_bank, wrap_model
+from cornn.export.load import TrainedBank, TrainedModel, wrap_model
 
 if TYPE_CHECKING:
     from cornn.export.c.bank import BankExport
@@ -102,16 +102,15 @@ def to_c(
     Examples:
         >>> to_c(classifier, "device", COptions(weights="int8"), X).lines()
     """
-    bank = find_bank(model)
-    if bank is not None:
+    trained = wrap_model(model)
+    if isinstance(trained, TrainedBank):
         from cornn.export.c.bank import bank_to_c  # needs scikit-learn
 
         if options.weights != "float32":
             raise ValueError("an oscillator bank is exported with float32 weights: omit int8, or use max_flash")
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
-        return bank_to_c(bank, folder, **limits, data=data, target=target)
-    trained, folder = wrap_model(model), Path(folder)
-    arrays = extract_ir(trained)
+        return bank_to_c(trained.estimator, folder, **limits, data=data, target=target)
+    folder, arrays = Path(folder), extract_ir(trained)
     header, source, written = _texts(trained, arrays, folder, options, data)
     if options.max_flash is not None or options.max_ram is not None:
         raise ValueError(

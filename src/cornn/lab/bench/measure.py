@@ -23,7 +23,7 @@ from cornn._machine import machine
 from cornn._random import generator
 from cornn._source import source
 from cornn._tf32 import no_tf32
-from cornn.engine._buffer_pool import release
+from cornn.engine import release_buffers
 from cornn.lab.bench.cases import Case, contenders
 from cornn.layers import CoRNN
 
@@ -134,7 +134,7 @@ def peak_memory(call: Pass, device: str) -> int | None:
         return torch.cuda.max_memory_allocated() - before
     try:
         # Memory that was freed but not returned to the system would not count when it is used again.
-        release()
+        release_buffers()
         with suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

@@ -10,9 +10,9 @@ from cornn._random import generator
 from cornn.functional import ACTIVATIONS
 from cornn.layers import CoRNN
 from cornn.theory import bounds, hypotheses, linear, measure, register, small_gain
+from cornn.theory._network import Network, network_from_layer
 from cornn.theory.bounds import Bound, Comparison
 from cornn.theory.measure import Trajectory
-from cornn.theory.network import Network, network_from_layer
 from cornn.theory.register import Condition
 
 __all__ = ["SEQUENCES", "Diagnosis", "Fact", "Subject", "diagnose", "subject_from_constants", "subject_from_layer"]
@@ -20,6 +20,10 @@ __all__ = ["SEQUENCES", "Diagnosis", "Fact", "Subject", "diagnose", "subject_fro
 SEQUENCES = 2
 MOST_STEPS = 1000
 """Longer sequences are truncated: longer Jacobian products add little and take long."""
+
+LARGEST_TRANSIENT = math.log(10)
+"""Natural logarithm of the growth of a tangent vector up to which states are not said to diverge: a step is not normal,
+so a vector can grow for a while although all vectors shrink in the end."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def diagnose(subject: Subject) -> Diagnosis:
         Facts, hypotheses, bounds with measured values, and a summary.
 
     Examples:
-        >>> from cornn.theory.diagnose import diagnose, subject_from_constants
+        >>> from cornn.theory import diagnose, subject_from_constants
         >>> diagnosis = diagnose(subject_from_constants(0.05, 1.0, 4.0, hidden_size=8, length=50))
         >>> diagnosis.is_sound
         True
@@ -165,10 +169,12 @@ def diagnose(subject: Subject) -> Diagnosis:
     change = measure.gradient_decay(network, trajectory)[0].mean().item()
     # The theorem needs slopes in [0, 1].
     rate = small_gain.slowest_rate(network) if ACTIVATIONS[network.activation].unit_slope else None
-    exponent = measure.lyapunov_exponents(network, trajectory, skip=len(trajectory) // 4).max().item()
+    skip = len(trajectory) // 4
+    exponent = measure.lyapunov_exponents(network, trajectory, skip=skip).max().item()
     facts = _facts(network, rate, exponent, change)
     lengths = (len(trajectory), len(subject.input))
-    summary = _summary(network, lengths, conditions, comparisons, rate, exponent, change)
+    chaos = _chaos(rate, exponent, len(trajectory) - skip)
+    summary = _summary(network, lengths, conditions, comparisons, rate, chaos, change)
     gradients = _measured_growth(change, len(trajectory))
     return Diagnosis(subject, trajectory, facts, conditions, comparisons, summary, gradients)
 
@@ -207,14 +213,14 @@ def _summary(
     conditions: tuple[Condition, ...],
     comparisons: tuple[tuple[Bound, Comparison | None], ...],
     rate: float | None,
-    exponent: float,
+    chaos: str,
     change: float,
 ) -> str:
     steps, requested = lengths
     sentences = [_stability(network)]
     if steps < requested:
         sentences.append(f"The states overflow after {steps} of {requested} steps; the rest covers those steps.")
-    sentences += [_proven_growth(rate), _measured_growth(change, steps), _chaos(exponent)]
+    sentences += [_proven_growth(rate), _measured_growth(change, steps), chaos]
     missed = [condition.name for condition in conditions if not condition.holds]
     sentences.append(
         f"{len(conditions) - len(missed)} of the paper's {len(conditions)} hypotheses hold"
@@ -265,9 +271,17 @@ def _measured_growth(change: float, steps: int) -> str:
     return f"Measured over {steps:,} steps, gradients change by a factor of {_power(change)}: {verdict}."
 
 
-def _chaos(exponent: float) -> str:
-    verdict = "nearby states diverge (chaos, if this persists)" if exponent > 1e-3 else "nearby states do not diverge"
-    return f"The largest Lyapunov exponent is {exponent:.2g} per step: {verdict}."
+def _chaos(rate: float | None, exponent: float, steps: int) -> str:
+    """Interpret the exponent of `steps` steps. In the Euclidean norm it can be positive for a while without chaos."""
+    if rate is not None and rate < 1:
+        verdict = (
+            "a transient, since the weights force states to converge" if exponent > 0 else "nearby states converge"
+        )
+    elif exponent * steps > LARGEST_TRANSIENT:
+        verdict = "nearby states diverge (chaos, if this persists)"
+    else:
+        verdict = "nearby states do not diverge"
+    return f"The largest Lyapunov exponent over these steps is {exponent:.2g} per step: {verdict}."
 
 
 def _power(logarithm: float) -> str:

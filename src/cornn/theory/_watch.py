@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from cornn.theory._network import network_from_layer
 from cornn.theory.energy import energy, energy_bound
 from cornn.theory.hypotheses import assumption, eta, largest_r, row_sums, smallest_constant
 from cornn.theory.measure import finite_prefix, gradient_decay, simulate
-from cornn.theory.network import network_from_layer
 
 __all__ = ["watch"]
 
