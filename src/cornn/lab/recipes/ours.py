@@ -129,6 +129,23 @@ OURS = {
             validation="random",
             test="windows",
         ),
+        # The choice of results/protocols/har2-64-people.json.
+        "people": _better(
+            HAR_2,
+            "64 neurons, compressed and augmented motion, for new people, chosen by a frozen protocol",
+            learning_rate=0.00955,
+            epochs=24,
+            schedule="cosine",
+            clip=1.0,
+            keep="last",
+            dt=0.0995,
+            gamma=1.986,
+            epsilon=1.49,
+            compress=300.0,
+            rotate=10.67,
+            scale=0.2,
+            stretch=0.1,
+        ),
     },
     "imdb": {
         "better": _better(
