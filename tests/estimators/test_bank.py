@@ -244,15 +244,15 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
     [
         (
             {"method": "bank", "hidden_size": 8},
-            "hidden_size is an option of method='network', not of method='bank': pass method='network', or omit",
+            "`hidden_size` is an option of `method='network'`, not of `method='bank'`: pass `method='network'`",
         ),
         (
             {"method": "network", "neurons": 8},
-            "neurons is an option of method='bank', not of method='network': pass method='bank', or omit neurons",
+            "`neurons` is an option of `method='bank'`, not of `method='network'`: pass `method='bank'`",
         ),
         (
             {"epochs": 2, "neurons": 8},
-            "neurons is an option of method='bank', and epochs of method='network': omit one of them",
+            "`neurons` is an option of `method='bank'`, and `epochs` of `method='network'`: omit one of them",
         ),
         ({"method": "tree"}, "unknown method 'tree': choose one of bank, network, auto"),
         ({"neurons": 0}, "neurons must be a positive integer"),

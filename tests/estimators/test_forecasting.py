@@ -264,15 +264,15 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
 
 def test_settings_that_do_not_go_together():
     series = monthly(40)[None]
-    with pytest.raises(ValueError, match="hidden_size is an option of method='network', not of method='pool'"):
+    with pytest.raises(ValueError, match="`hidden_size` is an option of `method='network'`, not of `method='pool'`"):
         CoRNNForecaster(method="pool", hidden_size=4, epochs=2).fit(series)
-    with pytest.raises(ValueError, match="period is an option of method='pool', and epochs of method='network'"):
+    with pytest.raises(ValueError, match="`period` is an option of `method='pool'`, and `epochs` of"):
         CoRNNForecaster(period=12, epochs=2).fit(series)
     with pytest.raises(ValueError, match="unknown method 'arima'"):
         CoRNNForecaster(method="arima").fit(series)
     with pytest.raises(ValueError, match="unknown candidates"):
         CoRNNForecaster(candidates=["arima"]).fit(series)
-    with pytest.raises(ValueError, match="dropout is an option of method='network'"):
+    with pytest.raises(ValueError, match="`dropout` is an option of `method='network'`"):
         CoRNNForecaster(method="pool", dropout=0.2).fit(series)
     with pytest.raises(ValueError, match="the network forecasts no quantiles"):
         CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)

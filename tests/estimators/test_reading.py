@@ -175,3 +175,39 @@ def test_settings_that_are_not_used_are_checked_too(kind):
         estimator.set_params(backend="foo").fit(VALUES, LABELS)
     with pytest.raises(ValueError, match="random_state must not be negative, got -1"):
         estimator.set_params(backend="auto", random_state=-1).fit(VALUES, LABELS)
+
+
+def _frame(rows=80):
+    return pd.DataFrame({"a": 100 + np.sin(np.arange(rows)), "b": -np.ones(rows)})
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (None, r"shape \(80, 2\) without dates: pass X.to_numpy\(\)\[None\] for one series"),
+        (np.arange(80)[::-1], r"shape \(80, 2\) without dates"),
+        (pd.date_range("2020", periods=80).strftime("%Y-%m-%d"), r"convert it with X.set_axis\(pandas.to_datetime"),
+        (pd.date_range("2020", periods=80).date, r"convert it with X.set_axis\(pandas.to_datetime"),
+    ],
+)
+def test_a_frame_whose_rows_may_be_steps_is_not_read_as_series(index, message):
+    frame = _frame() if index is None else _frame().set_axis(index)
+    with pytest.raises(ValueError, match=message):
+        CoRNNForecaster(horizon=1, candidates="last value").fit(frame)
+
+
+def test_rows_with_names_are_series():
+    frame = _frame(3).set_axis(["2019-run", "x", "1001"])
+    assert CoRNNForecaster(horizon=1, candidates="last value").fit(frame).predict(frame).shape == (3, 1)
+
+
+@pytest.mark.parametrize("names", [["t0", "t10", "t2"], [2, 1, 0], ["x1", "x1", "x2"]])
+def test_columns_of_a_wide_frame_must_be_in_order_of_time(names):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=names)
+    model = CoRNNClassifier(neurons=16)
+    with pytest.raises(ValueError, match=r"column .* of X comes before column .*: the columns are the steps"):
+        model.fit(frame, np.arange(20) % 2)
+    model.fit(frame.set_axis(["t0", "t1", "t2"], axis=1), np.arange(20) % 2)
+    with pytest.raises(ValueError, match="pass them in order of time"):
+        model.predict(frame)
+    assert len(model.predict(frame.set_axis(["a1", "b0", "c"], axis=1))) == 20

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.times import parse_date, parse_dates
+from cornn.estimators.wide_frames import check_order, check_rows
 
 __all__ = [
     "Columns",
@@ -173,7 +174,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
         X = [series]
     if is_frame(X):
         if columns.single:
-            _check_wide(X)
+            check_rows(X)
+        check_order(X)
         X = np.asarray(X)
     if hasattr(X, "detach"):
         X = X.detach().cpu().numpy()
@@ -220,17 +222,6 @@ def check_known(sequence: SequenceData, where: str) -> None:
     # The first step alone decides for almost all sequences.
     if np.isnan(sequence.values[0]).all() and np.isnan(sequence.values).all():
         raise ValueError(f"{where} has no values, all are missing: remove it")
-
-
-def _check_wide(frame: Any) -> None:
-    """Reject a frame without dates whose rows may be series or steps: it has no index but a count of its rows."""
-    rows, columns = frame.shape
-    index = getattr(frame, "index", None)
-    if rows > columns and (index is None or hasattr(index, "step")):
-        raise ValueError(
-            f"X is a DataFrame of shape {frame.shape} without dates: pass X.to_numpy()[None] for one series of length "
-            f"{rows} whose features are the columns, or X.to_numpy() for {rows} series of length {columns}"
-        )
 
 
 def is_single(X: Any) -> bool:

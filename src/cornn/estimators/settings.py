@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.engine import check_backend
 
 __all__ = ["NETWORK_ARGUMENTS", "check_settings", "get_network_setting", "resolve_method"]
@@ -76,11 +77,13 @@ def resolve_method(
             continue
         name = names[0]
         if method is None:
-            raise ValueError(
-                f"{name} is an option of method={owner!r}, and {given[chosen][0]} of method={chosen!r}: "
-                "omit one of them"
+            other = Argument(given[chosen][0])
+            raise ArgumentError(
+                *(Argument(name), " is an option of ", Argument("method", owner), ", and ", other, " of "),
+                *(Argument("method", chosen), ": omit one of them"),
             )
-        raise ValueError(
-            f"{name} is an option of method={owner!r}, not of method={chosen!r}: pass method={owner!r}, or omit {name}"
+        raise ArgumentError(
+            *(Argument(name), " is an option of ", Argument("method", owner), ", not of ", Argument("method", chosen)),
+            *(": pass ", Argument("method", owner), ", or omit ", Argument(name)),
         )
     return chosen

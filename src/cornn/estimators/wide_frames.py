@@ -1,0 +1,45 @@
+"""Checks of DataFrames in wide form: one row per sequence and one column per step."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from cornn.estimators.times import is_date
+
+__all__ = ["check_order", "check_rows"]
+
+NUMBERED = re.compile(r"(.*?)(\d+)")
+"""The name of a step: any text, and a number."""
+
+
+def check_rows(frame: Any) -> None:
+    """Reject a frame whose rows may be series or steps: its index is missing, a count, or dates that are not parsed."""
+    rows, columns = frame.shape
+    index = getattr(frame, "index", None)
+    if rows <= columns:
+        return
+    if index is not None and index.dtype.kind not in "iu" and all(map(is_date, index)):
+        raise ValueError(
+            "the index of X looks like dates but is not one of pandas' types of dates: convert it with "
+            "X.set_axis(pandas.to_datetime(X.index))"
+        )
+    if index is None or index.dtype.kind in "iu":
+        raise ValueError(
+            f"X is a DataFrame of shape {frame.shape} without dates: pass X.to_numpy()[None] for one series of length "
+            f"{rows} whose features are the columns, or X.to_numpy() for {rows} series of length {columns}"
+        )
+
+
+def check_order(frame: Any) -> None:
+    """Reject a frame with one column per step if the numbers of its columns are not in order, such as t0, t10, t1."""
+    matches = [NUMBERED.fullmatch(str(name)) for name in frame.columns]
+    found = [(match[1], int(match[2])) for match in matches if match is not None]
+    if len(found) < len(matches) or len({prefix for prefix, _ in found}) > 1:
+        return
+    for before, after in pairwise(range(len(found))):
+        if found[after][1] <= found[before][1]:
+            names = frame.columns
+            raise ValueError(
+                f"column {names[before]!r} of X comes before column {names[after]!r}: the columns are the steps of a "
+                "sequence, pass them in order of time"
+            )
