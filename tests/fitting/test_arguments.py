@@ -102,7 +102,10 @@ def test_every_option_of_fit_is_listed():
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("task", BASE)
+# Numbers are predicted by the code that predicts classes.
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=pytest.mark.slow if task == "regress" else ()) for task in BASE]
+)
 def test_an_option_works_or_is_an_error_of_one_line(cornn, folder, task, option):
     options = {"task": task, **BASE[task], "report": None}
     if option in NETWORK:

@@ -190,7 +190,7 @@ def test_verdict_of_measured_gradients(change, words):
     assert words in _diagnose._measured_growth(change, 100)
 
 
-@pytest.mark.parametrize("steps", [50, 200, 1000])
+@pytest.mark.parametrize("steps", [50, 200])
 def test_a_contracting_layer_is_not_said_to_diverge(steps):
     """Its exponent over 50 and 200 steps is positive: single steps stretch some vectors."""
     input = torch.rand(steps, 2, 2, generator=torch.Generator().manual_seed(0))
