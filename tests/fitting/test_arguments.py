@@ -157,6 +157,7 @@ def test_an_argument_is_spelled_for_python_and_for_the_command_line():
     assert str(error) == "use `task='forecast'`, `ignore=['a', 'b c']` or `test_share`, in Python."
     assert error.spell(spell_option) == "use --task forecast, --ignore a 'b c' or --test-share."
     assert pickle.loads(pickle.dumps(error)).spell(spell_option) == error.spell(spell_option)
+    assert [spell_option(Argument("horizon", value)) for value in (1, 2)] == ["--horizon 1", "--horizon 2"]
     renamed = [Argument("class_weight", "balanced"), Argument("random_state"), Argument("causal", True)]
     assert [spell_option(one) for one in renamed] == ["--balanced", "--seed", "--causal"]
 

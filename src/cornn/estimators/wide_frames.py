@@ -36,10 +36,9 @@ def check_order(frame: Any) -> None:
     found = [(match[1], int(match[2])) for match in matches if match is not None]
     if len(found) < len(matches) or len({prefix for prefix, _ in found}) > 1:
         return
-    for before, after in pairwise(range(len(found))):
-        if found[after][1] <= found[before][1]:
-            names = frame.columns
+    for (before, (_, earlier)), (after, (_, later)) in pairwise(zip(frame.columns, found, strict=True)):
+        if later <= earlier:
             raise ValueError(
-                f"column {names[before]!r} of X comes before column {names[after]!r}: the columns are the steps of a "
-                "sequence, pass them in order of time"
+                f"column {before!r} of X comes before column {after!r}: the columns are the steps of a sequence, pass "
+                "them in order of time"
             )
