@@ -70,7 +70,7 @@ def test_reset_is_a_function_of_the_generator():
 
 
 def test_unknown_reading():
-    with pytest.raises(ValueError, match="unknown read 'first': choose last or every"):
+    with pytest.raises(ValueError, match="unknown read 'first': choose last, every or mean"):
         SequenceModel(CoRNN(2, 4), 1, read="first")
 
 
@@ -89,6 +89,22 @@ def test_a_projection_is_an_error_with_the_remedy():
 def test_only_recurrent_layers_are_accepted(module):
     with pytest.raises(TypeError, match=rf"layer is of type {type(module).__name__}, .*: pass CoRNN, .* nn.LSTM"):
         SequenceModel(module, 2)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, CoRNN])
+def test_the_mean_is_over_the_steps_of_each_sequence(kind, bidirectional):
+    layer = kind(2, 4, bidirectional=bidirectional)
+    model = SequenceModel(layer, 5, read="mean")
+    input, lengths = torch.randn(7, 3, 2), torch.tensor([7, 2, 5])
+    want = torch.stack([layer(input[:length, [row]])[0][:, 0].mean(0) for row, length in enumerate(lengths)])
+    torch.testing.assert_close(model(input, lengths), model.head(want), **FLOAT32)
+    torch.testing.assert_close(model(input), model.head(layer(input)[0].mean(0)), **FLOAT32)
+
+
+def test_a_model_that_reads_the_mean_is_not_streamed():
+    with pytest.raises(TypeError, match='read="mean" needs the whole sequence: use read="last"'):
+        SequenceModel(CoRNN(2, 4), 1, read="mean").stream()
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, CoRNN])

@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from cornn._stacking import Stack
 from cornn.streaming import Stream, open_stream
 
-__all__ = ["Head", "SequenceModel", "count_parameters"]
+__all__ = ["Head", "SequenceModel", "average_steps", "count_parameters"]
 
 
 class Head(nn.Linear):
@@ -30,7 +30,8 @@ class SequenceModel(nn.Module):
         layer: A recurrent layer of this package, or an `nn.LSTM`, `nn.GRU` or `nn.RNN`, with `batch_first=False` and
             without `proj_size`. The head reads the first tensor of its state (y of coRNN, h of the others).
         outputs: Number of values to predict per sequence, or per step.
-        read: "last" predicts from the state at the end of each sequence, "every" from the state after every step.
+        read: "last" predicts from the state at the end of each sequence, "every" from the state after every step,
+            "mean" from the mean of the states after all steps of each sequence.
         encoder: A module that maps the input to features, for instance an `nn.Embedding`.
 
     Raises:
@@ -49,8 +50,8 @@ class SequenceModel(nn.Module):
         self, layer: Stack | nn.RNNBase, outputs: int, *, read: str = "last", encoder: nn.Module | None = None
     ) -> None:
         super().__init__()
-        if read not in ("last", "every"):
-            raise ValueError(f"unknown read {read!r}: choose last or every")
+        if read not in ("last", "every", "mean"):
+            raise ValueError(f"unknown read {read!r}: choose last, every or mean")
         _check_layer(layer)
         self.encoder = encoder or nn.Identity()
         self.layer = layer
@@ -84,6 +85,8 @@ class SequenceModel(nn.Module):
         features = self.encoder(input)
         if self.read == "every":
             return self.head(self._outputs(features, lengths))
+        if self.read == "mean":
+            return self.head(average_steps(self._outputs(features, lengths), lengths))
         return self.head(self.read_out(self._last_state(features, lengths)))
 
     def read_out(self, state: Tensor | tuple[Tensor, ...]) -> Tensor:
@@ -103,6 +106,11 @@ class SequenceModel(nn.Module):
             raise TypeError(
                 "a model with an encoder cannot be streamed: use model.layer.stream() with the encoded samples"
             )
+        if self.read == "mean":
+            raise TypeError(
+                'a model with read="mean" needs the whole sequence: use read="last", or average the outputs of '
+                "model.layer.stream()"
+            )
         return open_stream(self.layer, self.head)
 
     def _outputs(self, features: Tensor, lengths: Tensor | None) -> Tensor:
@@ -118,6 +126,20 @@ class SequenceModel(nn.Module):
         if lengths is None:
             return self.layer(features)[1]
         return self.layer(pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False))[1]
+
+
+def average_steps(output: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return the mean over the steps of each sequence, shape `(batch, features)`.
+
+    Args:
+        output: The outputs of a layer, shape `(time, batch, features)`; those after the end of a sequence are ignored.
+        lengths: Number of steps of each sequence, shape `(batch)`; all steps if None.
+    """
+    if lengths is None:
+        return output.mean(0)
+    lengths = lengths.to(output.device)
+    outside = torch.arange(len(output), device=output.device).unsqueeze(1) >= lengths
+    return output.masked_fill(outside.unsqueeze(2), 0).sum(0) / lengths.unsqueeze(1)
 
 
 def _check_layer(layer: nn.Module) -> None:

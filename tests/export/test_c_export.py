@@ -176,6 +176,8 @@ def test_what_has_no_c():
         to_c(SequenceModel(nn.LSTM(3, 4), 1), "unused")
     with pytest.raises(ValueError, match="a bidirectional layer"):
         to_c(SequenceModel(CoRNN(3, 4, bidirectional=True), 1), "unused")
+    with pytest.raises(ValueError, match="reads the mean of all steps needs the whole sequence: export it to ONNX"):
+        to_c(SequenceModel(CoRNN(3, 4), 1, read="mean"), "unused")
     with pytest.raises(ValueError, match="activation tanh only, the model has relu"):
         to_c(SequenceModel(CoRNN(3, 4, activation="relu"), 1), "unused")
     with pytest.raises(ValueError, match="int8 needs sample sequences for calibration"):

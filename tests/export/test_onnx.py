@@ -59,7 +59,7 @@ def assert_near(found, want) -> None:
     assert np.abs(found - want).max() <= TOLERANCE * np.abs(want).max()
 
 
-@pytest.mark.parametrize("read", ["last", "every"])
+@pytest.mark.parametrize("read", ["last", "every", "mean"])
 @pytest.mark.parametrize("options", LAYER.values(), ids=LAYER)
 def test_any_batch_and_any_length(tmp_path, options, read):
     model = model_of(read=read, **options)
@@ -70,7 +70,7 @@ def test_any_batch_and_any_length(tmp_path, options, read):
         input = values(batch, steps, 3)
         want = model(input.transpose(0, 1))
         output = ran(tmp_path / "model.onnx", input=input)["output"]
-        assert_near(output, want if read == "last" else want.transpose(0, 1))
+        assert_near(output, want.transpose(0, 1) if read == "every" else want)
 
 
 @pytest.mark.parametrize(("encoder", "shape"), ENCODER.values(), ids=ENCODER)
@@ -93,6 +93,15 @@ def test_every_layer_with_state_and_lengths(tmp_path, kind):
     input, lengths = values(3, 9, 3), torch.tensor([9, 1, 4])
     feeds = {name: np.zeros((4, 3, 8), np.float32) for name in states}
     found = ran(tmp_path / "model.onnx", input=input, lengths=lengths, **feeds)
+    assert_near(found["output"], model(input.transpose(0, 1), lengths))
+
+
+@pytest.mark.parametrize("kind", [CoRNN, nn.LSTM])
+def test_the_mean_over_sequences_of_different_lengths(tmp_path, kind):
+    model = model_of(kind, "mean", bidirectional=True)
+    to_onnx(model, tmp_path / "model.onnx", OnnxOptions(lengths=True))
+    input, lengths = values(3, 9, 3), torch.tensor([9, 1, 4])
+    found = ran(tmp_path / "model.onnx", input=input, lengths=lengths)
     assert_near(found["output"], model(input.transpose(0, 1), lengths))
 
 
@@ -163,6 +172,7 @@ REFUSED = {
     "encoder": (lambda: model_of(encoder=nn.Bilinear(1, 1, 1)), {}, "cannot export the encoder Bilinear"),
     "half": (lambda: model_of().half(), {}, "is torch.float16, but the ONNX export needs float32 or float64"),
     "lengths": (lambda: model_of(read="every"), {"lengths": True}, "at every step does not use lengths"),
+    "state": (lambda: model_of(read="mean"), {"state": True}, "needs the whole sequence: omit state"),
     "timespans": (
         lambda: model_of(nn.LSTM),
         {"timespans": True},

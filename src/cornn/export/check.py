@@ -132,7 +132,12 @@ def run_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
             features = pack_padded_sequence(features, lengths, enforce_sorted=False) if packed else features
             output, last = layer(features, state)
         last = (last,) if isinstance(last, Tensor) else last
-        answer = model.head(output).transpose(0, 1) if model.read == "every" else model.head(model.read_out(last))
+        if model.read == "every":
+            answer = model.head(output).transpose(0, 1)
+        elif model.read == "mean":
+            answer = model(given["input"].transpose(0, 1), lengths)
+        else:
+            answer = model.head(model.read_out(last))
     wanted = {"output": answer.numpy()}
     if state is not None:
         wanted |= {f"last_{name}": part.numpy() for name, part in zip(names, last, strict=True)}

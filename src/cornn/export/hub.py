@@ -77,7 +77,7 @@ class HubModel(
         damping: "explicit" or "implicit".
         activation: Name of the activation.
         trainable: Names of the constants that are trained.
-        read: "last" or "every".
+        read: "last", "every" or "mean".
         words: Vocabulary size of an embedding before the layer; None means no embedding.
 
     Examples:

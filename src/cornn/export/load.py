@@ -49,7 +49,7 @@ class TaskData:
     reduce: Callable[[Tensor], Tensor]  # scores of all sequences -> the metric
     metric: str
     better: Literal["lower", "higher"]
-    read: Literal["last", "every"]
+    read: Literal["last", "every", "mean"]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from cornn.models import Head
 
 __all__ = ["OnnxExport", "OnnxOptions", "build_graph", "to_onnx"]
 
+NUMBERS = {"float32": FLOAT, "float64": DOUBLE}
+"""Name of a NumPy type -> its number in ONNX."""
 UNTIMED = "this estimator was fitted without times: omit timespans"
 
 
@@ -102,6 +104,8 @@ def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions
         raise ValueError(f"cannot export the layer {type(layer).__name__} to ONNX: supported layers are {known}")
     if options.lengths and model.read == "every":
         raise ValueError("a model that is read at every step does not use lengths: omit them")
+    if options.state and model.read == "mean":
+        raise ValueError("a model that reads the mean of all steps needs the whole sequence: omit state")
     if options.timespans and not isinstance(layer, CoRNN):
         raise ValueError(f"timespans are factors on dt, which {type(layer).__name__} does not have: omit them")
     if trained.estimator is not None:
@@ -118,7 +122,7 @@ def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dic
     """Return the file content, its inputs and its outputs, which are batch-first except for the state."""
     model, estimator, layer = trained.model, trained.estimator, trained.model.layer
     numbers = array(model.head.weight).dtype
-    kind = {"float32": FLOAT, "float64": DOUBLE}[numbers.name]
+    kind = NUMBERS[numbers.name]
     graph, directions = Graph(), 2 if layer.bidirectional else 1
 
     width = layer.input_size if estimator is None else len(estimator.preparation_.mean)
@@ -144,8 +148,10 @@ def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dic
         value, after["seen"] = add_preprocessing(graph, estimator.preparation_, value, state["seen"], timing)
     value = _add_module(graph, model.encoder, value)
     every = model.read == "every"
-    output, last = add_layer(graph, layer, value, [state[name] for name in names], timing, every)
-    if not every:
+    output, last = add_layer(graph, layer, value, [state[name] for name in names], timing, model.read != "last")
+    if model.read == "mean":
+        output = _average_steps(graph, output, timing, numbers)
+    elif not every:
         ends = last[0][-directions:]
         output = graph("Concat", *ends, axis=-1) if directions == 2 else ends[0]
     output = _add_module(graph, model.head, output)
@@ -186,6 +192,16 @@ def _timing(graph: Graph, value: str, options: OnnxOptions, kind: int) -> tuple[
         spans = graph("Transpose", "timespans", perm=[1, 0])
         timing = replace(timing, spans=graph.unsqueeze(spans, 2))
     return timing, ports
+
+
+def _average_steps(graph: Graph, output: str, timing: Timing, numbers: np.dtype) -> str:
+    """Add the mean over the steps of each sequence; output: (time, batch, features)."""
+    if timing.live is None:
+        return graph("ReduceMean", output, axes=[0], keepdims=0)
+    first = graph.weight(np.array([0]))
+    inside = graph("Where", timing.live, output, graph.weight(np.zeros((), numbers)))
+    counts = graph("ReduceSum", graph("Cast", timing.live, to=NUMBERS[numbers.name]), first, keepdims=0)
+    return graph("Div", graph("ReduceSum", inside, first, keepdims=0), counts)
 
 
 def _input(encoder: nn.Module, width: int, kind: int) -> Port:

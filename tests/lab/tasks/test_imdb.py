@@ -56,6 +56,13 @@ def test_read_at_the_reviews_end(data):
     assert batch.lengths.tolist() == [25, 16, 18]
 
 
+def test_the_mean_of_the_states_is_over_each_review(data):
+    task = IMDB(read_at="mean", validation=4).load(0, data)
+    assert task.read == "mean"
+    assert task.notes[1] == "the mean of the states after all words of each review is read"
+    assert task.test().batch(torch.tensor([9, 0, 2]), generator(0, "x")).lengths.tolist() == [25, 16, 18]
+
+
 def test_length_limit(data):
     task = IMDB(longest=5, read_at="end", validation=4).load(0, data)
     batch, uncut = whole(task.test()), whole(IMDB(validation=4).load(0, data).test())

@@ -74,6 +74,8 @@ def extract_ir(trained: TrainedModel) -> ModelIR:
     layer: Any = model.layer
     if not isinstance(layer, CoRNN):
         raise ValueError(f"the C export supports CoRNN only, the model has {type(layer).__name__}: export it to ONNX")
+    if model.read == "mean":
+        raise ValueError("a model that reads the mean of all steps needs the whole sequence: export it to ONNX")
     if layer.bidirectional:
         raise ValueError("a bidirectional layer needs the whole sequence: the C export needs bidirectional=False")
     cells: list[Any] = [layer.cell(number) for number in range(layer.num_layers)]

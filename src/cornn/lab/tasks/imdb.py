@@ -27,6 +27,13 @@ __all__ = ["IMDB", "PADDING", "UNKNOWN"]
 UNKNOWN, PADDING, FIRST = 0, 1, 2
 """Indices of the two special words and of the most frequent word."""
 
+READ_AT = {
+    "padding": "the state is read after the padding",
+    "end": "the state is read at each review's end",
+    "mean": "the mean of the states after all words of each review is read",
+}
+"""Where the state is read, in words."""
+
 RUN = 250
 """Number of consecutive reviews that are held out together: several films with at most thirty reviews each."""
 
@@ -35,8 +42,9 @@ RUN = 250
 class IMDB(Checked):
     """Film reviews, one word per step: positive or negative. Needs `cornn data get imdb` and `glove`."""
 
-    read_at: Literal["padding", "end"] = "padding"
-    """Where the state is read: after the padding of the batch, as in the authors' code, or at each review's own end."""
+    read_at: Literal["padding", "end", "mean"] = "padding"
+    """Where the state is read: after the padding of the batch, as in the authors' code, at each review's own end, or
+    after every word of the review, as a mean."""
     lower: bool = False
     """Convert words to lower case, as GloVe does. The authors keep case."""
     longest: int = 0
@@ -86,10 +94,11 @@ class IMDB(Checked):
             trivial_words="for always giving the same answer",
             words=vectors,
             padding=PADDING,
+            read="mean" if self.read_at == "mean" else "last",
             notes=(
                 f"{known:,} of the vocabulary's {len(vocabulary):,} words have a GloVe vector, "
                 f"{'in lower case' if self.lower else 'case kept'}",
-                "the state is read " + ("at each review's end" if self.read_at == "end" else "after the padding"),
+                READ_AT[self.read_at],
                 *(("validation reviews are mostly about other films than training reviews",) if self.by_film else ()),
                 *((f"{self.drop_words:.0%} of the words of training reviews are unknown",) if self.drop_words else ()),
             ),
@@ -146,7 +155,7 @@ class IMDB(Checked):
             "target": torch.from_numpy(reviews.positive.astype(np.float32)),
         }
         shared = {"words": torch.from_numpy(of[reviews.words])}
-        return Split(len(start), _maker(self.read_at == "end"), rows, shared, ragged=True)
+        return Split(len(start), _maker(self.read_at != "padding"), rows, shared, ragged=True)
 
 
 def _rows(split: Split, chosen: Tensor) -> Split:
@@ -166,7 +175,7 @@ def _vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) ->
     return vectors, len(there)
 
 
-def _maker(at_end: bool) -> Make:
+def _maker(own_lengths: bool) -> Make:
     """A batch has as many steps as its longest review, which the host must know: unlike the other tasks' batches it
     cannot be made within a CUDA graph."""
 
@@ -175,7 +184,7 @@ def _maker(at_end: bool) -> Make:
         step = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)
         outside = step >= rows["length"]
         words = shared["words"][(rows["start"] + step).masked_fill(outside, 0)].long().masked_fill(outside, PADDING)
-        return Batch(words, rows["target"], lengths if at_end else None)
+        return Batch(words, rows["target"], lengths if own_lengths else None)
 
     return make
 

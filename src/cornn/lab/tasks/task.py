@@ -75,7 +75,7 @@ class Task:
     trivial: float  # the metric of the best constant answer
     trivial_words: str
     solved: float | None = None  # value from which the task counts as solved, if any
-    read: Literal["last", "every"] = "last"  # which states the head reads
+    read: Literal["last", "every", "mean"] = "last"  # which states the head reads
     reduce: Callable[[Tensor], Tensor] = torch.mean  # scores of all sequences -> the metric
     evaluated_on: str = "the validation split"
     words: Tensor | None = None  # (vocabulary, inputs), initial vectors of the embedding
