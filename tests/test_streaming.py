@@ -1,6 +1,7 @@
 """One sample at a time gives what the whole sequence gives."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -187,7 +188,7 @@ def test_what_a_sample_may_be():
     for sample in (0.5, [1.0, 2.0], np.ones((1, 3))):
         with pytest.raises(ValueError, match="this stream expects 3 values"):
             several(sample)
-    for timespan in (-1.0, float("inf"), float("nan")):
+    for timespan in (-1.0, float("inf"), float("nan"), 1e39):
         with pytest.raises(ValueError, match="timespan must be finite"):
             several(np.ones(3), timespan)
 
@@ -212,6 +213,47 @@ def test_infinity_is_an_error_that_leaves_the_state(backend, options, timespan, 
                 stream(float(wrong) if layer.input_size == 1 else sample, timespan)
             assert stream.to_bytes() == before
     assert np.isfinite(stream(np.full(layer.input_size, np.nan))).all()
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize(
+    ("dtype", "large"), [(torch.float32, 1e39), (torch.float32, 3e38), (torch.float64, 1.7e308)], ids=str
+)
+@pytest.mark.parametrize("timespan", [1.0, 2.5])
+def test_a_sample_that_overflows_is_an_error_that_leaves_the_state(backend, dtype, large, timespan, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    elif not ISAS:
+        pytest.skip("the C library is not built")
+    layer = built(num_layers=2, dtype=dtype)
+    with torch.no_grad():
+        layer.cells["l0"].weight_ih[:, 1:] = torch.tensor([3.0, -3.0])  # 3e38 is a float32, its product with 3 is not
+    scaling = Scaling(np.zeros(3), np.ones(3))
+    stream = open_stream(layer, nn.Linear(19, 2), scaling)
+    stream(np.array([0.1, 0.2, 0.3]))
+    before = stream.to_bytes()
+    for sample in ([np.nan, large, large], [0.5, -large, -large]):
+        with pytest.raises(
+            ValueError, match=rf"too large for this model in float\d\d.* is {re.escape(f'{large:.3g}')}; replace it"
+        ):
+            stream(np.array(sample), timespan)
+        assert stream.to_bytes() == before
+    assert np.isfinite(stream(np.full(3, np.nan))).all()
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_a_state_that_is_not_finite_is_an_error(backend, monkeypatch):
+    if backend == "numpy":
+        without_library(monkeypatch)
+    stream = built().stream()
+    stream(np.ones(3))
+    state = stream.state()
+    state["state"][0, 1, 4] = np.nan
+    stream.restore(state)
+    with pytest.raises(ValueError, match=r"the state is not finite.*`reset` the stream"):
+        stream(np.ones(3))
+    stream.reset()
+    assert np.isfinite(stream(np.ones(3))).all()
 
 
 def test_what_cannot_be_streamed():

@@ -113,6 +113,7 @@ class Stream:
         self._exact_spans = any(layer.exact_spans for layer in layers)
         self._sample, self._seen = np.zeros(self._shape), self._mean.copy()
         self._state = np.zeros((len(layers), 2, hidden), dtype)
+        self._largest = float(np.finfo(dtype).max)
         self._answer = self._state[-1, 0] if head is None else np.zeros(len(head[1]), dtype)
         self.steps, self._timespan = 0, 1.0  # of the last call; reading it from `_call` would take longer
         self.backend, self._call, self._advance = "numpy", Call(timespan=1.0), self._step
@@ -125,7 +126,8 @@ class Stream:
 
         Args:
             sample: Shape `(values)`, or a number if there is one value per sample. NaN is a missing value; see
-                `Scaling`. Infinity is an error, which leaves the state as it was.
+                `Scaling`. Infinity, or a value too large for the type of the weights, is an error that leaves the
+                state as it was.
             timespan: Duration of this step in units of the usual step, as in the layer's `forward`.
 
         Returns:
@@ -140,12 +142,15 @@ class Stream:
                 sample = self._check_shape(sample)
             self._sample[:] = sample
         if timespan != self._timespan:
-            if not 0 <= timespan < float("inf"):
-                raise ValueError(f"timespan must be finite and not negative, got {timespan}")
+            if not 0 <= timespan <= self._largest:
+                raise ValueError(
+                    f"timespan must be finite in {self._state.dtype} and not negative, got {timespan}: pass the "
+                    "duration in units of the usual step"
+                )
             self._call.timespan = self._timespan = timespan
         # The C step multiplies dt.
         if not (self._step() if timespan != 1 and self._exact_spans else self._advance()):
-            raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
+            raise ValueError(self._explain_overflow())
         self.steps += 1
         return self._answer.copy()
 
@@ -215,6 +220,17 @@ class Stream:
             f"the sample has shape {sample.shape}, this stream expects {self._shape[0]} values: {self._shape}"
         )
 
+    def _explain_overflow(self) -> str:
+        """Return why a sum of the first layer is not finite."""
+        if np.isinf(self._sample).any():
+            return "the sample contains infinity: replace it, or pass NaN if the value is missing"
+        if not np.isfinite(self._state).all():
+            return "the state is not finite, because the model diverged on earlier samples: `reset` the stream"
+        return (
+            f"the sample is too large for this model in {self._state.dtype}, or the weights are damaged: its largest "
+            f"value is {np.nan_to_num(np.abs(self._sample)).max():.3g}; replace it, or pass NaN if the value is missing"
+        )
+
     def _open(self, workspace: Any, pack: Any, step: Callable[[object], int]) -> Callable[[], int]:
         """Prepare the C step, which works on the arrays of this stream."""
         layers, call = self._layers, self._call
@@ -236,20 +252,23 @@ class Stream:
         self._kept, where = (arrays, scratch), ctypes.byref(call)
         return lambda: step(where)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _step(self) -> bool:
-        """Take the sample as the C step does; return False, with the state unchanged, if it contains infinity."""
-        # One product, which is finite for usual samples, is faster than looking at each value.
-        if not self._sample.dot(self._sample) < np.inf and np.isinf(self._sample).any():
-            return False
+        """Take the sample as the C step does; return False, with the state unchanged, if it overflows."""
         missing = np.isnan(self._sample)
-        np.copyto(self._seen, self._sample, where=~missing)
-        inputs = ((self._seen - self._mean) / self._scale).astype(self._state.dtype)
+        seen = np.where(missing, self._seen, self._sample)
+        inputs = ((seen - self._mean) / self._scale).astype(self._state.dtype)
         if self._masked:
             inputs = np.concatenate((inputs, missing.astype(inputs.dtype)))
-        for layer, state in zip(self._layers, self._state, strict=True):
+        for number, (layer, state) in enumerate(zip(self._layers, self._state, strict=True)):
+            drive = layer.R @ state.ravel() + layer.V @ inputs + layer.b
+            if number == 0:
+                if not np.isfinite(drive).all():
+                    return False
+                self._seen[:] = seen
             dt, gamma, epsilon = layer.constants
             dt = dt * self._state.dtype.type(self._timespan)
-            force = ACTIVATIONS[layer.activation].of_array(layer.R @ state.ravel() + layer.V @ inputs + layer.b)
+            force = ACTIVATIONS[layer.activation].of_array(drive)
             y, z = state
             if layer.exact_spans and self._timespan != 1:
                 by = _transition(layer, self._timespan)

@@ -43,7 +43,7 @@ INSTRUCTION_SETS = ("avx512", "avx2", "generic")
 LARGE_PAGES = 1 << 23
 """Smallest size in bytes of a buffer that is allocated in large pages."""
 
-INTERFACE = 6
+INTERFACE = 7
 LIBRARY = Path(__file__).parents[1] / ("libcornn.dll" if sys.platform == "win32" else "libcornn.so")
 NUMBERS = ("groups", "steps", "batch", "hidden", "features", "threads")
 POINTERS = (

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Increase with every change of Call or of the exported functions: an outdated library is then rejected. */
-#define CORNN_INTERFACE 6
+#define CORNN_INTERFACE 7
 
 /* Shapes are those of engine/contract.py. Everything is contiguous; absent arrays are NULL. Numbers are float or
    double, depending on the precision. */
