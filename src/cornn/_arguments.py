@@ -1,10 +1,10 @@
 """Errors that name arguments, so that the command line can name its options instead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Argument", "ArgumentError", "InPython"]
+__all__ = ["Argument", "ArgumentError", "InPython", "to_names"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,11 @@ class Argument:
 
     def __str__(self) -> str:
         return f"`{self.name}`" if self.value is None else f"`{self.name}={self.value!r}`"
+
+
+def to_names(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 class InPython(str):

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import _scaling, engine, functional
+from cornn._arguments import to_names
 from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrain, unconstrain
 from cornn._initialisation import INITS, SCALED, InitialRanges
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans
@@ -115,7 +116,7 @@ class CoRNNCell(nn.Module):
         ):
             if value not in known:
                 raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
-        trainable = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+        trainable = to_names(trainable)
         for name in trainable:
             if name not in CONSTANTS:
                 raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")

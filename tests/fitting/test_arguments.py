@@ -134,6 +134,32 @@ def test_settings_are_those_of_the_estimator(folder):
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("setting", "argument"),
+    [
+        ({"id_column": "who"}, "id"),
+        ({"time_column": "at"}, "time"),
+        ({"value_columns": ["v"]}, "values"),
+        ({"layout": "nct"}, "layout"),
+        ({"targets": [0]}, "target"),
+    ],
+)
+def test_how_the_file_is_read_is_not_a_setting(folder, setting, argument):
+    sentence = f"^{next(iter(setting))} is not a setting of fit_file, which reads the file: use `{argument}`$"
+    with pytest.raises(ArgumentError, match=sentence):
+        fit_file("data.csv", id="who", values="v", task="forecast", settings=setting)
+
+
+def test_one_name_is_a_string(folder):
+    settings = {"known_future": "w", "candidates": "last value"}
+    options = {"id": "who", "ignore": "at", "values": ["v", "w"], "target": "v", "report": False}
+    result = fit_file("data.csv", **options, settings=settings, out="here")
+    assert result.estimator.known_future_ == [1]
+    assert result.splits.training.layout.ignore == ("at",)
+    result = fit_file("data.csv", id="who", values="size", task="forecast", report=False, out="there")
+    assert result.splits.training.features == ("size",)
+
+
 def test_a_horizon_among_the_settings_counts(folder):
     settings = {"horizon": 3, "candidates": ["last value"]}
     result = fit_file("data.csv", id="who", values=["v"], settings=settings, out="here", report=False)

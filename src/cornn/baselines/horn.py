@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cornn._arguments import to_names
 from cornn._random import uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer
 
@@ -72,7 +73,7 @@ class HORNCell(Cell):
                 f"h={h}, omega={omega:.4g} and gamma={gamma:.4g} with spread={spread} diverge: "
                 f"(h * spread * omega)**2 + 4 * h * spread * gamma is {reach:.3g} and must be below 4"
             )
-        trainable = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+        trainable = to_names(trainable)
         for name in trainable:
             if name not in CONSTANTS:
                 raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")

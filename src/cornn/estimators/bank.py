@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from cornn._arguments import to_names
 from cornn._machine import resolve_device
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
@@ -183,7 +184,7 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         statistics: Whether to add maximum, mean, root mean square and last value of y and z.
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
-        value_columns: Columns of DataFrames with the features. Defaults to all other columns.
+        value_columns: Column or columns of DataFrames with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
             features, time), as aeon has it.
         device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
@@ -209,7 +210,7 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         statistics: bool = False,
         id_column: str | None = None,
         time_column: str | None = None,
-        value_columns: Sequence[str] | None = None,
+        value_columns: str | Sequence[str] | None = None,
         layout: str = "ntc",
         device: str = "auto",
         random_state: Any = None,
@@ -304,7 +305,7 @@ def check_bank_settings(neurons: Any, thresholds: Any) -> None:
 
 def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[str, ...]:
     """Return the scalings as a tuple."""
-    found = (scaling,) if isinstance(scaling, str) else tuple(scaling)
+    found = to_names(scaling)
     for name in found:
         if name not in SCALINGS:
             raise ValueError(f"unknown scaling {name!r}: choose from {', '.join(SCALINGS)}")

@@ -71,7 +71,7 @@ class Estimator(SequenceReader, BaseEstimator):
         patience: Number of epochs without a better validation loss after which training stops. Default: 50.
         id_column: Column of a long-form DataFrame that identifies the sequence of a row.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
-        value_columns: Columns of DataFrames with the features. Defaults to all other columns.
+        value_columns: Column or columns of DataFrames with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
             features, time), as aeon has it.
         device: "cpu", "cuda", or "auto", which uses a GPU if there is one.
@@ -96,7 +96,7 @@ class Estimator(SequenceReader, BaseEstimator):
     patience: int | None = None
     id_column: str | None = None
     time_column: str | None = None
-    value_columns: Sequence[str] | None = None
+    value_columns: str | Sequence[str] | None = None
     layout: str = "ntc"
     device: str = "auto"
     backend: str = "auto"

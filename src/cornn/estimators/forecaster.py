@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from cornn._arguments import to_names
 from cornn._checked import convert
 from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.forecast_network import NetworkForecaster
@@ -149,9 +150,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def families(self) -> tuple[str, ...]:
         """Return the kinds of members of the pool: `candidates`, or all of them."""
-        if self.candidates is None:
-            return FAMILIES
-        return (self.candidates,) if isinstance(self.candidates, str) else tuple(self.candidates)
+        return FAMILIES if self.candidates is None else to_names(self.candidates)
 
     def _resolve_method(self) -> str:
         return resolve_method(self, self.method, METHODS, self.arguments_of)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from cornn._arguments import to_names
 from cornn.estimators.sequences import Columns, SequenceData, find_names, read_sequences
 
 __all__ = ["SequenceReader"]
@@ -22,7 +23,7 @@ class SequenceReader:
 
     id_column: str | None
     time_column: str | None
-    value_columns: Sequence[str] | None
+    value_columns: str | Sequence[str] | None
     layout: str
 
     accepts_one_series: ClassVar[bool] = False
@@ -56,5 +57,6 @@ class SequenceReader:
         check_is_fitted(self)
         return read_sequences(X, self._columns(self.columns_ or self.value_columns), timespans)
 
-    def _columns(self, values: Sequence[str] | None) -> Columns:
+    def _columns(self, values: str | Sequence[str] | None) -> Columns:
+        values = None if values is None else to_names(values)
         return Columns(self.id_column, self.time_column, values, self.layout, self.accepts_one_series)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cornn._arguments import Argument, ArgumentError
+from cornn._arguments import Argument, ArgumentError, to_names
 from cornn._atomic import release_folder, reserve_folder, reserve_new_folder
 from cornn._counts import format_count
 from cornn.fitting.evaluate import AnyEstimator, Predictions, attribute, predict
@@ -15,6 +15,16 @@ from cornn.fitting.readers import Dataset, Layout, names_its_target, read
 from cornn.fitting.summary import summarise
 
 __all__ = ["FitOptions", "FitPlan", "attribute_file", "fit_file", "plan_fit", "predict_file"]
+
+
+ARGUMENTS = {
+    "id_column": Argument("id"),
+    "time_column": Argument("time"),
+    "value_columns": Argument("values"),
+    "layout": Argument("layout"),
+    "targets": Argument("target"),
+}
+"""Setting of an estimator that says how X is read -> the argument of `fit_file` instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +46,8 @@ class FitOptions:
     target: str | Sequence[str] = ()
     id: str | None = None
     time: str | None = None
-    values: Sequence[str] = ()
-    ignore: Sequence[str] = ()
+    values: str | Sequence[str] = ()
+    ignore: str | Sequence[str] = ()
     group: str | None = None
     form: str | None = None
     layout: str = "ntc"
@@ -51,18 +61,21 @@ class FitOptions:
     @property
     def targets(self) -> tuple[str, ...]:
         """The targets as a tuple."""
-        return (self.target,) if isinstance(self.target, str) else tuple(self.target)
+        return to_names(self.target)
 
     @property
     def columns(self) -> Layout:
         """The columns or arrays of the file."""
-        values, ignore = tuple(self.values), tuple(self.ignore)
+        values, ignore = to_names(self.values), to_names(self.ignore)
         return Layout(self.form, self.id, self.time, values, self.targets, ignore, self.group, self.layout)
 
 
 def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
     """Read a file, split it and check all settings, without training."""
     path, task = Path(path), options.task
+    for name in options.settings or ():
+        if name in ARGUMENTS:
+            raise ArgumentError(f"{name} is not a setting of fit_file, which reads the file: use ", ARGUMENTS[name])
     chosen: dict[str, Any] = {"random_state": options.seed, **(options.settings or {})}
     if options.horizon is not None:
         chosen["horizon"] = options.horizon
@@ -76,7 +89,7 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
         if options.targets:
             chosen["targets"] = [_find_feature(data, name) for name in options.targets]
         if chosen.get("known_future"):
-            chosen["known_future"] = [_find_feature(data, name) for name in chosen["known_future"]]
+            chosen["known_future"] = [_find_feature(data, name) for name in to_names(chosen["known_future"])]
     check_settings(task, chosen)
     splits = split(data, task, other, options.test_share, options.seed)
     facts = summarise(data, splits, task, options.targets)
@@ -112,8 +125,8 @@ def fit_file(
     target: str | Sequence[str] = (),
     id: str | None = None,
     time: str | None = None,
-    values: Sequence[str] = (),
-    ignore: Sequence[str] = (),
+    values: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     group: str | None = None,
     form: str | None = None,
     layout: str = "ntc",
@@ -136,8 +149,8 @@ def fit_file(
             to forecast.
         id: The column that identifies the sequence of a row, if each row is a sample.
         time: The column with the time of a sample.
-        values: The columns of features. Default: all columns that are not named elsewhere.
-        ignore: Columns to ignore.
+        values: The column or columns of features. Default: all columns that are not named elsewhere.
+        ignore: Column or columns to ignore.
         group: The column of the group, such as a person, whose sequences are never split between training and test.
         form: "wide", "long" or "series"; inferred by default.
         layout: Order of the axes of three-dimensional arrays, "ntc" or "nct".
@@ -147,7 +160,7 @@ def fit_file(
         test: A file with test data. Default: a share of the data.
         test_share: Share of the sequences, or for forecasts of the last steps, in the test split; 0 disables it.
         seed: Seed of the test split and of the estimator.
-        settings: Arguments of the estimator, such as `{"method": "network"}`.
+        settings: Arguments of the estimator, such as `{"method": "network"}`, except those about columns and axes.
         out: The folder to write, which must not exist yet. Default: a new folder under runs/.
         report: Whether to write report.html, if the packages for it are installed.
         introduce: Called with the plan before training.
