@@ -439,11 +439,13 @@ def test_a_damaged_file_is_named(kind, tmp_path):
     path = tmp_path / "model.safetensors"
     fitted_with_gaps(kind)[0].save(path)
     about, arrays = read_file(path)
+    required = [name for name in about if name not in ("method", "steps")]  # version 0.1.0 did not write these
     learned = {"classes": ["a"], "mean": [0.0], "scale": [1.0], "targets": [0], "type": "<U1", "single": True}
     damages = [
-        *(({key: part for key, part in about.items() if key != name}, arrays) for name in about),
+        *(({key: part for key, part in about.items() if key != name}, arrays) for name in required),
         *((about | {name: wrong}, arrays) for name in ("network", "preparation") for wrong in ([], {})),
-        *((about | {"columns": wrong}, arrays) for wrong in (1.5, "abc", [1])),
+        *((about | {name: wrong}, arrays) for name in ("columns", "steps") for wrong in (1.5, "abc", [1])),
+        *((about | {"method": wrong}, arrays) for wrong in (1.5, "abc", None)),
         (about | {"preparation": about["preparation"] | {"longest": "x"}}, arrays),
         (about | {"settings": about["settings"] | {"epochs": []}}, arrays),
         (about | {"settings": []}, arrays),

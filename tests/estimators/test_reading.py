@@ -64,6 +64,33 @@ def test_columns_are_found_by_their_names(kind, container, tmp_path):
             answer(fitted, change(X, lambda own: own.assign(c=0.0).rename(columns={"c": "a"})))
 
 
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_steps_by_name_are_in_the_order_of_training(kind, tmp_path):
+    names = ["morning", "noon", "evening", *(f"x{step}" for step in range(4)), *(f"y{step}" for step in range(3))]
+    # With an index of names, the rows are series for a forecaster too.
+    X = pd.DataFrame(VALUES[:, : len(names), 0], [f"p{row}" for row in range(SEQUENCES)], names)
+    forecasts = isinstance(ESTIMATORS[kind], CoRNNForecaster)
+    fitted = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params()).fit(X, *([] if forecasts else [LABELS]))
+    readers = [fitted]
+    if kind != "bank":
+        fitted.save(tmp_path / "model.safetensors")
+        readers.append(load(tmp_path / "model.safetensors"))
+    expected = answer(fitted, X)
+    for reader in readers:
+        np.testing.assert_array_equal(answer(reader, X), expected)
+        np.testing.assert_array_equal(answer(reader, X.to_numpy()), expected)
+        for order in (names[::-1], ["noon", "morning", *names[2:]], [*names[7:], *names[:7]], ["y0", "x0"]):
+            sentence = (
+                r"column '\w+' of X comes before column '\w+', in training it came after it: .* order of training"
+            )
+            with pytest.raises(ValueError, match=sentence):
+                answer(reader, X[order])
+        assert len(answer(reader, X[["noon", "x1", "y2"]])) == SEQUENCES  # a shorter sequence
+        assert len(answer(reader, X.set_axis([f"z{step}" for step in range(len(names))], axis=1))) == SEQUENCES
+    with pytest.raises(ValueError, match=r"value_columns are features, but the columns .* are steps"):
+        fitted.set_params(value_columns=["noon"]).fit(X, *([] if forecasts else [LABELS]))
+
+
 def test_columns_without_names_are_read_by_position():
     plain = [pd.DataFrame(own) for own in VALUES]
     bank = OscillatorBank(neurons=16, random_state=0).fit(plain)

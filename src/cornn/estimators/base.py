@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._checked import convert, decode
+from cornn._checked import choose, convert, decode
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
 from cornn.estimators.network import (
@@ -142,19 +142,16 @@ class Estimator(SequenceReader, BaseEstimator):
             path: The file to write. It is written completely or not at all.
         """
         check_is_fitted(self)
-        arrays = {f"model.{name}": value.numpy() for name, value in self.model_.state_dict().items()}
-        preparation = asdict(self.preparation_)
-        arrays |= {name: preparation.pop(name) for name in ("mean", "scale")}
-        about = {
+        about, arrays = self._to_file()
+        header = {
             "kind": type(self).__name__,
+            "method": self.method_,
             "settings": {name: to_json_value(name, value) for name, value in self.get_params(deep=False).items()},
-            "network": asdict(self.network_),
-            "preparation": preparation,
             "columns": self.columns_,
-            "history": self.history_,
+            "steps": self.steps_,
             "learned": self._fitted_state(),
         }
-        write_file(path, about, arrays)
+        write_file(path, header | about, arrays)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -170,9 +167,13 @@ class Estimator(SequenceReader, BaseEstimator):
         if about["kind"] != cls.__name__:
             raise ValueError(f"{path} contains a {about['kind']}, not a {cls.__name__}: use cornn.estimators.load")
         try:
-            names = convert(tuple[str, ...] | None, about["columns"], "columns")
-            about["columns"] = None if names is None else list(names)
-            found = cls._from_file(about, arrays)
+            for name, value in arrays.items():
+                if not np.isfinite(value).all():
+                    raise ValueError(f"{name} contains values that are not finite")
+            # Version 0.1.0 had the network only, no such setting, and did not store the names of steps.
+            found = cls(**restore_settings({"method": "network", **about["settings"]}))
+            found._restore_header(about)
+            found._restore(about, arrays)
             found.check()
             return found
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
@@ -180,14 +181,24 @@ class Estimator(SequenceReader, BaseEstimator):
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ValueError(f"{path} is damaged: {reason}; fit and save it again") from error
 
-    @classmethod
-    def _from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
-        self = cls(**restore_settings(about["settings"]))
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return what only this method saves: entries of the header, and arrays."""
+        arrays = {f"model.{name}": value.numpy() for name, value in self.model_.state_dict().items()}
+        preparation = asdict(self.preparation_)
+        arrays |= {name: preparation.pop(name) for name in ("mean", "scale")}
+        return {"network": asdict(self.network_), "preparation": preparation, "history": self.history_}, arrays
+
+    def _restore_header(self, about: dict[str, Any]) -> None:
+        self.method_ = choose("method", about.get("method", "network"), self.arguments_of)
+        self.columns_, self.steps_ = _read_names(about["columns"], "columns"), _read_names(about.get("steps"), "steps")
+
+    def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+        """Read what `_to_file` returned, and the fitted attributes of the subclass."""
         self.network_ = decode(NetworkSpec, about["network"], "the network")
         hints = {"masked": bool, "unit": float | None, "longest": float}
         preparation = {name: convert(hint, about["preparation"][name], name) for name, hint in hints.items()}
         self.preparation_ = Preparation(mean=arrays["mean"], scale=arrays["scale"], **preparation)
-        self.columns_, self.history_ = about["columns"], about["history"]
+        self.history_ = about["history"]
         self.model_ = self.network_.build(self.backend)
         weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}
         self.model_.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
@@ -200,10 +211,6 @@ class Estimator(SequenceReader, BaseEstimator):
             raise ValueError(
                 f"the estimator needs {self._output_size()} outputs, its network has {self.network_.outputs}"
             )
-        for name, value in arrays.items():
-            if not np.isfinite(value).all():
-                raise ValueError(f"{name} contains values that are not finite")
-        return self
 
     def is_fitted(self) -> bool:
         """Return whether `fit` has been called."""
@@ -335,6 +342,11 @@ class Estimator(SequenceReader, BaseEstimator):
         return PredictionStream(
             open_stream(model.layer, model.head, self.preparation_.scaling), self.preparation_, finish
         )
+
+
+def _read_names(given: Any, what: str) -> list[str] | None:
+    names = convert(tuple[str, ...] | None, given, what)
+    return None if names is None else list(names)
 
 
 def _has_uneven_times(sequences: list[SequenceData]) -> bool:

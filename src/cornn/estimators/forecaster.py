@@ -18,7 +18,6 @@ from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
-from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData, check_as_trained, is_frame, is_single, to_float_array
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
@@ -341,47 +340,28 @@ class CoRNNForecaster(NetworkForecaster):
         readouts = [own for model in self.models_ for own in model.pool.readouts.values()]
         return sum(own.weights.size + own.offset.size for own in readouts)
 
-    def save(self, path: Any) -> None:
-        """Save the fitted forecaster to one safetensors file.
-
-        Args:
-            path: The file to write. It is written completely or not at all.
-        """
-        check_is_fitted(self)
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         if self.method_ == "network":
-            super().save(path)
-            return
+            return super()._to_file()
         models, arrays = self.pools_.to_state()
-        about = {
-            "kind": type(self).__name__,
-            "method": self.method_,
-            "settings": {name: to_json_value(name, value) for name, value in self.get_params(deep=False).items()},
-            "columns": self.columns_,
-            "learned": self._fitted_state()
-            | {"known_future": self.known_future_, "features": self.n_features_in_, "unit": self.unit_},
-            "models": models,
-        }
-        write_file(path, about, arrays)
+        return {"models": models}, arrays
 
-    @classmethod
-    def _from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
-        # Version 0.1.0 had the network only, and no such setting.
-        method = about.get("method", "network")
-        if method == "network":
-            about["settings"].setdefault("method", "network")
-            self = super()._from_file(about, arrays)
-            self.method_, self.unit_, self.known_future_ = "network", self.preparation_.unit, []
-            return self
-        self = cls(**restore_settings(about["settings"]))
+    def _fitted_state(self) -> dict[str, Any]:
+        own = {"known_future": self.known_future_, "features": self.n_features_in_, "unit": self.unit_}
+        return super()._fitted_state() | own
+
+    def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+        if self.method_ == "network":
+            super()._restore(about, arrays)
+            self.unit_, self.known_future_ = self.preparation_.unit, []
+            return
         learned = about["learned"]
-        self.columns_, self.history_, self.n_iter_ = about["columns"], [], 0
+        self.history_, self.n_iter_ = [], 0
         self.n_features_in_ = convert(int, learned["features"], "features")
         self.unit_ = convert(float | None, learned["unit"], "unit")
         self.known_future_ = [int(own) for own in learned["known_future"]]
         self._restore_fitted_state(learned)
         self.pools_ = Pools.from_state(self._layout(), self.horizon, about["models"], arrays)
-        self.method_ = "pool"
-        return self
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted network mean: standardised changes from the last known values."""

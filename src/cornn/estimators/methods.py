@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
-from cornn.estimators.saving import restore_settings, to_json_value, write_file
 from cornn.estimators.sequences import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 
@@ -236,49 +235,25 @@ class SequenceEstimator(Estimator):
             raise ValueError('sensors belongs to method="bank": omit it, and open one stream per sensor')
         return self._stream(finish)
 
-    def save(self, path: Any) -> None:
-        """Save the fitted estimator to one safetensors file: settings, weights and scaling.
-
-        Args:
-            path: The file to write. It is written completely or not at all.
-        """
-        check_is_fitted(self)
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         if self.method_ == "network":
-            super().save(path)
-            return
+            return super()._to_file()
         about, arrays = self.bank_.to_arrays()
-        header = {
-            "kind": type(self).__name__,
-            "method": "bank",
-            "settings": {name: to_json_value(name, value) for name, value in self.get_params(deep=False).items()},
-            "bank": about,
-            "columns": self.columns_,
-            "learned": self._fitted_state(),
-        }
-        write_file(path, header, {f"bank.{name}": array for name, array in arrays.items()})
+        return {"bank": about}, {f"bank.{name}": array for name, array in arrays.items()}
 
-    @classmethod
-    def _from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> Self:
-        # A file of version 0.1.0 does not name the method, and contains a network.
-        about["settings"].setdefault("method", "network")
-        if about.get("method", "network") == "network":
-            self = super()._from_file(about, arrays)
-            self.method_ = "network"
-            return self
-        self = cls(**restore_settings(about["settings"]))
+    def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+        if self.method_ == "network":
+            super()._restore(about, arrays)
+            return
         own = {name.removeprefix("bank."): value for name, value in arrays.items() if name.startswith("bank.")}
-        for name, value in own.items():
-            if not np.isfinite(value).all():
-                raise ValueError(f"{name} contains values that are not finite")
         self.bank_ = BankModel.from_arrays(about["bank"], own)
-        self.columns_, self.method_, self.history_, self.n_iter_ = about["columns"], "bank", [], 0
+        self.history_, self.n_iter_ = [], 0
         self.n_features_in_ = self.bank_.bank.inputs.features
         self._restore_fitted_state(about["learned"])
         if self._output_size() != len(self.bank_.readout.bias):
             raise ValueError(
                 f"the estimator needs {self._output_size()} outputs, its readout has {len(self.bank_.readout.bias)}"
             )
-        return self
 
 
 def _read_groups(groups: Any, count: int) -> NDArray | None:

@@ -8,17 +8,20 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
-from cornn.estimators.sequences import Columns, SequenceData, find_names, read_sequences
+from cornn.estimators.sequences import Columns, SequenceData, find_names, find_steps, read_sequences
 
 __all__ = ["SequenceReader"]
 
 
 class SequenceReader:
-    """Mix-in of the estimators that reads X and stores the names of its features in `columns_`.
+    """Mix-in of the estimators that reads X and stores the names of its columns.
+
+    Names of features are in `columns_`, names of steps in `steps_`.
 
     The columns of a long-form DataFrame, of a DataFrame with an index of dates and of a list of DataFrames have names.
     Once fitted, an estimator reads such X by these names: columns may be in another order, others are ignored, and a
-    missing one is an error. X without names is read by position.
+    missing one is an error. X without names is read by position. So are the columns of a DataFrame in wide form, which
+    are steps; those that were there in training must be in the same order.
     """
 
     id_column: str | None
@@ -44,19 +47,31 @@ class SequenceReader:
 
     def _read_training(self, X: Any, timespans: Any, leave_out: Sequence[str] = ()) -> list[SequenceData]:
         """Read X for `fit`, and store the names of its features. Columns in `leave_out` are not features."""
-        columns = self._columns(self.value_columns)
+        columns, steps = self._columns(self.value_columns), self._find_steps(X)
         names = find_names(X, columns, leave_out)
         sequences = read_sequences(X, columns._replace(values=names), timespans, warn=True)
         # From here on an earlier fit is replaced: if this one fails, the estimator is not fitted.
         vars(self).pop(self.fitted_by, None)
-        self.columns_ = None if names is None else [str(name) for name in names]
+        self.columns_, self.steps_ = None if names is None else [str(name) for name in names], steps
         return sequences
 
     def _read_new(self, X: Any, timespans: Any = None) -> list[SequenceData]:
         """Read X for a fitted estimator."""
         check_is_fitted(self)
-        return read_sequences(X, self._columns(self.columns_ or self.value_columns), timespans)
+        self._find_steps(X)
+        columns = self._columns(self.columns_ or self.value_columns)
+        return read_sequences(X, columns._replace(steps=self.steps_), timespans)
+
+    def _find_steps(self, X: Any) -> list[str] | None:
+        """Return the names of the columns of a DataFrame in wide form; None for other X."""
+        steps = find_steps(X, self._columns(None))
+        if steps is not None and self.value_columns is not None:
+            raise ValueError(
+                "value_columns are features, but the columns of this DataFrame are steps, with one row per sequence: "
+                "set id_column if each row is a sample, or omit value_columns and pass the columns that are steps"
+            )
+        return steps
 
     def _columns(self, values: str | Sequence[str] | None) -> Columns:
         values = None if values is None else to_names(values)
-        return Columns(self.id_column, self.time_column, values, self.layout, self.accepts_one_series)
+        return Columns(self.id_column, self.time_column, values, layout=self.layout, single=self.accepts_one_series)

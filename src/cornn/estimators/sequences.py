@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.times import parse_date, parse_dates
-from cornn.estimators.wide_frames import check_order, check_rows
+from cornn.estimators.wide_frames import check_order, check_rows, check_same_order
 
 __all__ = [
     "Columns",
@@ -20,6 +20,7 @@ __all__ = [
     "check_known",
     "compute_gaps",
     "find_names",
+    "find_steps",
     "format_value",
     "group_rows",
     "is_frame",
@@ -66,6 +67,7 @@ class Columns(NamedTuple):
     id: str | None = None  # of a long-form DataFrame, which has one row per sample
     time: str | None = None
     values: Sequence[Any] | None = None  # of all DataFrames whose columns are features
+    steps: Sequence[str] | None = None  # of DataFrames in wide form: the columns in training
     layout: str = "ntc"  # of three-dimensional arrays: (sequences, time, features), or "nct"
     single: bool = False  # for forecasts: one series by itself is a valid X, and series without any value are skipped
 
@@ -109,6 +111,12 @@ def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[
         return None
     names = list(columns.values or frame.columns)
     return names if columns.values or all(isinstance(name, str) for name in names) else None
+
+
+def find_steps(X: Any, columns: Columns) -> list[str] | None:
+    """Return the names of the columns of a DataFrame in wide form, whose columns are steps; None for other X."""
+    wide = is_frame(X) and columns.id is None and not (columns.single and _is_dated(X))
+    return [str(name) for name in X.columns] if wide else None
 
 
 def sequence_ids(frame: Any, column: str) -> tuple[NDArray, list[NDArray]]:
@@ -176,6 +184,7 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
         if columns.single:
             check_rows(X)
         check_order(X)
+        check_same_order(X, columns.steps or ())
         X = np.asarray(X)
     if hasattr(X, "detach"):
         X = X.detach().cpu().numpy()

@@ -1,12 +1,13 @@
-"""Checks of DataFrames in wide form: one row per sequence and one column per step."""
+"""Checks of DataFrames in wide form: one row per sequence and one column per step, of one feature."""
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from cornn.estimators.times import is_date
 
-__all__ = ["check_order", "check_rows"]
+__all__ = ["check_order", "check_rows", "check_same_order"]
 
 NUMBERED = re.compile(r"(.*?)(\d+)")
 """The name of a step: any text, and a number."""
@@ -41,4 +42,25 @@ def check_order(frame: Any) -> None:
             raise ValueError(
                 f"column {before!r} of X comes before column {after!r}: the columns are the steps of a sequence, pass "
                 "them in order of time"
+            )
+
+
+def check_same_order(frame: Any, trained: Sequence[str]) -> None:
+    """Reject a frame whose columns are in another order than in training.
+
+    There may be fewer columns, or others, because sequences may have any length.
+
+    Args:
+        frame: The frame.
+        trained: Names of the columns in training.
+    """
+    places = {name: place for place, name in enumerate(trained)}
+    common = [(str(name), places[str(name)]) for name in frame.columns if str(name) in places]
+    if len(places) < len(trained) or len({name for name, _ in common}) < len(common):
+        return  # equal names do not say which is which
+    for (before, first), (after, second) in pairwise(common):
+        if first > second:
+            raise ValueError(
+                f"column {before!r} of X comes before column {after!r}, in training it came after it: the columns are "
+                "the steps of a sequence, pass them in the order of training"
             )
