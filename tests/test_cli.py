@@ -272,7 +272,7 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
             ("resume",),
             "RUN is missing, for example `cornn resume runs/adding`; `cornn resume --help` shows the options",
         ),
-        (("protocol",), "FILE is missing, for example `cornn protocol results/protocols/psmnist-128.json`; `cornn"),
+        (("protocol",), "choose a protocol"),
         (("figure",), "NAME is missing, for example `cornn figure spectrum`; `cornn figure --help` shows the options"),
         (("data", "get"), "SET is missing, for example `cornn data get mnist`; `cornn data --help` shows the options"),
         (("check",), "nothing to check: pass one of a run folder, --task, or --dt with --gamma and --epsilon, such as"),
@@ -289,6 +289,17 @@ def test_wrong_values_are_explained_in_one_line(cornn, monkeypatch, arguments, s
     code, out, err = cornn(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"cornn: {sentence}")
+
+
+def test_a_missing_protocol_is_chosen_from_those_there_are(cornn, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    example = "for example `cornn protocol results/protocols/"
+    assert cornn("protocol")[2].startswith(f"cornn: choose a protocol file, {example}psmnist-128.json`; there are none")
+    folder = tmp_path / "results" / "protocols"
+    folder.mkdir(parents=True)
+    for name in ("one", "one-chosen", "one-more"):
+        (folder / f"{name}.json").write_text("{}")
+    assert cornn("protocol")[2] == f"cornn: choose a protocol: one, one-more; {example}one.json`\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

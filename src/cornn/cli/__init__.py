@@ -53,13 +53,7 @@ COMMANDS = {
     "reproduce": Command(LAB, "Run the paper's experiments that have no record yet.", "reproduce", "ReproduceCommand"),
     "compare": Command(LAB, "Compare coRNN with other models at equal tuning budgets.", "compare", "CompareCommand"),
     "search": Command(LAB, "Search hyperparameters at random, by validation.", "search", "parse"),
-    "protocol": Command(
-        LAB,
-        "Search and test without leaks, by a committed file.",
-        "protocol",
-        "ProtocolCommand",
-        "cornn protocol results/protocols/psmnist-128.json",
-    ),
+    "protocol": Command(LAB, "Search and test without leaks, by a committed file.", "protocol", "ProtocolCommand"),
     "report": Command(LAB, "Write a page with all recorded results.", "report", "ReportCommand"),
     "figure": Command(
         LAB, "Draw a figure of the paper or of the docs.", "figure", "FigureCommand", "cornn figure spectrum"

@@ -118,7 +118,11 @@ KINDS = {"INT": "a whole number", "FLOAT": "a number"}
 
 
 def _in_plain_words(text: str, example: str | None) -> str | None:
-    """Restate an error message of tyro in one line, or return None for those that are plain already."""
+    """Restate an error message of tyro in one line, or return None for those that are plain already.
+
+    The text is all that tyro's stable interface offers: events of errors exist, but in a private module that may change
+    in any release. `tests/test_cli.py` has one case per message, and fails if tyro changes its wording.
+    """
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│─]", " ", text).split())
     wrong = re.search(r"Error parsing (--[\w-]+): no type matching (INT|FLOAT) could be .*? from \['(.*?)'\]", text)
     wrong = wrong or re.search(r"Error parsing (--[\w-]+): .*?(int|float)\b.*?: '(.*?)'", text)

@@ -36,7 +36,7 @@ class ProtocolCommand:
     searches by validation, without access to the test split, and writes the choice to NAME-chosen.json. Once that file
     is committed too, the next call tests the choice, once for each seed, and records the runs."""
 
-    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
+    file: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE")] = None
     """The protocol file, such as results/protocols/psmnist-128.json."""
     results: Path = Path("results")
     """Folder of the records."""
@@ -53,38 +53,40 @@ class ProtocolCommand:
     sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
-        console = screen()
-        protocol = read_protocol(self.file)
-        commit = check_committed(self.file)
-        line(console, (self.file.stem, "bold"), f": {protocol.target} (committed in {commit[:7]})")
+        console, file = screen(), self.file
+        if file is None:
+            raise ValueError(_explain_missing_file(self.results))
+        protocol = read_protocol(file)
+        commit = check_committed(file)
+        line(console, (file.stem, "bold"), f": {protocol.target} (committed in {commit[:7]})")
         with stoppable():
-            if chosen_path(self.file).exists():
-                self._test(console, protocol)
+            if chosen_path(file).exists():
+                self._test(console, protocol, file)
             else:
-                self._search(console, protocol)
+                self._search(console, protocol, file)
 
-    def _search(self, console: Console, protocol: Protocol) -> None:
-        experiment = protocol.search(self.file.stem, **self._place)
+    def _search(self, console: Console, protocol: Protocol, file: Path) -> None:
+        experiment = protocol.search(file.stem, **self._place)
         line(console, f"next: {experiment.trials} trials by validation; the test split is locked")
         if self.dry_run:
             return
         status = self._work(console, experiment)
-        chosen = write_choice(self.file, protocol, status)
+        chosen = write_choice(file, protocol, status)
         if status.best is not None:
             line(console, f"trial {status.best['trial']}, validation {status.best['validation']:.4g}")
         line(console, f"commit {chosen}, then run the same command to test the choice")
 
-    def _test(self, console: Console, protocol: Protocol) -> None:
-        choice = read_choice(self.file, protocol)
-        experiment = protocol.test(self.file.stem, choice, **self._place)
+    def _test(self, console: Console, protocol: Protocol, file: Path) -> None:
+        choice = read_choice(file, protocol)
+        experiment = protocol.test(file.stem, choice, **self._place)
         left = reproduce.missing(experiment, self.results)
         line(console, f"next: test trial {choice['trial']} with seeds {list(left)}" if left else "complete")
         if self.dry_run or not left:
             return
         about = {
-            "file": self.file.name,
+            "file": file.name,
             "commit": choice["protocol"]["commit"],
-            "chosen": check_committed(chosen_path(self.file)),
+            "chosen": check_committed(chosen_path(file)),
         }
         finish = partial(reproduce.record_runs, results=self.results, about={"protocol": about})
         status = self._work(console, replace(experiment, seeds=left), finish=finish)
@@ -114,3 +116,16 @@ class ProtocolCommand:
             return status
 
         return run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work)
+
+
+def _explain_missing_file(results: Path) -> str:
+    """Return the error about a missing protocol file, with the files there are."""
+    folder = results / "protocols"
+    found = set(folder.glob("*.json"))
+    files = sorted(found - set(map(chosen_path, found)), key=lambda file: file.stem)
+    if files:
+        return f"choose a protocol: {', '.join(file.stem for file in files)}; for example `cornn protocol {files[0]}`"
+    return (
+        f"choose a protocol file, for example `cornn protocol {folder / 'psmnist-128.json'}`; there are none in "
+        f"{folder}, and `cornn protocol --help` says what is in one"
+    )
