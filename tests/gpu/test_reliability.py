@@ -30,12 +30,12 @@ synthetic.register()
 
 SYNTHETIC = Path(synthetic.__file__)
 OPTIONS, CHANGES = {"noise": 0.1}, {"device": "cuda", "ema": 0.9, "schedule": "cosine"}
-CONFIG = resolve("synthetic", **OPTIONS, **CHANGES, epochs=5, checkpoint_every=0.0)
+CONFIG = resolve("synthetic", **OPTIONS, **CHANGES, epochs=5, save_every=0.0)
 
 
 @pytest.mark.parametrize("seeds", [None, 3])
 def test_killed_a_run_ends_in_the_same_weights(tmp_path, seeds):
-    changes = CHANGES | {"epochs": 800, "checkpoint_every": 0.05}
+    changes = CHANGES | {"epochs": 800, "save_every": 0.05}
     config, killed = resolve("synthetic", **OPTIONS, **changes), tmp_path / "killed"
     own = [""] if seeds is None else [f"seed-{seed}" for seed in range(seeds)]
     command = [sys.executable, str(SYNTHETIC), str(killed), json.dumps(OPTIONS), json.dumps(changes | {"seeds": seeds})]
@@ -97,7 +97,7 @@ def fail(progress):
     if progress.step == 6:
         torch._assert_async(torch.zeros((), device="cuda"))  # no kernel runs on this device any more
 
-config = resolve("synthetic", **{options!r}, epochs=5, checkpoint_every=0.0)
+config = resolve("synthetic", **{options!r}, epochs=5, save_every=0.0)
 program.cli.run = lambda arguments: training.fit(config, Path({out!r}), fail)
 program.main()
 """

@@ -40,7 +40,7 @@ CASES = {
     "fresh sequences": resolve(
         "adding", length=30, hidden_size=16, steps=25, evaluate_every=10, until=0, device="cuda"
     ),
-    "mixed precision": resolve("synthetic", device="cuda", precision="mixed"),
+    "autocast": resolve("synthetic", device="cuda", autocast=True),
     **{name: resolve("synthetic", device="cuda", model=name) for name in (*CUDNN, *LAYERS)},
     "a changing base": resolve("synthetic", device="cuda", model="dtriv", rebase_every=3),
 }
@@ -63,7 +63,7 @@ def test_a_captured_step_is_the_plain_one_and_repeats_to_the_bit(config, tmp_pat
     assert_same_weights(config, first, again)
     monkeypatch.setattr(loop, "can_capture", lambda feed, fabric: False)
     plain = training.fit(config, tmp_path / "plain")
-    if config.precision == "fp32":
+    if not config.autocast:
         for name, value in plain.weights().items():
             torch.testing.assert_close(first.weights()[name], value, **FLOAT32, msg=lambda text, n=name: f"{n}: {text}")
 
@@ -104,7 +104,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(config, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.fit(config.override(checkpoint_every=0.0), tmp_path / "parts", stop)
+        training.fit(config.override(save_every=0.0), tmp_path / "parts", stop)
     parts = training.resume(tmp_path / "parts")
     assert_same_weights(config, whole, parts)
     assert [row["step"] for row in parts.metrics()] == [row["step"] for row in whole.metrics()]

@@ -8,7 +8,7 @@ from damage import change_value
 
 from cornn.baselines import MODELS
 from cornn.lab import records
-from cornn.lab.config import CoRNNSpec, as_dictionary, differences, from_dictionary
+from cornn.lab.config import CoRNNSpec, as_dictionary, canonical, differences, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 
 TRIES = 3000
@@ -56,9 +56,24 @@ def test_settings_that_no_part_has():
 
 def test_differences_leave_out_where_a_run_is_executed():
     one = resolve("adding")
-    assert differences(one, one.override(device="cpu", data="there", checkpoint_every=1.0)) == []
+    assert differences(one, one.override(device="cpu", data="there", save_every=1.0)) == []
     assert differences(one, one.override(theory=True)) == ["theory was False, is True"]
     assert differences(one, one.override(clip=0.5, length=7)) == [
         "task.length was 500, is 7",
         "optimiser.clip was 1.0, is 0.5",
     ]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_former_names_of_settings_are_read_and_keep_the_identity(precision):
+    config = resolve("adding").override(autocast=precision == "mixed", save_every=3.0)
+    content = as_dictionary(config)
+    former = {name: value for name, value in content.items() if name != "autocast"} | {"precision": precision}
+    former["place"] = {name: value for name, value in content["place"].items() if name != "save_every"}
+    former["place"]["checkpoint_every"] = 3.0
+    assert from_dictionary(former) == config
+    # The identity of a run is a hash of this.
+    assert canonical(config).get("precision", "fp32") == precision
+    assert "autocast" not in canonical(config)
+    with pytest.raises(ValueError, match="unknown precision 'half': choose one of fp32, mixed"):
+        from_dictionary({**former, "precision": "half"})

@@ -65,9 +65,9 @@ def test_a_changed_recipe_makes_its_records_missing(tmp_path, monkeypatch):
 
 
 def test_what_does_not_affect_the_result_is_not_part_of_the_identity():
-    place = {"device": "cuda", "data": "there", "devices": 2, "backend": "c", "checkpoint_every": 1.0}
+    place = {"device": "cuda", "data": "there", "devices": 2, "backend": "c", "save_every": 1.0}
     assert records.identity(SMALL.override(**place, recipe="other")) == records.identity(SMALL)
-    others = [{"seed": 4}, {"steps": 21}, {"length": 11}, {"dt": 0.2}, {"clip": 0.5}, {"precision": "mixed"}]
+    others = [{"seed": 4}, {"steps": 21}, {"length": 11}, {"dt": 0.2}, {"clip": 0.5}, {"autocast": True}]
     others += [{"theory": True}, {"model": "gru"}, {"model": "antisymmetric"}]
     identities = {records.identity(SMALL.override(**other)) for other in others}
     assert len(identities | {records.identity(SMALL)}) == len(others) + 1

@@ -32,7 +32,7 @@ GROUPS = {
     ),
     "run": (
         "How the run is executed.",
-        ("evaluate_every", "checkpoint_every", "theory", "backend", "precision", "devices"),
+        ("evaluate_every", "save_every", "theory", "backend", "autocast", "devices"),
     ),
 }
 """Panel -> description and settings."""

@@ -19,6 +19,7 @@ from cornn._checked import (
     Range,
     Share,
     choose,
+    convert,
     decode,
     encode,
     without_defaults,
@@ -144,7 +145,7 @@ class Place(Checked):
     """Number of processes that share each batch, one per device. torchrun sets it itself."""
     data: str | None = None
     """The data folder. Default: CORNN_DATA, or data/."""
-    checkpoint_every: NotNegative = 10.0
+    save_every: NotNegative = 10.0
     """Seconds between checkpoints."""
 
 
@@ -168,10 +169,9 @@ class Train(Checked):
     """The recipe that the configuration started from."""
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     """Random seed. The same seed, device and version give the same result."""
-    precision: Literal["fp32", "mixed"] = "fp32"
-    """Precision of the training: fp32, or mixed, which is torch.autocast: bfloat16 outside the recurrence and, on a GPU
-    with 512 or more sequences per batch, in its matrix products. The layer's argument of the same name (exact, tf32,
-    bf16) concerns only the products of the recurrence."""
+    autocast: bool = False
+    """Train under torch.autocast: in bfloat16 outside the recurrence and, on a GPU with 512 or more sequences per batch,
+    in its matrix products."""
     theory: bool = False
     """At every evaluation, record which hypotheses of the theory the layer meets, its energy, and how its gradients
     decay with the lag, for `cornn figure assumptions`."""
@@ -229,7 +229,7 @@ class Train(Checked):
         raise ValueError(f"the task {self.task.name} has no setting {setting!r}: leave it out")
 
 
-OWN = ("recipe", "seed", "precision", "theory")
+OWN = ("recipe", "seed", "autocast", "theory")
 """Fields of `Train` that are settings themselves."""
 
 
@@ -271,6 +271,7 @@ def from_dictionary(content: Any) -> Train:
         raise ValueError(f"not a configuration: expected an object, got {type(content).__name__}")
     if "settings" in content:
         content = _from_0_1(content)
+    content = _with_present_names(content)
     for name in ("task", "model", "optimiser", "budget"):
         if not isinstance(content.get(name), Mapping):
             raise ValueError(f"not a configuration: it has no {name!r}")
@@ -322,9 +323,23 @@ def _from_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
         "model": spec,
         "optimiser": take(Optimiser, settings, name="optimiser"),
         "budget": {**take(Budget, settings), **take(Budget, content)},
-        "place": take(Place, content),
-        **{name: content[name] for name in OWN if name in content},
+        "place": take(Place, content, save_every="checkpoint_every"),
+        **{name: content[name] for name in (*OWN, "precision") if name in content},
     }
+
+
+def _with_present_names(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with `autocast` and `save_every` under their present names.
+
+    They were `precision` and `checkpoint_every`, which mean something else in a layer.
+    """
+    content, place = dict(content), content.get("place", {})
+    if "precision" in content:
+        content["autocast"] = convert(Literal["fp32", "mixed"], content.pop("precision"), "precision") == "mixed"
+    if isinstance(place, Mapping) and "checkpoint_every" in place:
+        rest = {name: value for name, value in place.items() if name != "checkpoint_every"}
+        content["place"] = {"save_every": place["checkpoint_every"], **rest}
+    return content
 
 
 def flat_settings(config: Train) -> dict[str, Any]:
@@ -343,6 +358,8 @@ def canonical(config: Train) -> dict[str, Any]:
     parts = {name: without_defaults(getattr(config, name)) for name in ("task", "model", "optimiser", "budget")}
     parts["task"]["name"], parts["model"]["name"] = config.task.name, config.model.name
     run = without_defaults(config)
+    if run.pop("autocast", False):
+        run["precision"] = "mixed"  # records are identified by this name
     return parts | {name: run[name] for name in ("seed", "precision", "theory") if name in run}
 
 
@@ -357,4 +374,4 @@ def _by_path(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that affect the result as {"optimiser.clip": 1.0, ...}."""
     parts = ("task", "model", "optimiser", "budget")
     found = {f"{part}.{name}": value for part in parts for name, value in content[part].items()}
-    return found | {name: content[name] for name in ("seed", "precision", "theory")}
+    return found | {name: content[name] for name in ("seed", "autocast", "theory")}

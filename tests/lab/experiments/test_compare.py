@@ -178,7 +178,7 @@ def test_what_was_stopped_is_continued(tmp_path, monkeypatch):
 
 
 def _saving(make):
-    return lambda experiment, values, seed: make(experiment, values, seed).override(checkpoint_every=0.0)
+    return lambda experiment, values, seed: make(experiment, values, seed).override(save_every=0.0)
 
 
 def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):

@@ -136,7 +136,7 @@ def test_the_table_of_a_search_names_what_was_changed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_plan_that_was_stopped_goes_on(tmp_path, seeds):
-    planned = plan(SMALL.override(checkpoint_every=0.0), seeds)
+    planned = plan(SMALL.override(save_every=0.0), seeds)
 
     def stop(progress):
         if progress.step == 12:

@@ -128,7 +128,7 @@ def train_slowly(folder, trains):
 
 def runs(folder, follow=lambda status, progress: None):
     """The status of an experiment with seeds after one worker."""
-    experiment = Experiment("seeds", BASE.override(checkpoint_every=0.0), seeds=(1, 2))
+    experiment = Experiment("seeds", BASE.override(save_every=0.0), seeds=(1, 2))
     storage = Storage(f"sqlite:///{folder}/runs.db", 0.0, heartbeat=1)
     return run_experiments([experiment], storage, folder, follow=follow)[0]
 

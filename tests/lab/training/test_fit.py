@@ -253,7 +253,7 @@ def test_a_diverged_run_stops_with_a_sentence_and_its_last_good_checkpoint(tmp_p
 
 @pytest.mark.parametrize("theory", [False, True])
 def test_a_run_that_diverges_when_a_checkpoint_is_due(tmp_path, theory):
-    config = SHORT.override(learning_rate=1e30, clip=0, checkpoint_every=0.0, evaluate_every=1, theory=theory)
+    config = SHORT.override(learning_rate=1e30, clip=0, save_every=0.0, evaluate_every=1, theory=theory)
     # The evaluation finds the divergence, so that no run is left to save.
     with pytest.raises(training.Diverged, match=r"the loss is .* at step 2: try a smaller learning_rate or dt"):
         training.fit(config, tmp_path / "loss")

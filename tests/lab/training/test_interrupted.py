@@ -24,7 +24,7 @@ from cornn.lab.runs import Run
 from cornn.lab.training import loop
 
 synthetic.register()
-CONFIG = resolve("synthetic", noise=0.1, device="cpu", epochs=5, ema=0.9, schedule="cosine", checkpoint_every=0.0)
+CONFIG = resolve("synthetic", noise=0.1, device="cpu", epochs=5, ema=0.9, schedule="cosine", save_every=0.0)
 
 
 @pytest.mark.parametrize("seeds", [None, 3])
@@ -33,9 +33,7 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_weights(tmp_path, monkeypat
     monkeypatch.setenv("PYTHONPATH", str(Path(synthetic.__file__).parent), prepend=os.pathsep)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["synthetic", "lightning_fabric"])
-    changes = {"epochs": 40} | (
-        {"checkpoint_every": 0.0} if seeds is None else {"checkpoint_every": 0.02, "seeds": seeds}
-    )
+    changes = {"epochs": 40} | ({"save_every": 0.0} if seeds is None else {"save_every": 0.02, "seeds": seeds})
     begin = (json.dumps({"noise": 0.1}), json.dumps(changes))
     killed, first_file = tmp_path / "killed", "config.json" if seeds is None else "seeds.json"
 
@@ -68,7 +66,7 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_weights(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_leaves_in_the_middle_of_an_epoch(tmp_path, number):
-    config, handler = CONFIG.override(checkpoint_every=1e9), signal.getsignal(number)
+    config, handler = CONFIG.override(save_every=1e9), signal.getsignal(number)
     whole = training.fit(config, tmp_path / "whole")
 
     def watch(progress):
@@ -127,7 +125,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
-    config = resolve("synthetic", device="cpu", learning_rate=1e39, checkpoint_every=0.0)
+    config = resolve("synthetic", device="cpu", learning_rate=1e39, save_every=0.0)
     with pytest.raises(RuntimeError, match=r"not finite after step|the loss is nan"):
         training.fit(config, tmp_path)
     checkpoint = Run(tmp_path).checkpoint()
@@ -287,7 +285,7 @@ def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
     content = json.loads((tmp_path / "config.json").read_text())
     content["optimiser"]["learning_rate"] = 0.5
     content["task"]["noise"] = 0.0
-    content["place"]["checkpoint_every"] = 3.0
+    content["place"]["save_every"] = 3.0
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"config.json is damaged.*if you edited it, remove artifact.json"):
         training.resume(tmp_path)

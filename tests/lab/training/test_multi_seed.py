@@ -14,7 +14,7 @@ from cornn.lab.training import multi_seed, state
 from cornn.lab.training.multi_seed import student_quantile, summarise
 
 synthetic.register()
-CONFIG = resolve("synthetic", device="cpu", checkpoint_every=0.0)
+CONFIG = resolve("synthetic", device="cpu", save_every=0.0)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
@@ -133,7 +133,7 @@ def test_one_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch):
 @pytest.mark.parametrize("model", ["lstm", "cornn"])
 def test_one_after_another_each_goes_on_from_where_it_was(tmp_path, model):
     options = {} if model == "lstm" else {"ragged": True}
-    config = resolve("synthetic", **options, device="cpu", checkpoint_every=0.0, model=model)
+    config = resolve("synthetic", **options, device="cpu", save_every=0.0, model=model)
     steps = []
 
     def stop(progress):

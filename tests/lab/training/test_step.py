@@ -56,7 +56,7 @@ class Training:
         {"model": "gru"},
         {"model": "rnn"},
         {"trainable": ("dt", "epsilon")},
-        {"precision": "mixed"},
+        {"autocast": True},
         {"num_layers": 2},
         {"optimiser": "rmsprop"},
         {"optimiser": "rmsprop", "beta2": 0.9, "clip": 0.05, "recurrent_rate": 0.1},
@@ -84,7 +84,7 @@ def test_steps_are_those_of_pytorchs_optimisers(changes):
         own.step(step)
         batch = own.state.training.batch(order[(step - 1) % 4], random)
         count = schedule.count(step)
-        with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "mixed"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=config.autocast):
             loss = own.state.task.loss(model(batch.input)[:count], batch.target[:count])
         loss.backward()
         if recipe.clip:
@@ -218,7 +218,7 @@ def test_the_base_that_is_kept_is_that_of_the_weights_that_are_kept(tmp_path):
 
 
 def test_a_rebased_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
-    config = resolve("synthetic", noise=0.1, device="cpu", epochs=6, checkpoint_every=0.0, **REBASED)
+    config = resolve("synthetic", noise=0.1, device="cpu", epochs=6, save_every=0.0, **REBASED)
     whole = training.fit(config, tmp_path / "whole")
 
     def stop(progress):

@@ -34,7 +34,7 @@ def connect(config: Train) -> Any:
         devices=here,
         num_nodes=max(1, everywhere // here),
         strategy="ddp" if everywhere > 1 else "auto",
-        precision="bf16-mixed" if config.precision == "mixed" else "32-true",
+        precision="bf16-mixed" if config.autocast else "32-true",
     )
     fabric.launch()
     if everywhere > 1:

@@ -147,7 +147,7 @@ class Session:
     def save(self, step: int, loss: Tensor) -> None:
         """Write checkpoints when they are due, tell about the progress, and stop when a signal asks for it."""
         now = self._count_seconds()
-        asked, due = self.stopping.find_request(step, now - self.saved >= self.states[0].config.place.checkpoint_every)
+        asked, due = self.stopping.find_request(step, now - self.saved >= self.states[0].config.place.save_every)
         if due and self.running:  # not if all have diverged at this step
             save(self.running)
             self.saved = time.perf_counter()
