@@ -170,8 +170,8 @@ class Train(Checked):
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     """Random seed. The same seed, device and version give the same result."""
     autocast: bool = False
-    """Train under torch.autocast: in bfloat16 outside the recurrence and, on a GPU with 512 or more sequences per batch,
-    in its matrix products."""
+    """Train under torch.autocast: in bfloat16 outside the recurrence and, on a GPU with 512 or more sequences per
+    batch, in its matrix products."""
     theory: bool = False
     """At every evaluation, record which hypotheses of the theory the layer meets, its energy, and how its gradients
     decay with the lag, for `cornn figure assumptions`."""
