@@ -1,5 +1,6 @@
 """Shapes and types are checked at run time in the modules that are annotated for it, where beartype is installed."""
 
+import functools
 import gc
 import importlib.util
 import os
@@ -13,10 +14,16 @@ if importlib.util.find_spec("beartype") and not os.environ.get("CORNN_NO_SHAPES"
     install_import_hook(["cornn.cells", "cornn.functional", "cornn.layers"], "beartype.beartype")
 
 
+def pytest_collection():
+    """Almost everything that is created during collection stays: disable the garbage collector."""
+    gc.disable()
+
+
 def pytest_collection_finish():
-    """What the tests imported stays. The garbage collector passes it by, and looks at all of the rest seldom."""
+    """What the tests imported stays: exclude it from garbage collection, and make full collections rare."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(*gc.get_threshold()[:2], 100)
 
 
@@ -28,6 +35,25 @@ def _listen_to_signals():
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _read_the_source_once():
+    """Cache the commit and the digest of the package, which every training records: tests do not change them."""
+    from cornn import _source
+
+    root, read_digest, read_commit = _source.PACKAGE, functools.cache(_source.digest), functools.cache(_source.commit)
+
+    def digest(package=root):
+        return (read_digest if package == root else read_digest.__wrapped__)(package)
+
+    def commit():
+        return (read_commit if root == _source.PACKAGE else read_commit.__wrapped__)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_source, "digest", digest)
+        patch.setattr(_source, "commit", commit)
+        yield
 
 
 @pytest.fixture

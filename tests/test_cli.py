@@ -352,7 +352,14 @@ def printed_configuration(out):
     return json.loads(out[: out.rindex("\n}") + 2])
 
 
-@pytest.mark.parametrize(("task", "recipe"), [(task, recipe) for task in RECIPES for recipe in RECIPES[task]])
+@pytest.mark.parametrize(
+    ("task", "recipe"),
+    [
+        pytest.param(task, recipe, marks=() if recipe in ("default", "paper") else pytest.mark.slow)
+        for task in RECIPES
+        for recipe in RECIPES[task]
+    ],
+)
 def test_a_recipe_on_the_command_line_is_the_complete_recipe(cornn, task, recipe):
     """With the options of the task and the model that belong to it, so that it gives the results of the docs."""
     code, out, err = cornn("train", task, "--recipe", recipe, "--data", "nowhere", "--dry-run")

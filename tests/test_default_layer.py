@@ -42,7 +42,7 @@ def test_a_dry_run_prints_what_is_missing(program, capsys):
     assert "task=har model=default hidden_size=160 rate=0.016 seed=3 steps=1500 - done" in printed
 
 
-@pytest.mark.parametrize("plan", ["comparison", "variants"])
+@pytest.mark.parametrize("plan", ["comparison", pytest.param("variants", marks=pytest.mark.slow)])
 def test_a_training_is_recorded_once(program, plan, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(program, "WIDTHS", (16,))
     monkeypatch.setattr(program, "OPTIMISER_RATES", {"adamw .1": (0.016,), "sgd": (0.1,)})

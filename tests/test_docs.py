@@ -68,7 +68,10 @@ NEEDS = {
 }
 """Page -> packages of extras without which it cannot be run."""
 
-SLOW = ("attributions", "choosing", "reproduction", "search", "speed", "theory", "training", "your-data")
+SLOW = (
+    *("attributions", "bank", "better", "choosing", "export", "forecasting", "reproduction", "rivals"),
+    *("search", "speed", "theory", "training", "your-data"),
+)
 """Pages of commands and functions that have tests of their own, and take long."""
 
 

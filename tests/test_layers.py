@@ -520,7 +520,9 @@ def test_reset_parameters_draws_each_cell_anew():
     assert not torch.equal(layer.matrices(0).V, layer.matrices(0, reverse=True).V)
 
 
-@pytest.mark.parametrize("every", [1, 4, 11, 12])
+@pytest.mark.parametrize(
+    "every", [1, pytest.param(4, marks=pytest.mark.slow), 11, pytest.param(12, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("ragged", [False, True], ids=["equal", "lengths"])
 @pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
 def test_checkpoints_change_nothing(every, ragged, uneven):

@@ -264,6 +264,7 @@ def test_block_dropout_acts_in_training_only():
     assert torch.equal(layer(input)[0], layer(input)[0])
 
 
+@pytest.mark.slow
 def test_compiled_layer_computes_the_same():
     torch.compiler.reset()
     layer, input = DLinOSS(3, 4, dtype=torch.float64), numbers(6, 2, 3)

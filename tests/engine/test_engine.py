@@ -99,7 +99,7 @@ def test_portable_agrees_with_the_reference(update, steps, batch, hidden, featur
     assert_same(results(given_, lengths, update, "portable"), want, **FLOAT64)
 
 
-@pytest.mark.parametrize(("ragged", "spans"), [(False, False), (True, True)])
+@pytest.mark.parametrize(("ragged", "spans"), [pytest.param(False, False, marks=pytest.mark.slow), (True, True)])
 @pytest.mark.parametrize("update", ["cornn/explicit/tanh", "cornn/implicit/tanh", "cornn/explicit/duffing"])
 def test_first_and_second_derivatives(update, ragged, spans):
     given_, lengths = arguments(3, 2, 2, 1, spans=spans, ragged=ragged)
@@ -110,7 +110,7 @@ def test_first_and_second_derivatives(update, ragged, spans):
     assert_differentiable(f, tuple(given_.values()), by_element=ragged)
 
 
-@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("ragged", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("update", ONE_STATE)
 def test_first_and_second_derivatives_of_one_state(update, ragged):
     given_, lengths = arguments(3, 2, 2, 1, update=update, ragged=ragged)
@@ -122,7 +122,10 @@ def test_first_and_second_derivatives_of_one_state(update, ragged):
     assert_differentiable(f, tuple(present.values()), by_element=ragged)
 
 
-@pytest.mark.parametrize("update", ["fastgrnn", "gated", "lipschitz"])
+@pytest.mark.parametrize(
+    "update",
+    [pytest.param("fastgrnn", marks=pytest.mark.slow), "gated", pytest.param("lipschitz", marks=pytest.mark.slow)],
+)
 def test_operators_of_one_state_keep_pytorchs_rules(update):
     given_, lengths = arguments(4, 2, 3, 2, update=update, ragged=True)
     tensors = (*given_.values(), lengths)

@@ -109,6 +109,7 @@ def test_register_makes_an_update_known(monkeypatch):
         engine.find_update("other")
 
 
+@pytest.mark.slow
 def test_a_replaced_update_runs_in_layers_that_exist(monkeypatch):
     """Kernels are kept per update, not per name."""
     monkeypatch.setattr(engine.updates, "UPDATES", dict(engine.UPDATES))
@@ -219,6 +220,7 @@ def usable(update: Update) -> tuple[bool, str]:
     return c.usable(engine.Problem(update, *HERE))
 
 
+@pytest.mark.slow
 @needs_c
 def test_a_compiled_library_is_kept_and_checked(cache, calls):
     assert usable(fresh())[0]

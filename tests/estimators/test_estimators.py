@@ -72,9 +72,10 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "the network is tra
             SHUFFLED,
             marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             CoRNNForecaster(hidden_size=4, epochs=2, random_state=0),
             ONE_SERIES,
+            marks=pytest.mark.slow,
         ),
         pytest.param(CoRNNForecaster(), ONE_SERIES, marks=pytest.mark.slow),
     ],
@@ -194,6 +195,7 @@ def test_a_long_frame_is_sorted_by_its_time():
     assert again.preparation_.unit == pytest.approx(3600 * fitted.preparation_.unit, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_irregular_times_help_where_they_matter():
     """Slow sines taken seldom look like fast ones taken often: only the times tell them apart."""
     random = np.random.default_rng(0)

@@ -28,7 +28,14 @@ X, Y = waves()
 
 
 @needs_compiler
-@pytest.mark.parametrize(("scaling", "gaps"), [("set", True), ("running", False), (("set", "running"), True)])
+@pytest.mark.parametrize(
+    ("scaling", "gaps"),
+    [
+        pytest.param("set", True, marks=pytest.mark.slow),
+        pytest.param("running", False, marks=pytest.mark.slow),
+        (("set", "running"), True),
+    ],
+)
 def test_the_code_answers_as_python_does(tmp_path, scaling, gaps):
     values = np.stack((X, X[:, ::-1] * 3 + 100), -1)
     if gaps:
@@ -67,7 +74,9 @@ def assert_close(found, expected):
 
 
 @needs_compiler
-@pytest.mark.parametrize(("kind", "even"), [(CoRNNClassifier, True), (CoRNNRegressor, False)])
+@pytest.mark.parametrize(
+    ("kind", "even"), [pytest.param(CoRNNClassifier, True, marks=pytest.mark.slow), (CoRNNRegressor, False)]
+)
 def test_times_in_c(tmp_path, kind, even):
     values, spans = uneven_waves(even)
     fitted = kind(**SMALL, causal=True).fit(values, Y, timespans=spans)

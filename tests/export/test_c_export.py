@@ -128,6 +128,7 @@ def waves(count=120, length=40):
     return np.stack((1000 + 50 * signal, 0.01 * random.normal(size=signal.shape)), 2), labels
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_a_classifier_of_sensor_windows(tmp_path):
     """Values far from 0 are standardised in the C code; int8 agrees with PyTorch nearly always."""

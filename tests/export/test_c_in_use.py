@@ -61,10 +61,10 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
 @pytest.mark.parametrize(
     ("shape", "weights", "processor"),
     [
-        ("sizes that four does not divide", "float32", "cortex-m4"),
+        pytest.param("sizes that four does not divide", "float32", "cortex-m4", marks=pytest.mark.slow),
         ("sizes that four does not divide", "int8", "cortex-m4"),
-        ("sizes that four does not divide", "int8", "cortex-m3"),
-        ("words", "int8", "cortex-m4"),
+        pytest.param("sizes that four does not divide", "int8", "cortex-m3", marks=pytest.mark.slow),
+        pytest.param("words", "int8", "cortex-m4", marks=pytest.mark.slow),
     ],
 )
 def test_on_an_emulated_microcontroller(shape, weights, processor, tmp_path):

@@ -133,6 +133,7 @@ def test_a_full_disk_is_said_in_one_sentence(cornn, monkeypatch, target):
     assert err.endswith("(No space left on device): choose another path\n")
 
 
+@pytest.mark.slow
 def test_the_export_leaves_no_telemetry_of_onnxruntime(tmp_path):
     """onnxruntime 1.31 writes a device identity and events to the user's cache when it is imported."""
     home = tmp_path / "home"

@@ -53,6 +53,7 @@ def test_exported_with_lengths():
     torch.testing.assert_close(program.module()(words(9, 4), lengths), model(words(9, 4), lengths), **FLOAT32)
 
 
+@pytest.mark.slow
 def test_compiled_with_its_gradients():
     model = model_of("last", num_layers=2)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=True)

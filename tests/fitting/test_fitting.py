@@ -59,7 +59,7 @@ def predictions(text):
 @pytest.mark.parametrize(
     ("table", "options", "exports"),
     [
-        ("wide.csv", (), ["onnx"]),
+        pytest.param("wide.csv", (), ["onnx"], marks=pytest.mark.slow),
         ("wide.csv", ("--causal",), ["onnx", "c"]),
         ("long.csv", ("--id", "who", "--time", "at", "--ignore", "size"), ["onnx"]),
     ],
@@ -408,6 +408,7 @@ def test_an_interruption_leaves_nothing(cornn, tables, monkeypatch):
     assert not list((tables / "runs").iterdir())
 
 
+@pytest.mark.slow
 def test_dollars_in_names_set_no_formulas(cornn, tables):
     text = (tables / "wide.csv").read_text().replace("slow", "$^$").replace("fast", "$10 [b]")
     (tables / "wide.csv").write_text(text)

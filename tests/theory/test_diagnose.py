@@ -121,7 +121,11 @@ def test_hypotheses_use_the_requested_length(monkeypatch):
 @pytest.mark.parametrize(
     ("dt", "gamma", "epsilon", "options", "sentence"),
     [
-        (0.9, 1.0, 0.5, {"init": "separate", "length": 1000, "hidden_size": 64}, "neither vanishing nor exploding"),
+        pytest.param(
+            *(0.9, 1.0, 0.5, {"init": "separate", "length": 1000, "hidden_size": 64}),
+            "neither vanishing nor exploding",
+            marks=pytest.mark.slow,
+        ),
         (0.9, 1000.0, 0.1, {"length": 300}, "Uncoupled neurons are unstable"),
         (0.5, 4.0, 2.0, {"init": "uncoupled", "length": 20}, "gradients change by a factor of 0"),
         (0.1, 1.0, 0.0, {}, "neither decay nor grow"),

@@ -81,6 +81,7 @@ def test_a_rate_that_is_too_small_is_caught():
     assert (logs > lags[:, None] * math.log(0.99 * rate) + 1).any()
 
 
+@pytest.mark.slow
 @OFTEN
 @given(networks(scales=(0.0, 4.0)), inputs(steps=15))
 def test_the_loss_gradient_stays_below_its_bound(one, input):

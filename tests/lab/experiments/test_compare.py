@@ -73,6 +73,7 @@ def test_options_of_a_layer_reach_it():
     assert training.validate(config).metric != training.validate(other).metric
 
 
+@pytest.mark.slow
 def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plain_figures):
     results = tmp_path / "results"
     statuses = run(TINY, tmp_path)
@@ -218,6 +219,7 @@ def test_runs_that_diverge_are_rows_too(tmp_path, monkeypatch, capsys):
     assert f"cornn, seed 1: {status.runs[0]['failed']}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_no_trial_is_begun_that_would_not_be_done(tmp_path, monkeypatch):
     one = replace(TINY, entrants=("cornn",))
     assert run(one, tmp_path, ends=time.time() - 1)["cornn"].done == 0

@@ -191,6 +191,7 @@ def small(monkeypatch):
     monkeypatch.setattr("cornn.lab.report.figures.neurons.HORIZON", 0.5)
 
 
+@pytest.mark.slow
 def test_the_command_prints_its_plan_and_runs_what_has_no_record(cornn, tmp_path, small):
     code, out, _ = cornn("reproduce", "--dry-run", "--quiet")
     assert code == 0

@@ -52,7 +52,7 @@ def hang(folder, trains):
 
 def two_workers(folder: Path, storage: str, trials: int) -> None:
     """The same command twice: as many trials as are wanted, none twice, and both have a part in them."""
-    length = ["--steps", "400", "--evaluate-every", "200", "--trials", str(trials)]
+    length = ["--steps", "100", "--evaluate-every", "50", "--trials", str(trials)]
     arguments = ["search", *SHORT, *length, "--storage", storage, "--out", str(folder), "--quiet"]
     together, outs = WORKERS.Barrier(2), [folder / "one", folder / "other"]
     workers = [WORKERS.Process(target=command, args=(together, out, arguments)) for out in outs]
@@ -72,7 +72,7 @@ def two_workers(folder: Path, storage: str, trials: int) -> None:
 
 
 def test_two_processes_share_a_file(tmp_path):
-    two_workers(tmp_path, f"sqlite:///{tmp_path}/trials.db", 6)
+    two_workers(tmp_path, f"sqlite:///{tmp_path}/trials.db", 4)
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_a_trial_whose_worker_is_killed_keeps_its_number_and_values(tmp_path, mo
     assert trains.wait(60)
     worker.kill()
     worker.join()
-    monkeypatch.setattr(storages, "SILENCES", 2)
+    monkeypatch.setattr(storages, "SILENCES", 1)
     status = run(tmp_path, 2, heartbeat=1)
     assert (status.complete, status.failed) == (2, 0)
     assert [row["values"] for row in status.rows] == [status.experiment.values(number) for number in (0, 1)]
@@ -134,7 +134,7 @@ def runs(folder, follow=lambda status, progress: None):
 
 
 def test_runs_whose_worker_is_killed_continue_from_their_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.setattr(storages, "SILENCES", 2)
+    monkeypatch.setattr(storages, "SILENCES", 1)
     whole = runs(tmp_path / "whole")
     trains = WORKERS.Event()
     worker = WORKERS.Process(target=train_slowly, args=(tmp_path / "parts", trains))
@@ -179,6 +179,7 @@ def fresh_class():
     storages._patient_storage.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_worker_waits_for_a_database_that_goes_away(tmp_path, monkeypatch):
     undisturbed = run(tmp_path / "undisturbed", 3)
     away = Away(monkeypatch, 2)
@@ -255,10 +256,12 @@ def postgresql():
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_postgresql_server(tmp_path, postgresql):
     two_workers(tmp_path, postgresql.url, 6)
 
 
+@pytest.mark.slow
 def test_a_postgresql_server_that_restarts_changes_nothing(tmp_path, monkeypatch, postgresql):
     pretend(monkeypatch, lambda trial: [1.0 / (trial + 1)])
     experiment, seen = make_search(BASE, 4), []
