@@ -12,7 +12,7 @@ from typing import Literal
 from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.config import CoRNNSpec
-from cornn.lab.recipes import PUBLISHED, Published
+from cornn.lab.recipes import PUBLISHED, Published, resolve
 from cornn.lab.report import comparison, intervals, tables
 from cornn.lab.report.comparison import ContestResult, ModelResult
 from cornn.lab.report.tables import RunGroup
@@ -38,7 +38,7 @@ MEANINGS: dict[Status, str] = {
     "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
     "differs": "it lies outside, or the claim does not hold in our runs",
     "undecided": "neither, or there is a single run",
-    "no mean published": "the paper gives its best run only",
+    "no mean published": "run at full length and size; the paper has one figure, of its best run or of another paper",
     "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
     "not run": "a layer exists, a run does not",
     "confirmed": "holds, and a test or record shows it",
@@ -173,15 +173,21 @@ def _figure(published: Published) -> str:
 def _rival(
     task: str, content: str, published: Published, found: list[RunGroup], contests: dict[str, ContestResult]
 ) -> Item:
-    """Return the row of a rival: from a contest, or from runs of another length or size, or not run."""
-    for contest in contests.values():
-        if contest.record["task"]["name"] != task:
-            continue
-        for row in contest.rows:
-            if row.title == published.model and row.tests:
-                record = contest.record
-                note = f"{row.test_summary}, {record['hidden_size']} units, {record['final']} {record['unit']}"
-                return Item(published.table, content, "other budget", note, (f"results/compare/{contest.name}.json",))
+    """Return the row of a rival: from the longest contest, or from runs of another length or size, or not run."""
+    rows = [
+        (contest, row)
+        for contest in contests.values()
+        for row in contest.rows
+        if contest.record["task"]["name"] == task and row.title == published.model and row.tests
+    ]
+    if rows:
+        contest, row = max(rows, key=lambda one: (one[0].record["unit"] == "epochs", one[0].record["final"]))
+        record = contest.record
+        note = f"{row.test_summary}, {record['hidden_size']} units, {record['final']} {record['unit']}"
+        complete = record["unit"] == "epochs" and record["final"] >= resolve(task).budget.epochs
+        same_size = record["hidden_size"] == published.units
+        status = intervals.compare(row.tests, record["better"], published) if complete and same_size else "other budget"
+        return Item(published.table, content, status, note, (f"results/compare/{contest.name}.json",))
     names = [name for name, model in MODELS.items() if model.title == published.model]
     own = [one for one in found if one.model in names and one.records]
     if own:
