@@ -26,10 +26,10 @@ class CompareCommand:
     """Compare coRNN with other models at equal tuning budgets.
 
     Contests: all, or any of adding-500, har2, psmnist, psmnist-long, noisy-cifar10, psmnist-short, smnist,
-    noisy-cifar10-short, imdb, adding-500-beta2, adding-2000, adding-5000. Each model gets the same number of random
-    trials of the same length, judged by validation. The best configuration is trained longer with other seeds and
-    tested once. The command can be stopped at any time; run it again to continue, and several times at once, or on
-    several machines with one --storage, to share the work."""
+    smnist-long, noisy-cifar10-short, imdb, adding-500-beta2, adding-2000, adding-5000. Each model gets the same number
+    of random trials of the same length, judged by validation. The best configuration is trained longer with other
+    seeds and tested once. The command can be stopped at any time; run it again to continue, and several times at once,
+    or on several machines with one --storage, to share the work."""
 
     contests: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """The contests to run."""
