@@ -76,6 +76,35 @@ def test_portable_runs_a_registered_update(update, ragged):
     assert_same(results(given, lengths, update, "portable"), want, **FLOAT64)
 
 
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("how", ["operator", "vmap", "second order"])
+def test_an_update_without_code_has_gradients_inside_an_operator(how, monkeypatch):
+    """PyTorch records nothing for autograd there, and zeros would be the gradients of a function that was not seen."""
+    layer, input = CustomRNN(2, 5, update="plain", dtype=torch.float64), torch.randn(6, 3, 2, dtype=torch.float64)
+    parameters = dict(layer.named_parameters())
+    leaves = list(parameters.values())
+
+    def loss(given):
+        return torch.func.functional_call(layer, given, (input,))[0].square().sum()
+
+    layer.backend = "reference"
+    again = how == "second order"
+    want = torch.autograd.grad(loss(parameters), leaves, create_graph=again)
+    layer.backend = "auto"
+    if how == "vmap":
+        value = torch.vmap(loss)({name: value.unsqueeze(0) for name, value in parameters.items()}).sum()
+    else:
+        if how == "operator":
+            monkeypatch.setattr(engine, "is_eager", lambda tensors: False)
+        value = loss(parameters)
+    got = torch.autograd.grad(value, leaves, create_graph=again)
+    if again:
+        want, got = (torch.autograd.grad(sum(x.square().sum() for x in one), leaves) for one in (want, got))
+    for one, other in zip(got, want, strict=True):
+        assert other.any()
+        torch.testing.assert_close(one, other, **FLOAT64)
+
+
 def test_the_c_library_contains_the_code_of_every_update():
     spec = importlib.util.spec_from_file_location("generate_updates", ROOT / "tools" / "generate_updates.py")
     assert spec is not None

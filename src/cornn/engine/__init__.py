@@ -166,6 +166,7 @@ def run(
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     if timespans is not None and not update.timed:
         raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
+    requested = backend
     if isinstance(update, Spans) and wants_gradient((given.parameters,)):
         backend = _backend_for_trained_constants(backend)
     shape, rows = input.shape, weight.shape
@@ -183,7 +184,7 @@ def run(
     direct = is_eager(given)
     name, _ = (_choose_once if direct else choose)(problem, backend)
     if not direct and is_transformed(given):
-        _check_transformed(backend, precision)
+        _check_transformed(requested, precision)
         name = "reference"
     if name == "reference":
         return _run_reference(given, scales, update)
