@@ -217,6 +217,30 @@ def test_register_compares_code_and_reference(given, message):
     assert "fresh" not in engine.UPDATES
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"reference": lambda pre, h, gain: (h, h)},
+            r"returns \(Tensor, Tensor\), expected one tensor for each of \(h\)",
+        ),
+        ({"reference": lambda pre, h, gain: None}, r"returns \(NoneType\), expected one tensor for each of \(h\)"),
+        ({"reference": lambda pre, h, gain: pre.sum()}, r"returns h of shape \(\)"),
+        (
+            {"reference": lambda pre, h, gain: gain * pre.sum()},
+            r"returns h of shape \(1, 3\) for states of shape \(2, 3\)",
+        ),
+        ({"reference": lambda pre, h, gain: h.mul_(gain).add_(pre)}, "changes h in place: return new tensors"),
+    ],
+    ids=["two states", "nothing", "a number", "a row", "in place"],
+)
+def test_register_checks_what_the_reference_returns(changes, message):
+    """Without code too: a smaller tensor would be repeated without a word."""
+    with pytest.raises(ValueError, match=message):
+        engine.register(fresh(code=None, **changes))
+    assert "fresh" not in engine.UPDATES
+
+
 @pytest.mark.usefixtures("registered")
 def test_an_update_without_code_is_portable():
     name, reason = engine.choose(problem("plain", *HERE))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cornn.engine.updates.code import Code, Names, check_code, cuda_source, evaluate
 
-__all__ = ["InPlace", "Update", "check_derivative", "pull_back"]
+__all__ = ["InPlace", "Update", "check_derivative", "check_reference", "pull_back"]
 
 # A derivative is compared with autograd in float64: rounding is 1e-16, and a wrong one is off by more than this.
 DERIVATIVE = 1e-9
@@ -238,6 +238,32 @@ def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delt
     if sums is not None:
         for out, term in zip(sums, terms[update.drives + update.states :], strict=True):
             out += term
+
+
+def check_reference(update: Update) -> None:
+    """Raise ValueError unless the reference returns one new tensor per state, and leaves its arguments unchanged."""
+    batch, hidden, random = 2, 3, torch.Generator().manual_seed(0)
+    blocks = (*update.pre, *update.state)
+    given = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
+    given += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
+    before = [x.clone() for x in given]
+    found = update.reference(*given)
+    parts = found if isinstance(found, tuple | list) else (found,)
+    if len(parts) != len(update.state) or not all(isinstance(part, Tensor) for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise ValueError(
+            f"the reference of the update {update.name!r} returns ({kinds}), expected one tensor for each of "
+            f"({', '.join(update.state)})"
+        )
+    for name, part in zip(update.state, parts, strict=True):
+        if part.shape != (batch, hidden):
+            raise ValueError(
+                f"the reference of the update {update.name!r} returns {name} of shape {tuple(part.shape)} for states "
+                f"of shape {(batch, hidden)}: it must have one value per sequence and neuron"
+            )
+    for name, x, old in zip((*blocks, *update.parameters), given, before, strict=True):
+        if not torch.equal(x, old):
+            raise ValueError(f"the reference of the update {update.name!r} changes {name} in place: return new tensors")
 
 
 def check_derivative(update: Update) -> None:
