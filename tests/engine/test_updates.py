@@ -1,5 +1,6 @@
 """Updates: every form against the reference, registration, its errors, and the kernels kept on disk."""
 
+import errno
 import functools
 import importlib.util
 import re
@@ -298,6 +299,33 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, call
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("CORNN_CACHE", str(tmp_path / "file" / "kernels"))
     assert usable(fresh())[0]
+
+
+@needs_c
+def test_where_no_library_may_be_loaded_the_portable_backend_runs_it(cache, monkeypatch, calls):
+    def load(path):
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    update = fresh()
+    monkeypatch.setattr(compiled.ctypes, "CDLL", load)
+    name, reason = engine.choose(engine.Problem(update, *HERE))
+    assert name == "portable"
+    assert "not c: the kernel of the update 'fresh' cannot be loaded: " in reason
+    assert "failed to map segment" in reason
+
+
+@needs_c
+def test_a_damaged_file_that_cannot_be_removed_is_left(cache, monkeypatch, calls):
+    def unlink(path, missing_ok=False):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    assert usable(fresh())[0]
+    (file,) = cache.iterdir()
+    file.unlink()  # the process has mapped it
+    file.write_bytes(b"damaged")
+    monkeypatch.setattr(Path, "unlink", unlink)
+    assert usable(fresh())[0]
+    assert len(calls) == 2
 
 
 @needs_c
