@@ -873,6 +873,13 @@ def test_centred_layer_treats_data_as_the_layer_did_without_their_mean(bidirecti
     assert_same(layer(input), other(input - mean))
 
 
+def test_a_mean_with_nan_does_not_reach_the_bias():
+    layer = make()
+    with pytest.raises(ValueError, match="mean contains NaN or infinite values"):
+        layer.centre_(torch.full((FEATURES,), math.nan))
+    assert all(parameter.isfinite().all() for parameter in layer.parameters())
+
+
 def test_layer_without_bias_cannot_be_centred():
     with pytest.raises(ValueError, match="a layer without bias cannot be centred: use bias=True, or centre the data"):
         make(bias=False).centre_(torch.zeros(FEATURES))

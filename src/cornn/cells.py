@@ -215,6 +215,8 @@ class CoRNNCell(nn.Module):
             raise ValueError(
                 f"mean has shape {tuple(mean.shape)}, expected one value per feature: ({self.input_size},)"
             )
+        if not mean.isfinite().all():
+            raise ValueError("mean contains NaN or infinite values: compute it from the known values")
         V, _, _, b = self.matrices()
         if b is None:
             raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
