@@ -188,6 +188,9 @@ WRONG_CODE = {
     "states": (Code(step={"y": "pre"}, derivative={}), "step has y, expected h"),
     "kept": (code(kept={"a": "pre", "b": "pre"}), "kept has 2 entries, expected one for each of pre"),
     "kept names": (code(kept={"a": "h"}), "unknown name 'h' in 'h': known are pre"),
+    "kept twice": (code(kept={"h": "tanh(pre)"}), r"kept\['h'\]: the name is taken"),
+    "kept parameter": (code(kept={"gain": "tanh(pre)"}), r"kept\['gain'\]: the name is taken"),
+    "function": (code(where={"tanh": "pre"}), "'tanh' is the name of a function: choose another one"),
     "where": (code(where={"h": "pre"}), r"where\['h'\]: the name is taken"),
     "order": (code(where={"a": "b", "b": "pre"}), "unknown name 'b'"),
     "derivative of": (code(derivative={"y": {}}), r"derivative\['y'\]: the states are h"),
@@ -339,6 +342,15 @@ def test_without_a_compiler_the_portable_backend_runs_it(cache, monkeypatch):
     monkeypatch.setattr(compiled, "_compiler", functools.cache(compiled._compiler.__wrapped__))
     monkeypatch.setenv("CC", "no-such-compiler")
     assert "the C compiler no-such-compiler does not run" in usable(fresh())[1]
+
+
+@needs_c
+def test_the_compilers_error_is_the_reason(cache, monkeypatch, calls):
+    monkeypatch.setattr(compiled, "c_source", lambda *arguments: "#error no such update\n")
+    able, reason = usable(fresh())
+    assert not able
+    assert "error: " in reason
+    assert "no such update" in reason
 
 
 @needs_c

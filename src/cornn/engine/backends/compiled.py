@@ -61,8 +61,9 @@ def _compile(update: Update, options: tuple[str, ...], source: str) -> bytes:
             [*command, *own, "-shared", "-o", str(target), *options], capture_output=True, text=True, check=False
         )
         if run.returncode:
-            last = (run.stderr.strip() or "no message").splitlines()[-1]
-            raise CompileError(f"the C compiler cannot compile the update {update.name!r}: {last}")
+            lines = (run.stderr.strip() or "no message").splitlines()
+            reason = next((line.strip() for line in lines if "error:" in line), lines[-1])
+            raise CompileError(f"the C compiler cannot compile the update {update.name!r}: {reason}")
         return target.read_bytes()
 
 
