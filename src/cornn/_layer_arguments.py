@@ -54,7 +54,7 @@ def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str
         raise ValueError(f"input has {format_count(input.dim(), 'dimension')}, expected {kind}")
     if input.shape[-1] != weight.shape[-1]:
         raise ValueError(
-            f"input has {format_count(input.shape[-1], 'feature')}, this layer expects {weight.shape[-1]} "
+            f"input has {input.shape[-1]} features, this layer expects {weight.shape[-1]} "
             f"(input_size={weight.shape[-1]})"
         )
     if input.device != weight.device:
