@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tolerances import BFLOAT16, FINITE_DIFFERENCES, FLOAT32, FLOAT64
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -321,6 +322,19 @@ def test_default_device_holds_all_of_a_layer(kind):
 @every_layer
 def test_meta_layer_has_a_repr(kind):
     assert kind in repr(make(kind, device="meta"))
+
+
+@every_layer
+def test_fake_tensors_give_shapes_and_a_repr(kind):
+    """Tools that estimate the memory of a training build the model under this mode."""
+    options = {"trainable": ("dt", "gamma", "epsilon")} if kind == "CoRNN" else {}
+    with FakeTensorMode():
+        layer = make(kind, **options)
+        output, _ = layer(data())
+        output.sum().backward()
+        assert kind in repr(layer)
+    assert output.shape == (TIME, BATCH, HIDDEN)
+    assert all(parameter.grad is not None for parameter in layer.parameters())
 
 
 @every_layer_and_net

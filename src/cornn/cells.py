@@ -46,7 +46,7 @@ DEFAULT_CONSTANTS = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
 
 
 def _format(value: Tensor) -> str:
-    if value.is_meta:
+    if value.is_meta or type(value) is not Tensor:  # a fake tensor has no values
         return "?"
     return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"
 
