@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tolerances import BFLOAT16, FINITE_DIFFERENCES, FLOAT32, FLOAT64
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -323,6 +324,19 @@ def test_meta_layer_has_a_repr(kind):
     assert kind in repr(make(kind, device="meta"))
 
 
+@every_layer
+def test_fake_tensors_give_shapes_and_a_repr(kind):
+    """Tools that estimate the memory of a training build the model under this mode."""
+    options = {"trainable": ("dt", "gamma", "epsilon")} if kind == "CoRNN" else {}
+    with FakeTensorMode():
+        layer = make(kind, **options)
+        output, _ = layer(data())
+        output.sum().backward()
+        assert kind in repr(layer)
+    assert output.shape == (TIME, BATCH, HIDDEN)
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
 @every_layer_and_net
 def test_meta_layer_gives_shapes(kind, net):
     output, state = make(kind, device="meta", **net)(torch.empty(TIME, BATCH, FEATURES, device="meta").double())
@@ -535,7 +549,7 @@ def test_wrong_number_of_features_in_a_packed_sequence_is_refused(kind):
 @every_layer
 @pytest.mark.parametrize("shape", [(FEATURES,), (1, TIME, BATCH, FEATURES)])
 def test_wrong_rank_is_refused(kind, shape):
-    with refused(kind, rf"input has {len(shape)} dimensions, expected \(time, batch, features\)"):
+    with refused(kind, rf"input has {len(shape)} dimensions?, expected \(time, batch, features\)"):
         make(kind)(data(*shape))
 
 
@@ -578,8 +592,9 @@ def test_state_of_another_dtype_is_refused(kind):
 
 
 @every_layer
-@pytest.mark.parametrize("dropout", [-0.1, 1.5, float("nan")])
-def test_dropout_that_is_no_probability_is_refused(kind, dropout):
+@pytest.mark.parametrize("dropout", [-0.1, 1.5, float("nan"), "0.5", True])
+def test_dropout_that_is_no_probability_is_refused(kind, dropout, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with refused(kind, "dropout must be a probability between 0 and 1"):
         make(kind, num_layers=2, dropout=dropout)
 
@@ -695,6 +710,45 @@ def test_a_state_can_be_changed_in_place(kind, net):
 def test_lengths_that_are_no_whole_numbers_are_refused(kind, lengths):
     with pytest.raises(TypeError, match="lengths must be an integer tensor"):
         LAYERS[kind](FEATURES, HIDDEN).last_state(torch.randn(TIME, BATCH, FEATURES), lengths=lengths)
+
+
+@our_layers
+@pytest.mark.parametrize(("given", "words"), [(3, "state is of type int"), ({"y": None}, "state is of type dict")])
+def test_state_that_is_no_tuple_is_refused(kind, given, words):
+    layer = make(kind)
+    for input in (data(), data(TIME, FEATURES)):
+        with pytest.raises(TypeError, match=f"{words}, expected a tuple of tensors"):
+            layer(input, given)
+
+
+@our_layers
+@pytest.mark.parametrize("convert", [lambda part: part.numpy(), lambda part: None], ids=["numpy", "none"])
+def test_state_of_anything_but_tensors_is_refused(kind, convert):
+    layer = make(kind)
+    state = random_state(layer, data())
+    parts = (state,) if isinstance(state, Tensor) else state
+    with pytest.raises(TypeError, match=r"state \w+ is of type \w+, expected a tensor: use torch.as_tensor"):
+        layer(data(), tuple(map(convert, parts)))
+
+
+@our_layers
+def test_autocast_converts_all_of_a_state_and_checks_its_shape(kind):
+    layer, input = make(kind, dtype=torch.float32), data(dtype=torch.float32)
+    state = mapped(torch.Tensor.bfloat16, random_state(layer, input))
+    parts = (state,) if isinstance(state, Tensor) else state
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_same(layer(input, state), layer(input, mapped(torch.Tensor.float, state)))
+        with pytest.raises(ValueError, match=r"state \w+ has shape \(1, 4, 4\), expected"):
+            layer(input, (*parts[:-1], parts[-1][..., :-1]))
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
+def test_complex_numbers_are_refused(monkeypatch):
+    """The kernels and the derivatives of an update are those of real numbers."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    for layer in (CoRNN(FEATURES, HIDDEN), baselines.TanhRNN(FEATURES, HIDDEN, backend="portable")):
+        with pytest.raises(ValueError, match=r"real numbers, not with torch.complex64: convert layer and input"):
+            layer.to(torch.complex64)(torch.randn(TIME, BATCH, FEATURES, dtype=torch.complex64))
 
 
 @pytest.mark.parametrize("timespans", [2.0, [1.0] * TIME])

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
 
-from cornn import CoRNN, CoRNNCell, _scaling, functional, theory
+from cornn import CoRNN, CoRNNCell, _scaling, engine, functional, theory
 from cornn._constants import Oscillators
 from cornn._scaling import impulse_norms, spread_time_scales, weight_scales
 from cornn.engine.backends import c
@@ -333,6 +333,46 @@ def test_trained_constants_learn_from_uneven_times():
     torch.testing.assert_close(got, want, **FLOAT64)
     with pytest.raises(RuntimeError, match="cannot train the constants of a layer with timespans in steps"):
         CoRNN(2, 6, trainable="epsilon", backend="c")(torch.randn(5, 1, 2), timespans=torch.ones(5))
+
+
+@pytest.mark.parametrize("how", ["operator", "vmap", "torch.func", "second order"])
+def test_trained_constants_learn_from_uneven_times_in_every_mode(how, monkeypatch):
+    layer, input = CoRNN(2, 6, trainable=("dt", "epsilon"), dtype=DOUBLE), torch.randn(5, 3, 2, dtype=DOUBLE)
+    spans, parameters = 3 * torch.rand(5, 3, dtype=DOUBLE), dict(layer.named_parameters())
+
+    def loss(given):
+        return torch.func.functional_call(layer, given, (input,), {"timespans": spans})[0].square().sum()
+
+    leaves, again = list(parameters.values()), how == "second order"
+    layer.backend = "reference"
+    want = torch.autograd.grad(loss(parameters), leaves, create_graph=again)
+    layer.backend = "auto"
+    if how == "torch.func":
+        got = torch.func.grad(loss)({name: value.detach() for name, value in parameters.items()}).values()
+    else:
+        if how == "operator":
+            monkeypatch.setattr(engine, "is_eager", lambda tensors: False)
+        stacked = {name: value.unsqueeze(0) for name, value in parameters.items()}
+        value = torch.vmap(loss)(stacked).sum() if how == "vmap" else loss(parameters)
+        got = torch.autograd.grad(value, leaves, create_graph=again)
+    if again:
+        want, got = (torch.autograd.grad(sum(x.square().sum() for x in one), leaves) for one in (want, got))
+    for one, other in zip(got, want, strict=True):
+        assert other.any()
+        torch.testing.assert_close(one, other, **FLOAT64)
+
+
+@pytest.mark.parametrize("options", [{}, {"trainable": "epsilon"}])
+def test_a_layer_that_was_exported_without_gradients_can_be_trained(options):
+    layer, input = CoRNN(2, 6, dtype=DOUBLE, **options), torch.randn(5, 3, 2, dtype=DOUBLE)
+    spans = {"timespans": 3 * torch.rand(5, 3, dtype=DOUBLE)}
+    with torch.no_grad():
+        exported = torch.export.export(layer, (input,), spans).module()
+    found = [
+        torch.autograd.grad(one(input, **spans)[0].square().sum(), list(one.parameters())) for one in (exported, layer)
+    ]
+    for got, want in zip(*found, strict=True):
+        torch.testing.assert_close(got, want, **FLOAT64)
 
 
 def test_padding_leaves_the_state_with_uneven_times_too():

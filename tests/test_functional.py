@@ -11,9 +11,11 @@ from cornn.functional import (
     ACTIVATIONS,
     DAMPINGS,
     Activation,
+    Transition,
     advance,
     coefficients,
     step,
+    step_by,
     unroll,
 )
 
@@ -187,6 +189,8 @@ def test_unknown_activation_is_named():
     one = torch.ones(1, 1)
     with pytest.raises(ValueError, match="unknown activation 'sigmoid': choose one of tanh"):
         step(one, one, one, one, one, 0.1, 1.0, 1.0, activation="sigmoid")
+    with pytest.raises(ValueError, match="unknown activation 'sigmoid': choose one of tanh"):
+        step_by(Transition(*[one] * 6), one, one, one, one, one, activation="sigmoid")
 
 
 def test_unknown_damping_is_named():

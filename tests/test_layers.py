@@ -4,6 +4,7 @@ import math
 import weakref
 
 import hypothesis.strategies as st
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,7 @@ from tolerances import FLOAT32, FLOAT64
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
-from cornn import CoRNN, CoRNNCell
+from cornn import HORN, CoRNN, CoRNNCell
 from cornn._layer_arguments import check_input
 from cornn._random import generator
 from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
@@ -789,6 +790,14 @@ def test_bad_options_are_refused_in_a_sentence(options, sentence):
         make(**options)
 
 
+@pytest.mark.parametrize("kind", [CoRNN, CoRNNCell, HORN])
+@pytest.mark.parametrize("trainable", [True, None])
+def test_trainable_is_the_names_of_constants(kind, trainable, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(TypeError, match=f"trainable is {trainable}, expected the names of the constants to train"):
+        kind(2, 4, trainable=trainable)
+
+
 @pytest.mark.parametrize("sizes", [(0, 4), (-1, 4), (2, 0), (2, -3)])
 @pytest.mark.parametrize("kind", [CoRNN, CoRNNCell])
 def test_bad_sizes_are_refused_in_a_sentence(kind, sizes):
@@ -862,6 +871,13 @@ def test_centred_layer_treats_data_as_the_layer_did_without_their_mean(bidirecti
     layer.centre_(mean)
     input = data()
     assert_same(layer(input), other(input - mean))
+
+
+def test_a_mean_with_nan_does_not_reach_the_bias():
+    layer = make()
+    with pytest.raises(ValueError, match="mean contains NaN or infinite values"):
+        layer.centre_(torch.full((FEATURES,), math.nan))
+    assert all(parameter.isfinite().all() for parameter in layer.parameters())
 
 
 def test_layer_without_bias_cannot_be_centred():

@@ -126,3 +126,32 @@ def test_pytorchs_layers_are_drawn_from_the_generator_as_pytorch_draws_them(kind
     for one, other in zip(*(model.parameters() for model in models), strict=True):
         assert torch.equal(one, other)
     assert all(0.09 < parameter.abs().max() <= 0.1 for parameter in models[0].layer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "error", "message"),
+    [
+        (torch.tensor([7, 2]), ValueError, r"lengths have shape \(2,\), expected \(3,\)"),
+        (torch.tensor([7, 2, 8]), ValueError, "lengths must lie between 1 and 7, got 2 to 8"),
+        (torch.tensor([7, 2, 0]), ValueError, "lengths must lie between 1 and 7, got 0 to 7"),
+        (torch.tensor([7.0, 2.0, 5.0]), TypeError, "lengths must be an integer tensor"),
+        ([7, 2, 5], TypeError, "lengths must be an integer tensor"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("kind", "read", "bidirectional"),
+    [(nn.LSTM, "last", False), (nn.LSTM, "every", True), (CoRNN, "every", True), (CoRNN, "mean", False)],
+)
+def test_lengths_are_those_of_the_input(kind, read, bidirectional, lengths, error, message):
+    model = SequenceModel(kind(2, 4, bidirectional=bidirectional), 5, read=read)
+    with pytest.raises(error, match=message):
+        model(torch.randn(7, 3, 2), lengths)
+
+
+@pytest.mark.parametrize("read", ["last", "every", "mean"])
+@pytest.mark.parametrize("kind", [nn.LSTM, CoRNN])
+def test_a_packed_input_with_lengths(kind, read):
+    packed = nn.utils.rnn.pack_sequence([torch.randn(7, 2), torch.randn(5, 2)])
+    with pytest.raises(ValueError, match="a packed input already contains its lengths: omit lengths"):
+        SequenceModel(kind(2, 4), 5, read=read)(packed, torch.tensor([7, 5]))

@@ -269,3 +269,31 @@ def test_what_cannot_be_streamed():
         built(hidden=5).stream().restore(built(hidden=6).stream().to_bytes())
     with pytest.raises(ValueError, match="not a stream's state"):
         built().stream().restore({})
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_state_is_restored_from_any_bytes(kind):
+    stream, other = built().stream(), built().stream()
+    sample = np.ones(len(stream.seen))
+    stream(sample)
+    other.restore(kind(stream.to_bytes()))
+    assert other.steps == 1
+    np.testing.assert_array_equal(other.answer, stream.answer)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: None, "a dictionary of arrays or bytes, got NoneType"),
+        (lambda state: list(state.values()), "a dictionary of arrays or bytes, got list"),
+        (lambda state: state | {"seen": state["seen"].tolist()}, "seen is of type list, expected an array"),
+    ],
+    ids=["nothing", "list", "list of numbers"],
+)
+def test_what_is_no_state_leaves_the_stream_as_it_was(change, message):
+    stream = built().stream()
+    stream(np.ones(len(stream.seen)))
+    before = stream.to_bytes()
+    with pytest.raises(TypeError, match=message):
+        stream.restore(change(stream.state()))
+    assert stream.to_bytes() == before

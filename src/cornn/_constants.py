@@ -35,28 +35,27 @@ def constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Te
         raise ValueError(
             f"{name} has shape {tuple(tensor.shape)}: give one number, or one for each of the {hidden_size} neurons"
         )
-    if name == "dt" and not ((tensor > 0) & (tensor < 1)).all():
-        raise ValueError(f"dt must lie between 0 and 1, got {_worst(tensor, (tensor > 0) & (tensor < 1))}")
-    if name != "dt" and not ((tensor >= 0) & tensor.isfinite()).all():
-        raise ValueError(
-            f"{name} must be finite and not negative, got {_worst(tensor, (tensor >= 0) & tensor.isfinite())}"
-        )
+    if name == "dt":
+        _check_values(tensor, (tensor > 0) & (tensor < 1), "dt must lie between 0 and 1")
+    else:
+        _check_values(tensor, (tensor >= 0) & tensor.isfinite(), f"{name} must be finite and not negative")
     if tensor.shape == (hidden_size,):
         return tensor
     tensor = tensor.reshape(())
     return tensor.expand(hidden_size).clone() if per_neuron else tensor
 
 
-def _worst(tensor: Tensor, good: Tensor) -> float:
-    return tensor[~good].flatten()[0].item()
+def _check_values(tensor: Tensor, good: Tensor, requirement: str) -> None:
+    """Raise ValueError with the first value that is not good. Fake tensors have no values."""
+    if type(tensor) is Tensor and not good.all():
+        raise ValueError(f"{requirement}, got {tensor[~good].flatten()[0].item()}")
 
 
 def unconstrain(name: str, value: Tensor) -> Tensor:
     """Return the unconstrained parameter of a trainable constant; the inverse of `constrain`."""
     if name == "dt":
         return torch.logit(value)
-    if (value <= 0).any():
-        raise ValueError(f"a trainable {name} must start above 0, got {_worst(value, value > 0)}")
+    _check_values(value, value > 0, f"a trainable {name} must start above 0")
     return value + torch.log(-torch.expm1(-value))
 
 

@@ -1,10 +1,12 @@
 """Validation of the arguments of layers and cells: sizes, inputs, states, timespans and lengths."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cornn._arguments import to_names
 from cornn._counts import format_count
 from cornn._torch_private import is_wrapped
 
@@ -16,6 +18,7 @@ __all__ = [
     "check_state",
     "check_tensor",
     "check_timespans",
+    "check_trainable",
 ]
 
 
@@ -26,17 +29,29 @@ def check_sizes(input_size: int, hidden_size: int) -> None:
             raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 
-def check_tensor(input: Any) -> None:
-    """Check that an input is a tensor."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"input is of type {type(input).__name__}, expected a tensor: use torch.as_tensor")
+def check_trainable(trainable: str | Iterable[str], constants: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the constants to train as a tuple, after checking them."""
+    choices = ", ".join(constants)
+    if not isinstance(trainable, Iterable):
+        raise TypeError(f"trainable is {trainable!r}, expected the names of the constants to train: any of {choices}")
+    names = to_names(trainable)
+    for name in names:
+        if name not in constants:
+            raise ValueError(f"trainable names {name!r}: choose any of {choices}")
+    return names
+
+
+def check_tensor(value: Any, name: str = "input") -> None:
+    """Check that an argument is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} is of type {type(value).__name__}, expected a tensor: use torch.as_tensor")
 
 
 def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str) -> Tensor:
     """Check the dimensions, features, device and type of an input; autocast converts the type."""
     check_tensor(input)
     if input.dim() not in ranks:
-        raise ValueError(f"input has {input.dim()} dimensions, expected {kind}")
+        raise ValueError(f"input has {format_count(input.dim(), 'dimension')}, expected {kind}")
     if input.shape[-1] != weight.shape[-1]:
         raise ValueError(
             f"input has {input.shape[-1]} features, this layer expects {weight.shape[-1]} "
@@ -60,20 +75,23 @@ def check_state(
     """Return the tensors of a state after checking them; zeros if it is None."""
     if state is None:
         return tuple(input.new_zeros(shape) for _ in names)
+    if not isinstance(state, Tensor | tuple | list):
+        raise TypeError(f"state is of type {type(state).__name__}, expected a tuple of tensors: ({', '.join(names)})")
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     if len(state) != len(names):
         raise ValueError(f"state has {format_count(len(state), 'tensor')}, expected {len(names)}: ({', '.join(names)})")
-    device, dtype = input.device, input.dtype
+    device, dtype, alike = input.device, input.dtype, True
     for name, part in zip(names, state, strict=True):
+        check_tensor(part, f"state {name}")
         if part.shape != shape:
             raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
         if part.device != device:
             raise ValueError(f"state {name} is on {part.device}, the input on {device}: move it with .to(...)")
         if part.dtype != dtype:
+            alike = False
             if not torch.is_autocast_enabled(device.type):
                 raise ValueError(f"state {name} is {part.dtype}, the input {dtype}: convert one with .to(...)")
-            return tuple(part.to(dtype) for part in state)
-    return state
+    return state if alike else tuple(part.to(dtype) for part in state)
 
 
 def arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:
@@ -96,15 +114,15 @@ def _can_inspect(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_wrapped(values)
 
 
-def check_lengths(lengths: Tensor, input: Tensor) -> Tensor:
-    """Return `lengths` after checking them, on the device of a time-major input."""
+def check_lengths(lengths: Tensor, input: Tensor, least: int = 0) -> Tensor:
+    """Return `lengths`, each at least `least`, after checking them, on the device of a time-major input."""
     steps, batch = input.shape[:2]
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise TypeError("lengths must be an integer tensor with one number per sequence")
     if lengths.shape != (batch,):
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
-    if _can_inspect(lengths) and batch and not 0 <= lengths.min() <= lengths.max() <= steps:
-        raise ValueError(f"lengths must lie between 0 and {steps}, got {lengths.min()} to {lengths.max()}")
+    if _can_inspect(lengths) and batch and not least <= lengths.min() <= lengths.max() <= steps:
+        raise ValueError(f"lengths must lie between {least} and {steps}, got {lengths.min()} to {lengths.max()}")
     return lengths.to(input.device)
 
 

@@ -11,6 +11,7 @@ in place.
 
 import warnings
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -79,7 +80,7 @@ class Stack(nn.Module):
         super().__init__()
         if not isinstance(num_layers, int) or num_layers < 1:
             raise ValueError(f"num_layers must be a positive integer, got {num_layers!r}")
-        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+        if isinstance(dropout, bool) or not isinstance(dropout, Real) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
             warnings.warn("dropout acts between layers, so it has no effect with num_layers=1", stacklevel=3)
@@ -249,8 +250,7 @@ class Stack(nn.Module):
         names = next(iter(self.cells.values())).states
         shape = (len(self.cells), input.shape[1], self.hidden_size)
         if unbatched and state is not None:
-            parts = (state,) if isinstance(state, Tensor) else tuple(state)
-            check_state(parts, names, (shape[0], shape[2]), input)
+            parts = check_state(state, names, (shape[0], shape[2]), input)
             state = tuple(part.unsqueeze(1) for part in parts)
         first = None if state is None else torch.stack(check_state(state, names, shape, input))
         if order is not None:

@@ -8,10 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import _scaling, engine, functional
-from cornn._arguments import to_names
 from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrain, unconstrain
 from cornn._initialisation import INITS, SCALED, InitialRanges
-from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans
+from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
 from cornn._random import uniform_
 from cornn._torch_private import find_tensors, is_eager
 from cornn.engine.cell import CellWeights, step
@@ -47,7 +46,7 @@ DEFAULT_CONSTANTS = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
 
 
 def _format(value: Tensor) -> str:
-    if value.is_meta:
+    if value.is_meta or type(value) is not Tensor:  # a fake tensor has no values
         return "?"
     return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"
 
@@ -116,10 +115,7 @@ class CoRNNCell(nn.Module):
         ):
             if value not in known:
                 raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
-        trainable = to_names(trainable)
-        for name in trainable:
-            if name not in CONSTANTS:
-                raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")
+        trainable = check_trainable(trainable, CONSTANTS)
 
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -219,6 +215,8 @@ class CoRNNCell(nn.Module):
             raise ValueError(
                 f"mean has shape {tuple(mean.shape)}, expected one value per feature: ({self.input_size},)"
             )
+        if not mean.isfinite().all():
+            raise ValueError("mean contains NaN or infinite values: compute it from the known values")
         V, _, _, b = self.matrices()
         if b is None:
             raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")

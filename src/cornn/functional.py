@@ -147,10 +147,14 @@ def step(
     Returns:
         The next `(y, z)`.
     """
+    force = _compute_force(drive, y, z, W, W_z, activation)
+    return advance(force, y, z, dt, gamma, epsilon, damping=damping)
+
+
+def _compute_force(drive: Tensor, y: Tensor, z: Tensor, W: Tensor, W_z: Tensor, activation: str) -> Tensor:
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
-    force = ACTIVATIONS[activation].value(drive + y @ W.mT + z @ W_z.mT)
-    return advance(force, y, z, dt, gamma, epsilon, damping=damping)
+    return ACTIVATIONS[activation].value(drive + y @ W.mT + z @ W_z.mT)
 
 
 class Transition(NamedTuple):
@@ -300,7 +304,7 @@ def step_by(
     activation: str = "tanh",
 ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
     """Compute one step with the coefficients of `transition`; the other arguments are those of `step`."""
-    force = ACTIVATIONS[activation].value(drive + y @ W.mT + z @ W_z.mT)
+    force = _compute_force(drive, y, z, W, W_z, activation)
     return by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
 
 

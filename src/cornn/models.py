@@ -2,8 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from cornn._layer_arguments import check_lengths
 from cornn._stacking import Stack
 from cornn.streaming import Stream, open_stream
 
@@ -77,12 +78,15 @@ class SequenceModel(nn.Module):
 
         Args:
             input: Input of the encoder; without one, features of shape `(time, batch, features)`.
-            lengths: Number of steps of each sequence, shape `(batch)`; all steps if None.
+            lengths: Number of steps of each sequence, shape `(batch)`; all steps if None. At least 1 with
+                `read="mean"`, for PyTorch's layers, and for bidirectional layers that are read at every step.
 
         Returns:
             Predictions of shape `(batch, outputs)`, or `(time, batch, outputs)` with `read="every"`.
         """
         features = self.encoder(input)
+        if lengths is not None:
+            self._check_lengths(lengths, features)
         if self.read == "every":
             return self.head(self._outputs(features, lengths))
         if self.read == "mean":
@@ -112,6 +116,14 @@ class SequenceModel(nn.Module):
                 "model.layer.stream()"
             )
         return open_stream(self.layer, self.head)
+
+    def _check_lengths(self, lengths: Tensor, features: Tensor) -> None:
+        if self.read == "last" and isinstance(self.layer, Stack):
+            return  # the layer checks them
+        if isinstance(features, PackedSequence):
+            raise ValueError("a packed input already contains its lengths: omit lengths")
+        # There is no mean over no steps, and PyTorch packs no sequence without steps.
+        check_lengths(lengths, features, least=0 if self.read == "every" and not self.layer.bidirectional else 1)
 
     def _outputs(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """(time, batch, hidden); values beyond the end of a sequence are undefined."""

@@ -184,22 +184,27 @@ class Stream:
         """Return `state()` in the safetensors format."""
         return save(self.state())
 
-    def restore(self, state: Mapping[str, NDArray] | bytes) -> None:
+    def restore(self, state: Mapping[str, NDArray] | bytes | bytearray | memoryview) -> None:
         """Resume from a result of `state` or `to_bytes` of a stream of the same model.
 
         Args:
             state: What `state` or `to_bytes` returned.
 
         Raises:
+            TypeError: If it has neither type.
             ValueError: If this is not the state of a stream of this model.
         """
         try:
-            given = load(state) if isinstance(state, bytes) else state
+            given = load(bytes(state)) if isinstance(state, bytes | bytearray | memoryview) else state
         except SafetensorError as error:
             raise ValueError(f"this is not a stream's state: {error}") from error
+        if not isinstance(given, Mapping):
+            raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(given).__name__}")
         for name, value in self.state().items():
             if name not in given:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")
+            if not isinstance(given[name], np.ndarray):
+                raise TypeError(f"{name} is of type {type(given[name]).__name__}, expected an array")
             if given[name].shape != value.shape or given[name].dtype != value.dtype:
                 raise ValueError(
                     f"{name} is {given[name].dtype} of shape {given[name].shape}, this stream expects {value.dtype} "

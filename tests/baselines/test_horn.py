@@ -125,8 +125,8 @@ def test_constants_are_spread_between_neurons():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"omega": 0.0}, "omega must be above 0, got 0.0"),
-        ({"alpha": -1.0}, "alpha must be above 0, got -1.0"),
+        ({"omega": 0.0}, "omega must be above 0 and finite, got 0.0"),
+        ({"alpha": -1.0}, "alpha must be above 0 and finite, got -1.0"),
         ({"spread": 0.5}, "spread must be at least 1, got 0.5"),
         ({"omega": 1.2}, r"diverge: \(h \* spread \* omega\)\*\*2 .* must be below 4"),
         ({"trainable": ("h",)}, "trainable names 'h': choose any of omega, gamma, alpha"),

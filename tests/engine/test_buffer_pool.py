@@ -1,6 +1,8 @@
 """Memory that is used again: nobody may get what somebody else still holds."""
 
+import errno
 import gc
+import mmap
 import sys
 import threading
 
@@ -29,6 +31,15 @@ def test_memory_comes_back_when_nothing_refers_to_it():
     del part
     assert len(_buffer_pool._spare) == 1
     assert take_buffer(SHAPE, torch.float32).data_ptr() == address
+
+
+def test_a_system_without_large_pages_has_buffers_too(monkeypatch):
+    class Plain(mmap.mmap):
+        def madvise(self, *arguments):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(_buffer_pool.mmap, "mmap", Plain)
+    assert take_buffer(SHAPE, torch.float32).fill_(1).eq(1).all()
 
 
 def test_what_is_held_is_not_handed_out():

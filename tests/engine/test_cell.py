@@ -1,10 +1,12 @@
 """One step by one call of the C library, against the reference."""
 
+import jaxtyping
 import pytest
 import torch
 from tolerances import FLOAT64
 
 from cornn import CoRNNCell, functional
+from cornn.cells import CELL_TENSORS
 from cornn.engine import cell as small
 
 pytestmark = pytest.mark.skipif(small._passes(torch.float32) is None, reason="the C library was not built")
@@ -120,3 +122,36 @@ def test_the_state_may_be_changed_in_place_and_detached():
     y.detach_()
     assert not y.requires_grad
     assert z.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weight_hh", torch.ones(5, 5, dtype=torch.float64)),
+        ("weight_hh", torch.ones(5, 10)),
+        ("bias", torch.ones(4, dtype=torch.float64)),
+        ("scale_ih", torch.ones(5, 1, dtype=torch.float64)),
+        ("scale_bias", torch.ones(1, dtype=torch.float64)),
+        ("scale_hh", torch.ones(5, 1, dtype=torch.float64)),
+        ("dt", torch.full((1,), 0.5, dtype=torch.float64)),
+        ("gamma", torch.ones(5)),
+        ("epsilon", torch.ones(5, dtype=torch.float64, device="meta")),
+    ],
+)
+def test_the_library_sees_only_tensors_that_fit(name, value):
+    """It takes addresses: it would read beyond the end of a smaller tensor, or the bits of another type."""
+    weights = make()
+    given = small.CellWeights(*(getattr(weights, tensor) for tensor in CELL_TENSORS))
+    input = draw(2, 3)
+    assert small.step(given, "explicit", input, None, None) is not None
+    changed = given._replace(**{small.CellWeights._fields[CELL_TENSORS.index(name)]: value})
+    assert small.step(changed, "explicit", input, None, None) is None
+
+
+def test_a_cell_compiles_without_a_break(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    torch.compiler.reset()
+    cell, input = make(), draw(2, 3)
+    compiled = torch.compile(cell, backend="aot_eager", fullgraph=True)
+    for got, want in zip(compiled(input), cell(input), strict=True):
+        torch.testing.assert_close(got, want, **FLOAT64)

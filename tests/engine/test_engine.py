@@ -317,6 +317,8 @@ def test_choose_never_swaps_what_was_asked_for(monkeypatch):
         ({"weight": (4, 4)}, r"weight has shape \(4, 4\), expected \(4, 8\)"),
         ({"input_weight": None}, "the drive has 2 values per step, expected one for each of 4 neurons"),
         ({"timespans": (5, 4)}, r"timespans has shape \(5, 4\), expected \(5, 3\)"),
+        ({"input": (5, 2)}, r"input has shape \(5, 2\), expected \(time, batch, features\)"),
+        ({"input": (5, 1, 3, 2)}, r"input has shape \(5, 1, 3, 2\), expected \(time, batch, features\)"),
     ],
 )
 def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):

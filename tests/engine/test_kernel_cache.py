@@ -11,6 +11,7 @@ import random
 import signal
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -57,6 +58,16 @@ def test_a_damaged_file_is_compiled_again(cache, damage):
     assert nvrtc.compile_kernel(FILE, {}, "sm_90") == first
     assert Compiler.calls == 2
     assert file.read_bytes() == whole
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has LOCALAPPDATA")
+def test_an_empty_variable_names_no_folder(monkeypatch):
+    monkeypatch.setenv("CORNN_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert _kernel_cache.folder() == Path.home() / ".cache" / "cornn" / "kernels"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    monkeypatch.delenv("HOME")
+    assert _kernel_cache.folder() == Path("/elsewhere/cornn/kernels")
 
 
 def test_options_and_architecture_make_other_files(cache):

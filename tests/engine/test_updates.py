@@ -1,5 +1,6 @@
 """Updates: every form against the reference, registration, its errors, and the kernels kept on disk."""
 
+import errno
 import functools
 import importlib.util
 import re
@@ -74,6 +75,35 @@ def test_portable_runs_a_registered_update(update, ragged):
     given, lengths = arguments(6, 3, 5, 2, update=update, ragged=ragged)
     want = results(given, lengths, update, "reference")
     assert_same(results(given, lengths, update, "portable"), want, **FLOAT64)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("how", ["operator", "vmap", "second order"])
+def test_an_update_without_code_has_gradients_inside_an_operator(how, monkeypatch):
+    """PyTorch records nothing for autograd there, and zeros would be the gradients of a function that was not seen."""
+    layer, input = CustomRNN(2, 5, update="plain", dtype=torch.float64), torch.randn(6, 3, 2, dtype=torch.float64)
+    parameters = dict(layer.named_parameters())
+    leaves = list(parameters.values())
+
+    def loss(given):
+        return torch.func.functional_call(layer, given, (input,))[0].square().sum()
+
+    layer.backend = "reference"
+    again = how == "second order"
+    want = torch.autograd.grad(loss(parameters), leaves, create_graph=again)
+    layer.backend = "auto"
+    if how == "vmap":
+        value = torch.vmap(loss)({name: value.unsqueeze(0) for name, value in parameters.items()}).sum()
+    else:
+        if how == "operator":
+            monkeypatch.setattr(engine, "is_eager", lambda tensors: False)
+        value = loss(parameters)
+    got = torch.autograd.grad(value, leaves, create_graph=again)
+    if again:
+        want, got = (torch.autograd.grad(sum(x.square().sum() for x in one), leaves) for one in (want, got))
+    for one, other in zip(got, want, strict=True):
+        assert other.any()
+        torch.testing.assert_close(one, other, **FLOAT64)
 
 
 def test_the_c_library_contains_the_code_of_every_update():
@@ -158,6 +188,9 @@ WRONG_CODE = {
     "states": (Code(step={"y": "pre"}, derivative={}), "step has y, expected h"),
     "kept": (code(kept={"a": "pre", "b": "pre"}), "kept has 2 entries, expected one for each of pre"),
     "kept names": (code(kept={"a": "h"}), "unknown name 'h' in 'h': known are pre"),
+    "kept twice": (code(kept={"h": "tanh(pre)"}), r"kept\['h'\]: the name is taken"),
+    "kept parameter": (code(kept={"gain": "tanh(pre)"}), r"kept\['gain'\]: the name is taken"),
+    "function": (code(where={"tanh": "pre"}), "'tanh' is the name of a function: choose another one"),
     "where": (code(where={"h": "pre"}), r"where\['h'\]: the name is taken"),
     "order": (code(where={"a": "b", "b": "pre"}), "unknown name 'b'"),
     "derivative of": (code(derivative={"y": {}}), r"derivative\['y'\]: the states are h"),
@@ -185,6 +218,30 @@ def test_wrong_code(name):
 def test_register_compares_code_and_reference(given, message):
     with pytest.raises(ValueError, match=message):
         engine.register(fresh(code=given))
+    assert "fresh" not in engine.UPDATES
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"reference": lambda pre, h, gain: (h, h)},
+            r"returns \(Tensor, Tensor\), expected one tensor for each of \(h\)",
+        ),
+        ({"reference": lambda pre, h, gain: None}, r"returns \(NoneType\), expected one tensor for each of \(h\)"),
+        ({"reference": lambda pre, h, gain: pre.sum()}, r"returns h of shape \(\)"),
+        (
+            {"reference": lambda pre, h, gain: gain * pre.sum()},
+            r"returns h of shape \(1, 3\) for states of shape \(2, 3\)",
+        ),
+        ({"reference": lambda pre, h, gain: h.mul_(gain).add_(pre)}, "changes h in place: return new tensors"),
+    ],
+    ids=["two states", "nothing", "a number", "a row", "in place"],
+)
+def test_register_checks_what_the_reference_returns(changes, message):
+    """Without code too: a smaller tensor would be repeated without a word."""
+    with pytest.raises(ValueError, match=message):
+        engine.register(fresh(code=None, **changes))
     assert "fresh" not in engine.UPDATES
 
 
@@ -248,6 +305,33 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, call
 
 
 @needs_c
+def test_where_no_library_may_be_loaded_the_portable_backend_runs_it(cache, monkeypatch, calls):
+    def load(path):
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    update = fresh()
+    monkeypatch.setattr(compiled.ctypes, "CDLL", load)
+    name, reason = engine.choose(engine.Problem(update, *HERE))
+    assert name == "portable"
+    assert "not c: the kernel of the update 'fresh' cannot be loaded: " in reason
+    assert "failed to map segment" in reason
+
+
+@needs_c
+def test_a_damaged_file_that_cannot_be_removed_is_left(cache, monkeypatch, calls):
+    def unlink(path, missing_ok=False):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    assert usable(fresh())[0]
+    (file,) = cache.iterdir()
+    file.unlink()  # the process has mapped it
+    file.write_bytes(b"damaged")
+    monkeypatch.setattr(Path, "unlink", unlink)
+    assert usable(fresh())[0]
+    assert len(calls) == 2
+
+
+@needs_c
 def test_without_a_compiler_the_portable_backend_runs_it(cache, monkeypatch):
     monkeypatch.setattr(compiled, "_compiler", functools.cache(compiled._compiler.__wrapped__))
     monkeypatch.delenv("CC", raising=False)
@@ -258,6 +342,15 @@ def test_without_a_compiler_the_portable_backend_runs_it(cache, monkeypatch):
     monkeypatch.setattr(compiled, "_compiler", functools.cache(compiled._compiler.__wrapped__))
     monkeypatch.setenv("CC", "no-such-compiler")
     assert "the C compiler no-such-compiler does not run" in usable(fresh())[1]
+
+
+@needs_c
+def test_the_compilers_error_is_the_reason(cache, monkeypatch, calls):
+    monkeypatch.setattr(compiled, "c_source", lambda *arguments: "#error no such update\n")
+    able, reason = usable(fresh())
+    assert not able
+    assert "error: " in reason
+    assert "no such update" in reason
 
 
 @needs_c

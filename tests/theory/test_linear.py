@@ -48,6 +48,8 @@ def test_half_life_is_that_of_the_spectral_radius(dt, gamma, epsilon, damping):
 def test_too_short_a_half_life_is_refused_with_the_shortest():
     with pytest.raises(ValueError, match=r"too short for dt=0\.05, epsilon=4: the shortest is 6\.21"):
         theory.stiffness_from_half_life(3.0, 0.05, 4.0)
+    with pytest.raises(ValueError, match="a half-life of nan steps is too short"):
+        theory.stiffness_from_half_life(math.nan, 0.05, 4.0)
 
 
 def test_a_half_life_is_of_the_larger_eigenvalue_where_the_other_is_negative():
@@ -111,6 +113,8 @@ def test_what_is_the_wrong_way_round_or_unstable_is_refused():
         theory.log_spaced(1000, 10, 5)
     with pytest.raises(ValueError, match="unstable neurons have no effective rank over 5,000 steps: lower dt"):
         theory.effective_rank(0.9, 100.0, 0.1, 5000)
+    with pytest.raises(ValueError, match="steps must be 1 or more, got 0"):
+        theory.effective_rank(0.05, 1.0, 4.0, 0)
 
 
 def test_a_misspelt_damping_is_refused():

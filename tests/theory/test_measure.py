@@ -12,7 +12,7 @@ from tolerances import FINITE_DIFFERENCES, FLOAT64
 
 from cornn import CoRNN
 from cornn.functional import ACTIVATIONS, step, unroll
-from cornn.theory import measure, network, network_from_layer, ode, representation
+from cornn.theory import measure, network, network_from_layer, ode, representation, watch
 
 SOMETIMES = settings(max_examples=15, deadline=None, derandomize=True)
 
@@ -216,6 +216,42 @@ def test_an_input_of_another_shape_is_refused():
     for shape in ((12, 2), (12, 2, 5)):
         with pytest.raises(ValueError, match=r"input must be \(time, batch, 2\)"):
             measure.simulate(a_network(), torch.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("input", "message"),
+    [
+        (torch.zeros(0, 2, 2), r"input has shape \(0, 2, 2\): it needs at least one step and one sequence"),
+        (torch.zeros(4, 0, 2), r"input has shape \(4, 0, 2\): it needs at least one step and one sequence"),
+        (torch.full((4, 3, 2), math.nan), "input contains NaN or infinite values"),
+        (torch.full((4, 3, 2), math.inf), "input contains NaN or infinite values"),
+    ],
+    ids=["no steps", "no sequences", "NaN", "infinity"],
+)
+def test_an_input_that_cannot_be_measured_is_refused(input, message):
+    for call in (lambda: measure.simulate(a_network(), input), lambda: watch(CoRNN(2, 4), input)):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"W": torch.ones(2, 3)}, r"W has shape \(2, 3\), expected \(2, 2\) for 2 neurons"),
+        ({"W_z": torch.eye(3)}, r"W_z has shape \(3, 3\), expected \(2, 2\)"),
+        ({"V": torch.ones(3, 2)}, r"V has shape \(3, 2\), expected \(2, 2\)"),
+        ({"V": torch.ones(2)}, r"V has shape \(2,\), expected \(2, 2\)"),
+        ({"b": torch.ones(1)}, r"b has shape \(1,\), expected \(2,\)"),
+        ({"dt": torch.ones(3)}, r"dt has shape \(3,\): give one number, or one for each of 2 neurons"),
+        ({"dt": 0.0}, r"dt must be positive, got 0\.0"),
+        ({"gamma": torch.tensor([1.0, -2.0])}, r"gamma must not be negative, got -2\.0"),
+        ({"epsilon": -1}, r"epsilon must not be negative, got -1\.0"),
+    ],
+    ids=str,
+)
+def test_a_network_of_shapes_or_constants_that_cannot_be_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        network(**{"W": torch.eye(2), "W_z": torch.eye(2), "dt": 0.1, "gamma": 1.0, "epsilon": 1.0} | changes)
 
 
 def test_the_papers_ode_is_of_tanh():

@@ -3,6 +3,7 @@
 import math
 import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -108,6 +109,12 @@ def test_one_end_that_is_given_bounds_the_other():
     assert suggest(5000, 8, underdamped=True, longest=500).periods[[0, -1]].tolist() == pytest.approx([5, 500])
     assert suggest(10_000, 8, underdamped=True, longest=50).periods[[0, -1]].tolist() == pytest.approx([4, 50])
     assert suggest(100, 1, underdamped=True).periods.tolist() == pytest.approx([100])
+
+
+def test_suggest_takes_the_integers_of_numpy():
+    suggestion = suggest(np.int64(100), np.int64(8))
+    assert suggestion.layer(2).hidden_size == 8
+    assert repr(suggestion) == repr(suggest(100, 8))
 
 
 def test_suggest_refuses_nonsense():

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cornn._arguments import to_names
+from cornn._layer_arguments import check_trainable
 from cornn._random import uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer
 
@@ -64,7 +64,7 @@ class HORNCell(Cell):
         super().__init__(input_size, hidden_size)
         for name, value in (("h", h), ("omega", omega), ("gamma", gamma), ("alpha", alpha)):
             if not 0 < value < math.inf:
-                raise ValueError(f"{name} must be above 0, got {value}")
+                raise ValueError(f"{name} must be above 0 and finite, got {value}")
         if not spread >= 1:
             raise ValueError(f"spread must be at least 1, got {spread}")
         reach = (h * spread * omega) ** 2 + 4 * h * spread * gamma
@@ -73,19 +73,15 @@ class HORNCell(Cell):
                 f"h={h}, omega={omega:.4g} and gamma={gamma:.4g} with spread={spread} diverge: "
                 f"(h * spread * omega)**2 + 4 * h * spread * gamma is {reach:.3g} and must be below 4"
             )
-        trainable = to_names(trainable)
-        for name in trainable:
-            if name not in CONSTANTS:
-                raise ValueError(f"trainable names {name!r}: choose any of {', '.join(CONSTANTS)}")
+        self.trainable = check_trainable(trainable, CONSTANTS)
         self.h, self.omega, self.gamma, self.alpha, self.spread = h, omega, gamma, alpha, spread
-        self.trainable = trainable
         where = {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
         for name in CONSTANTS:  # as logarithms, so that they stay above 0
             value = torch.empty(hidden_size, **where)
-            if name in trainable:
+            if name in self.trainable:
                 self.register_parameter(f"log_{name}", nn.Parameter(value))
             else:
                 self.register_buffer(f"log_{name}", value)

@@ -80,6 +80,7 @@ def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
         The name of the backend and the reason. For "auto" the reason also says why each preferred backend was skipped.
 
     Raises:
+        ValueError: If there is no such backend or precision, or the type is not a real floating type.
         RuntimeError: If the named backend cannot run this problem, or a precision other than "exact" is requested where
             the "cuda" backend, the only one that has others, cannot run.
 
@@ -91,6 +92,11 @@ def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
     """
     check_backend(backend)
     check_precision(problem.precision)
+    if not problem.dtype.is_floating_point:
+        raise ValueError(
+            f"the recurrence computes with real numbers, not with {problem.dtype}: convert layer and input, for "
+            "instance to torch.float32"
+        )
     if problem.precision != "exact":
         usable, reason = BACKENDS["cuda"].usable(problem)
         if backend not in ("auto", "cuda"):
@@ -166,6 +172,7 @@ def run(
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     if timespans is not None and not update.timed:
         raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
+    requested = backend
     if isinstance(update, Spans) and wants_gradient((given.parameters,)):
         backend = _backend_for_trained_constants(backend)
     shape, rows = input.shape, weight.shape
@@ -183,7 +190,7 @@ def run(
     direct = is_eager(given)
     name, _ = (_choose_once if direct else choose)(problem, backend)
     if not direct and is_transformed(given):
-        _check_transformed(backend, precision)
+        _check_transformed(requested, precision)
         name = "reference"
     if name == "reference":
         return _run_reference(given, scales, update)

@@ -5,6 +5,7 @@ first touched, and threads at the same step touch the same page. Up to `SPARE_BY
 The pool serves only buffers that stay inside the engine; results are allocated by PyTorch.
 """
 
+import contextlib
 import ctypes
 import math
 import mmap
@@ -34,7 +35,8 @@ def _take(size: int) -> mmap.mmap:
             continue
         return block
     fresh = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    fresh.madvise(mmap.MADV_HUGEPAGE)
+    with contextlib.suppress(OSError):  # a kernel without large pages
+        fresh.madvise(mmap.MADV_HUGEPAGE)
     return fresh
 
 

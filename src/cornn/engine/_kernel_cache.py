@@ -16,11 +16,11 @@ LEFTOVER_AGE = 3600.0
 
 def folder() -> Path:
     """Return the folder of the compiled kernels: CORNN_CACHE if it is set, else in the user's cache directory."""
-    if "CORNN_CACHE" in os.environ:
-        return Path(os.environ["CORNN_CACHE"])
+    if own := os.environ.get("CORNN_CACHE"):
+        return Path(own)
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cornn" / "kernels"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cornn" / "kernels"
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "cornn" / "kernels"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cornn" / "kernels"
 
 
 def write_kernel(path: Path, content: bytes) -> None:

@@ -124,6 +124,23 @@ def _equations(weights: CellWeights, damping: str, input, y, z, V, b, R) -> tupl
 _apply = find_apply(_Step)
 
 
+def _has_shapes(weights: CellWeights) -> bool:
+    """Return whether the weights have the shapes of a cell; with others the library would read beyond their end."""
+    V, b, R, scale_V, scale_b, scale_R, dt, gamma, epsilon = weights
+    shape = V.shape
+    each, pair = shape[:1], (shape[0], 2 * shape[0])
+    return (
+        R.shape == pair
+        and (b is None or b.shape == each)
+        and (scale_V is None or scale_V.shape == shape)
+        and (scale_b is None or scale_b.shape == each)
+        and (scale_R is None or scale_R.shape == pair)
+        and (not dt.dim() or dt.shape == each)
+        and (not gamma.dim() or gamma.shape == each)
+        and (not epsilon.dim() or epsilon.shape == each)
+    )
+
+
 def step(
     weights: CellWeights, damping: str, input: Tensor, y: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
@@ -136,17 +153,18 @@ def step(
         y: Shape `(batch, hidden)` or `(hidden)`; zeros if None.
         z: Like y.
     """
-    V, dt = weights.V, weights.dt
+    V = weights.V
     hidden, features = V.shape
     dtype, tensors = V.dtype, (input, y, z, *weights)
-    passes = _passes(dtype) if V.is_cpu else None
     products = input.numel() * hidden * (2 * hidden + features)
-    if passes is None or products > MOST_PRODUCTS * features or input.dtype is not dtype or dt.dtype is not dtype:
+    # First whether the tensors are plain: a compiler cannot trace how the library is loaded.
+    if not V.is_cpu or products > MOST_PRODUCTS * features or not is_eager(tensors) or not _has_shapes(weights):
         return None
-    if not is_eager(tensors):
+    passes = _passes(dtype)
+    if passes is None:
         return None
     for x in tensors:
-        if x is not None and not x.is_contiguous():
+        if x is not None and not (x.dtype is dtype and x.is_cpu and x.is_contiguous()):
             return None
     if wants_gradient(tensors):
         return _apply(weights, damping, input, y, z, *weights[:3])

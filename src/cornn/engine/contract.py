@@ -204,6 +204,8 @@ def check(update: Update, given: Given) -> None:
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     shape, group, hidden = input.shape, weight.shape[:-2], weight.shape[-2] // update.products
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
+    if len(shape) != len(group) + 3:
+        raise ValueError(f"input has shape {tuple(shape)}, expected (time, batch, features), time-major and batched")
     if input_weight is None and features != drives:
         raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
     device = input.device

@@ -14,7 +14,7 @@ from cornn._autocast import no_autocast
 from cornn.engine.backends import c, graph, portable
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request, check
-from cornn.engine.updates import find_update
+from cornn.engine.updates import Spans, find_update
 
 __all__ = ["BACKENDS", "LIBRARY", "options", "recurrence", "recurrence_backward"]
 
@@ -104,9 +104,17 @@ def _gradients(ctx, grad_output, grad_last, _) -> tuple[Tensor | None, ...]:
     if grad_output is None and grad_last is None:
         return (None,) * len(Gradients._fields) + rest
     *tensors, output, trail = ctx.saved_tensors
-    needs = ctx.needs_input_grad[: len(Gradients._fields)]
+    needs = Needs(*ctx.needs_input_grad[: len(Gradients._fields)])
+    backend, update, every, keep, precision = ctx.options
+    if needs.parameters and backend in ("c", "cuda") and isinstance(find_update(update), Spans):
+        backend, keep = "portable", False  # those kernels do not compute the gradients of the spectrum
+    if not keep:
+        # A program that was exported without gradients is trained, or only the wrappers of vmap hid that they are
+        # needed. What the forward pass did not keep is computed again.
+        with torch.no_grad():
+            output, _, trail = recurrence(*tensors, backend, update, every, True, precision)
     after = After(grad_output, grad_last, output, trail)
-    gradients = recurrence_backward(*after, *tensors, *ctx.options, needs)
+    gradients = recurrence_backward(*after, *tensors, backend, update, every, True, precision, needs)
     return *(gradient if need else None for gradient, need in zip(gradients, needs, strict=True)), *rest
 
 

@@ -95,27 +95,45 @@ def network(
         The network.
 
     Raises:
-        ValueError: If `damping` or `activation` is unknown, or a value is not finite.
+        ValueError: If `damping` or `activation` is unknown, a shape is wrong, a value is not finite, dt is not
+            positive, or gamma or epsilon is negative.
     """
     if damping not in DAMPINGS:
         raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
     m = len(W)
+    V = torch.eye(m) if V is None else V
+    b = torch.zeros(m) if b is None else b
+    for name, value, shape in (
+        ("W", W, (m, m)),
+        ("W_z", W_z, (m, m)),
+        ("V", V, (m, V.shape[-1])),
+        ("b", b, (m,)),
+    ):
+        if value.shape != shape:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {shape} for {m} neurons")
 
-    def each(value: float | Tensor) -> Tensor:
-        return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().expand(m).clone()
+    def each(name: str, value: float | Tensor) -> Tensor:
+        value = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+        if value.shape not in ((), (1,), (m,)):
+            raise ValueError(f"{name} has shape {tuple(value.shape)}: give one number, or one for each of {m} neurons")
+        return value.expand(m).clone()
 
     def double(value: Tensor) -> Tensor:
         return value.detach().to("cpu", torch.float64)
 
-    V = torch.eye(m) if V is None else V
-    b = torch.zeros(m) if b is None else b
-    constants = (each(dt), each(gamma), each(epsilon))
+    constants = (each("dt", dt), each("gamma", gamma), each("epsilon", epsilon))
     made = Network(double(V), double(W), double(W_z), double(b), *constants, damping, activation)
     for name in ("V", "W", "W_z", "b", "dt", "gamma", "epsilon"):
         if not getattr(made, name).isfinite().all():
             raise ValueError(f"{name} contains NaN or infinite values: the theory needs finite weights and constants")
+    if not (made.dt > 0).all():
+        raise ValueError(f"dt must be positive, got {made.dt.min().item()}")
+    for name in ("gamma", "epsilon"):
+        least = getattr(made, name).min().item()
+        if least < 0:
+            raise ValueError(f"{name} must not be negative, got {least}")
     return made
 
 

@@ -158,6 +158,7 @@ def suggest(
         raise ValueError(
             f"length must be an integer of at least 2 and hidden_size one of at least 1, got {length} and {hidden_size}"
         )
+    length, hidden_size = int(length), int(hidden_size)  # of NumPy's integers, which layers do not take
     for name, value in (("shortest", shortest), ("longest", longest)):
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {value}")

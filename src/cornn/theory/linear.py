@@ -178,12 +178,12 @@ def stiffness_from_half_life(half_life: Value, dt: float, epsilon: float, *, dam
         gamma, (...).
 
     Raises:
-        ValueError: If a half-life is below `shortest_half_life`.
+        ValueError: If a half-life is below `shortest_half_life` or NaN.
     """
     keep = _keep(dt, epsilon, damping)
     half_life = torch.as_tensor(half_life, dtype=torch.float64)
     shortest = shortest_half_life(dt, epsilon, damping=damping)
-    if (half_life < shortest).any():
+    if not (half_life >= shortest).all():
         raise ValueError(
             f"a half-life of {half_life.min().item():.3g} steps is too short for dt={dt:g}, epsilon={epsilon:g}: "
             f"the shortest is {shortest:.3g} ({'raise' if keep > 0 else 'lower'} dt * epsilon)"
@@ -255,6 +255,8 @@ def impulse_response(dt: Value, gamma: Value, epsilon: Value, steps: int, *, dam
     Returns:
         The responses, (..., steps).
     """
+    if steps < 1:
+        raise ValueError(f"steps must be 1 or more, got {steps}")
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
     push = coefficients(dt, gamma, epsilon, damping=damping).push
     # Columns are the states after 0 to n - 1 steps; one product advances all of them by n steps.

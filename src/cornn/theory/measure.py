@@ -62,6 +62,9 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     Returns:
         The trajectory.
 
+    Raises:
+        ValueError: If the input has another shape, no steps, no sequences, or values that are not finite.
+
     Examples:
         >>> import torch
         >>> from cornn import theory
@@ -71,7 +74,11 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     """
     if input.dim() != 3 or input.shape[2] != network.V.shape[1]:
         raise ValueError(f"input must be (time, batch, {network.V.shape[1]}), got {tuple(input.shape)}")
+    if 0 in input.shape[:2]:
+        raise ValueError(f"input has shape {tuple(input.shape)}: it needs at least one step and one sequence")
     input = input.detach().to("cpu", torch.float64)
+    if not input.isfinite().all():
+        raise ValueError("input contains NaN or infinite values: replace them before measuring")
     drive = input @ network.V.T + network.b
     rest = torch.zeros_like(drive[0])
     y, z = (part.detach().to("cpu", torch.float64) for part in state or (rest, rest))

@@ -4,6 +4,7 @@ What is compiled is the code of an update (`engine/updates/code.py`), never some
 name of a cache file contains the checksum of its content: a file that was truncated or changed is compiled again.
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -36,8 +37,8 @@ class CompileError(Exception):
 @functools.cache
 def _compiler() -> tuple[tuple[str, ...], str]:
     """Return the command of the C compiler, and its version."""
-    if "CC" in os.environ:
-        command = tuple(shlex.split(os.environ["CC"], posix=os.name != "nt"))
+    if own := os.environ.get("CC"):
+        command = tuple(shlex.split(own, posix=os.name != "nt"))
     else:
         names = ("clang",) if sys.platform == "win32" else ("cc", "gcc", "clang")
         command = tuple(filter(None, map(shutil.which, names)))[:1]
@@ -60,8 +61,9 @@ def _compile(update: Update, options: tuple[str, ...], source: str) -> bytes:
             [*command, *own, "-shared", "-o", str(target), *options], capture_output=True, text=True, check=False
         )
         if run.returncode:
-            last = (run.stderr.strip() or "no message").splitlines()[-1]
-            raise CompileError(f"the C compiler cannot compile the update {update.name!r}: {last}")
+            lines = (run.stderr.strip() or "no message").splitlines()
+            reason = next((line.strip() for line in lines if "error:" in line), lines[-1])
+            raise CompileError(f"the C compiler cannot compile the update {update.name!r}: {reason}")
         return target.read_bytes()
 
 
@@ -74,7 +76,8 @@ def _find(place: Path, key: str) -> Path | None:
             continue
         if path.name == _name(key, content):
             return path
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the folder may be read-only
+            path.unlink()
     return None
 
 
@@ -100,6 +103,8 @@ def _load_once(update: Update, isa: str, double: bool) -> ctypes.CDLL | CompileE
         return _load(update, isa, double)
     except CompileError as error:
         return error
+    except OSError as error:  # for instance no folder from which a library may be loaded
+        return CompileError(f"the kernel of the update {update.name!r} cannot be loaded: {error}")
 
 
 def _load(update: Update, isa: str, double: bool) -> ctypes.CDLL:

@@ -11,7 +11,7 @@ from cornn.engine.updates.lipschitz import LIPSCHITZ
 from cornn.engine.updates.modrelu import MODRELU
 from cornn.engine.updates.oscillator import OSCILLATORS, Oscillator, TimedUpdate, saved_activation
 from cornn.engine.updates.spans import SPANS, Spans
-from cornn.engine.updates.update import InPlace, Update, check_derivative
+from cornn.engine.updates.update import InPlace, Update, check_derivative, check_reference
 
 __all__ = [
     "OSCILLATORS",
@@ -49,9 +49,10 @@ class UnknownUpdateError(ValueError):
 def register(update: Update, *, replace: bool = False) -> Update:
     """Make an update known by its name, in this process.
 
-    Its code is compared with its reference first, in value and derivative, at random numbers in float64. Kernels are
-    compiled when the update first runs: by NVRTC for a GPU, by a C compiler for a CPU. Without a compiler, and without
-    code, the portable backend runs it. Saved models store the name alone, so register the update before you load one.
+    First its reference is called once, to check what it returns, and its code is compared with the reference in value
+    and derivative, at random numbers in float64. Kernels are compiled when the update first runs: by NVRTC for a GPU,
+    by a C compiler for a CPU. Without a compiler, and without code, the portable backend runs it. Saved models store
+    the name alone, so register the update before you load one.
 
     Args:
         update: The update; its name must be new, unless `replace` is set.
@@ -62,7 +63,8 @@ def register(update: Update, *, replace: bool = False) -> Update:
         The same update.
 
     Raises:
-        ValueError: If the name is taken, or if code and reference disagree.
+        ValueError: If the name is taken, the reference does not return the next states, or code and reference
+            disagree.
 
     Examples:
         >>> own = register(
@@ -85,6 +87,7 @@ def register(update: Update, *, replace: bool = False) -> Update:
             raise ValueError(
                 f"there is an update {update.name!r} already: choose another name, or pass replace=True to replace it"
             )
+    check_reference(update)
     check_derivative(update)
     UPDATES[update.name] = update
     return update

@@ -134,6 +134,8 @@ def check_code(code: Code, names: Names) -> None:
     if set(code.step) != set(names.state):
         raise ValueError(f"step has {', '.join(code.step)}, expected {', '.join(names.state)}")
     for name, text in _kept(code, names).items():
+        if name in (*names.state, *names.parameters):
+            raise ValueError(f"kept[{name!r}]: the name is taken")
         _tree(text, names.pre, f"kept[{name!r}]")
     known = [*_kept(code, names), *names.state, *names.parameters]
     for name, text in code.where.items():
@@ -144,6 +146,8 @@ def check_code(code: Code, names: Names) -> None:
     for name in known:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a name of lower-case letters, digits and underscores")
+        if name in FUNCTIONS:
+            raise ValueError(f"{name!r} is the name of a function: choose another one")
     for name, text in code.step.items():
         _tree(text, known, f"step[{name!r}]")
     for state, row in code.derivative.items():

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine.updates.oscillator import TimedUpdate
-from cornn.engine.updates.update import InPlace
+from cornn.engine.updates.update import InPlace, pull_back
 from cornn.functional import ACTIVATIONS, Spectrum, decay
 
 __all__ = ["SPANS", "Losses", "Spans"]
@@ -68,11 +68,11 @@ class Spans(TimedUpdate):
         """Turn gradients of the losses into those of the parameters and of the span, not yet summed."""
         shape = gradient[0].shape
         given = (*parameters.unbind(0), parameters.new_ones(1) if span is None else span)
-        with torch.enable_grad():
-            *leaves, at = (x.detach().expand(shape).requires_grad_() for x in given)
-            losses = find_losses(Spectrum(*leaves), at)
-            found = torch.autograd.grad(losses, (*leaves, at), tuple(gradient), allow_unused=True)
-        *terms, for_span = (torch.zeros_like(gradient[0]) if x is None else x for x in found)
+        *terms, for_span = pull_back(
+            lambda *values: tuple(find_losses(Spectrum(*values[:-1]), values[-1])),
+            [x.expand(shape) for x in given],
+            gradient,
+        )
         return terms, for_span
 
     def _step_(self, pre, state, k, after) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cornn.engine.updates.code import Code, Names, check_code, cuda_source, evaluate
 
-__all__ = ["InPlace", "Update", "check_derivative"]
+__all__ = ["InPlace", "Update", "check_derivative", "check_reference", "pull_back"]
 
 # A derivative is compared with autograd in float64: rounding is 1e-16, and a wrong one is off by more than this.
 DERIVATIVE = 1e-9
@@ -212,21 +212,58 @@ def _step_by_reference_(update: Update, pre, state, k, after) -> None:
         out.copy_(value)
 
 
-def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delta, sums) -> None:
-    shape = gradient[0].shape
+def pull_back(
+    function: Callable[..., tuple[Tensor, ...]], arguments: Sequence[Tensor], gradient: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Return the gradients of a function's arguments for those of its results, also inside a registered operator."""
     with torch.enable_grad():
-        given = (*kept.chunk(update.drives, -1), *before, *(x.expand(shape) for x in k))
-        leaves = [x.detach().requires_grad_() for x in given]
-        results = _parts(update.reference(*leaves))
-        pairs = [(result, grad) for result, grad in zip(results, gradient, strict=True) if result.requires_grad]
-        outputs, grads = zip(*pairs, strict=True) if pairs else ((), ())
-        terms = torch.autograd.grad(outputs, leaves, grads, allow_unused=True) if pairs else [None] * len(leaves)
-    terms = [torch.zeros_like(gradient[0]) if term is None else term for term in terms]
+        leaves = [x.detach().requires_grad_() for x in arguments]
+        if not torch.zeros((), device="cpu", requires_grad=True).neg().requires_grad:
+            # PyTorch records nothing for autograd inside an operator; `torch.func` does, and takes longer.
+            return torch.func.vjp(function, *arguments)[1](tuple(gradient))
+        results = function(*leaves)
+        pairs = [pair for pair in zip(results, gradient, strict=True) if pair[0].requires_grad]
+        if not pairs:
+            return [torch.zeros_like(x) for x in leaves]
+        outputs, grads = zip(*pairs, strict=True)
+        found = torch.autograd.grad(outputs, leaves, grads, allow_unused=True)
+    return [torch.zeros_like(x) if term is None else term for term, x in zip(found, leaves, strict=True)]
+
+
+def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delta, sums) -> None:
+    given = (*kept.chunk(update.drives, -1), *before, *(x.expand(gradient[0].shape) for x in k))
+    terms = pull_back(lambda *values: _parts(update.reference(*values)), given, gradient)
     for out, term in zip((*delta.chunk(update.drives, -1), *gradient), terms, strict=False):
         out.copy_(term)
     if sums is not None:
         for out, term in zip(sums, terms[update.drives + update.states :], strict=True):
             out += term
+
+
+def check_reference(update: Update) -> None:
+    """Raise ValueError unless the reference returns one new tensor per state, and leaves its arguments unchanged."""
+    batch, hidden, random = 2, 3, torch.Generator().manual_seed(0)
+    blocks = (*update.pre, *update.state)
+    given = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
+    given += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
+    before = [x.clone() for x in given]
+    found = update.reference(*given)
+    parts = found if isinstance(found, tuple | list) else (found,)
+    if len(parts) != len(update.state) or not all(isinstance(part, Tensor) for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise ValueError(
+            f"the reference of the update {update.name!r} returns ({kinds}), expected one tensor for each of "
+            f"({', '.join(update.state)})"
+        )
+    for name, part in zip(update.state, parts, strict=True):
+        if part.shape != (batch, hidden):
+            raise ValueError(
+                f"the reference of the update {update.name!r} returns {name} of shape {tuple(part.shape)} for states "
+                f"of shape {(batch, hidden)}: it must have one value per sequence and neuron"
+            )
+    for name, x, old in zip((*blocks, *update.parameters), given, before, strict=True):
+        if not torch.equal(x, old):
+            raise ValueError(f"the reference of the update {update.name!r} changes {name} in place: return new tensors")
 
 
 def check_derivative(update: Update) -> None:
