@@ -184,6 +184,13 @@ def test_one_group_is_an_error_with_every_method(kind, method):
         kind(method=method).fit(VALUES, LABELS, groups=np.zeros(SEQUENCES))
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_sequence_without_a_group_is_named(missing):
+    groups = ["a", "b", missing] * (SEQUENCES // 3)
+    with pytest.raises(ValueError, match="groups, sequence 2: the group is missing: fill it in"):
+        CoRNNClassifier(neurons=16).fit(VALUES, LABELS, groups=pd.Series(groups, dtype=object))
+
+
 @pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
 def test_a_score_reads_answers_as_fit_does(kind):
     frame = LONG.assign(kind=np.repeat(LABELS, STEPS))

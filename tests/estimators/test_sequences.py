@@ -76,3 +76,16 @@ def test_a_frame_of_steps_without_dates_is_not_taken_for_series():
     assert len(read_sequences(steps.T, SINGLE)) == 2  # more steps than series
     assert len(read_sequences(steps.set_index(np.array([f"s{own}" for own in range(80)])), SINGLE)) == 80
     assert len(read_sequences(steps, Columns())) == 80  # no forecast: a row is a sequence
+
+
+@pytest.mark.parametrize("ids", [["a", None, "b"], [1.0, np.nan, 2.0], pandas.Series(["a", pandas.NA, "b"])])
+def test_a_row_without_an_id_is_named(ids):
+    frame = pandas.DataFrame({"id": ids, "v": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="column 'id', row 1: the id is missing: fill it in, or remove the row"):
+        read_sequences(frame, Columns(id="id"))
+
+
+def test_ids_of_several_types_are_an_error():
+    frame = pandas.DataFrame({"id": ["a", 1, "b"], "v": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="column 'id' contains both strings and other types: convert them"):
+        read_sequences(frame, Columns(id="id"))

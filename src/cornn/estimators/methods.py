@@ -20,7 +20,7 @@ from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.sequences import SequenceData, read_labels
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
@@ -259,9 +259,9 @@ class SequenceEstimator(Estimator):
 def _read_groups(groups: Any, count: int) -> NDArray | None:
     if groups is None:
         return None
-    groups = np.asarray(groups)
-    if groups.shape != (count,):
-        raise ValueError(f"groups has shape {groups.shape}, expected ({count},): one group per sequence")
+    if np.shape(groups) != (count,):
+        raise ValueError(f"groups has shape {np.shape(groups)}, expected ({count},): one group per sequence")
+    groups = read_labels(groups, "groups", "group", "sequence")
     if len(np.unique(groups)) < 2:
         raise ValueError("groups has one value only: pass at least two groups, or omit it")
     return groups

@@ -25,6 +25,7 @@ __all__ = [
     "group_rows",
     "is_frame",
     "is_single",
+    "read_labels",
     "read_sequences",
     "read_target",
     "sequence_ids",
@@ -121,8 +122,43 @@ def find_steps(X: Any, columns: Columns) -> list[str] | None:
 
 def sequence_ids(frame: Any, column: str) -> tuple[NDArray, list[NDArray]]:
     """Return the ids in order of first appearance, and the rows of each."""
+    return group_rows(_read_ids(frame, column))
+
+
+def _read_ids(frame: Any, column: str) -> NDArray:
+    """Return the ids of the rows of a long-form DataFrame, all known and of one type."""
     _require(frame, [column])
-    return group_rows(np.asarray(frame[column]))
+    return read_labels(frame[column], f"column {column!r}", "id", "row")
+
+
+def read_labels(labels: Any, where: str, what: str, axis: str) -> NDArray:
+    """Return ids or groups as an array, all known and of one type.
+
+    Args:
+        labels: The labels, shape (rows,).
+        where: What contains them, for errors.
+        what: What a label is, for errors.
+        axis: What the labels belong to, for errors.
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind in "mM":
+        missing = np.isnat(array)
+    elif array.dtype.kind in "fc":
+        missing = np.isnan(array)
+    else:
+        missing = np.array([_is_missing(own) for own in array] if array.dtype == object else [], bool)
+    if missing.any():
+        raise ValueError(f"{where}, {axis} {missing.argmax()}: the {what} is missing: fill it in, or remove the {axis}")
+    if array.dtype == object and len({isinstance(own, str) for own in array}) > 1:
+        raise ValueError(f"{where} contains both strings and other types: convert them to one type")
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or one of pandas' missing values."""
+    if isinstance(value, float):
+        return value != value
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def group_rows(ids: NDArray) -> tuple[NDArray, list[NDArray]]:
@@ -295,7 +331,7 @@ def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.fl
     if array.dtype == object:
         # pandas has a missing value of its own, pandas.NA.
         array = array.copy()
-        array[np.vectorize(lambda value: type(value).__name__ == "NAType", otypes=[bool])(array)] = None
+        array[np.vectorize(_is_missing, otypes=[bool])(array)] = None
     if np.iscomplexobj(array):
         raise ValueError(f"{where}: Complex data not supported, pass real numbers")
     try:
@@ -305,9 +341,9 @@ def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.fl
             try:
                 float("nan" if value is None else value)
             except (TypeError, ValueError):
-                at = ", ".join(f"{name} {index}" for name, index in zip((axis, "feature"), place, strict=False))
+                at = "".join(f", {name} {index}" for name, index in zip((axis, "feature"), place, strict=False))
                 error = (
-                    f"{where}, {at}: {format_value(value)} is not a number, the argument must be a string of digits or "
+                    f"{where}{at}: {format_value(value)} is not a number, the argument must be a string of digits or "
                     "a real number (NaN if it is missing)"
                 )
                 raise (ValueError if isinstance(value, str) else TypeError)(error) from None
@@ -416,7 +452,7 @@ def _long(frame: Any, columns: Columns) -> list[SequenceData]:
     values = _select(frame, names)
     given = None if columns.time is None else np.asarray(frame[columns.time])
     found = []
-    for name, rows in split_rows(np.asarray(frame[columns.id]), times):
+    for name, rows in split_rows(_read_ids(frame, columns.id), times):
         where = f"sequence {format_value(name)}"
         gaps = None if times is None or given is None else compute_gaps(times[rows], where, given[rows])
         found.append(SequenceData(values[rows], gaps))

@@ -138,6 +138,8 @@ def parse_time(value: Any) -> float:
 def read_csv(path: Path) -> Table:
     """Read columns separated by commas, semicolons or tabs, with their names in the first line."""
     text = read_text(path)
+    if not text.strip():
+        raise ValueError(f"{path} is blank: expected a header with column names, then rows")
     frame = parse_csv(path, text, max(DELIMITERS, key=text.partition("\n")[0].count))
     names = _check_names(path, frame.iloc[0].tolist())
     frame = frame.iloc[1:]
