@@ -226,6 +226,8 @@ def test_no_time_before_the_first_sample_counts_as_a_usual_step():
     np.testing.assert_array_equal(fitted.predict_proba(X[:3, :1], timespans=np.zeros((3, 1))), expected)
     stream = fitted.stream("predict_proba")
     np.testing.assert_allclose(stream(X[0, 0], 0.0), expected[0], atol=ROUNDING)
+    stream.reset()
+    np.testing.assert_allclose(stream(X[0, 0], np.nan), expected[0], atol=ROUNDING)
 
 
 def test_what_needs_the_whole_sequence_is_not_streamed():

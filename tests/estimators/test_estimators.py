@@ -478,8 +478,10 @@ def test_a_stream_predicts_what_the_batch_does(kind):
             assert found == whole
         else:
             torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(whole), **FLOAT32, check_dtype=False)
+    with pytest.raises(ValueError, match="timespan must be finite and not negative, got -1"):
+        stream(X[0, 0], -1)
     before = stream.to_bytes()
-    first = stream(X[0, 0])
+    first = stream(X[0, 0], np.nan)
     stream.restore(before)
     np.testing.assert_array_equal(stream(X[0, 0]), first)
     stream.reset()
@@ -631,6 +633,8 @@ def test_a_stream_refuses_infinity_and_what_is_no_state():
     for sample in (np.inf, [-np.inf], np.array([np.inf])):
         with pytest.raises(ValueError, match="the sample contains infinity"):
             stream(sample)
+    with pytest.raises(ValueError, match="fitted without times: omit timespan"):
+        stream(0.5, 2.0)
     assert stream.to_bytes() == before
     with pytest.raises(ValueError, match="this is not a stream's state"):
         stream.restore(b"abc")

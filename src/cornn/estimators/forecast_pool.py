@@ -1,6 +1,6 @@
 """The default method of `CoRNNForecaster`: one pool of simple forecasters per target, over series on a regular grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.sequences import SequenceData, is_frame, select_columns, to_float_array
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
 
@@ -79,6 +79,41 @@ class SeriesLayout:
         own = values[there[0] :]
         return History(own[:, target], own[:, list(self.known_future)], own[:, self.past[column]], future)
 
+    def read_futures(self, future: Any, count: int, horizon: int) -> list[NDArray[np.float64] | None]:
+        """Return the covariates of the steps to forecast, one array (horizon, covariates) per series.
+
+        Args:
+            future: The covariates, shape (series, horizon, covariates), without the axes of which there is one; or one
+                DataFrame per series, whose columns are found by their names. None if there are none.
+            count: Number of series.
+            horizon: Number of steps to forecast.
+        """
+        if future is None:
+            return [None] * count
+        if not self.known_future:
+            raise ValueError("future is only for forecasters with known_future: omit it, or fit with known_future")
+        frames = [future] if is_frame(future) else future if isinstance(future, list | tuple) else []
+        if frames and all(map(is_frame, frames)):
+            wrong = next((len(own) for own in frames if len(own) != horizon), None)
+            if wrong is not None:
+                raise ValueError(f"a DataFrame of future has {wrong} rows, expected {horizon}: one per step ahead")
+            names = [self.names[own] for own in self.known_future] if self.names else None
+            future = [own if names is None else select_columns(own, names, "future, ") for own in frames]
+        given, shape = to_float_array(future, "future"), (count, horizon, len(self.known_future))
+        allowed = {shape} | ({shape[:2]} if shape[2] == 1 else set())
+        allowed |= {own[1:] for own in allowed} if count == 1 else set()
+        if given.shape not in allowed:
+            raise ValueError(f"future has shape {given.shape}, expected (series, horizon, features) = {shape}")
+        found = given.reshape(shape)
+        _check_futures(found)
+        return list(found)
+
+
+def _check_futures(futures: Iterable[NDArray[np.float64]]) -> None:
+    for number, own in enumerate(futures):
+        if np.isnan(own).any():
+            raise ValueError(f"the future of sequence {number} has missing values: fill them in")
+
 
 @dataclass(frozen=True)
 class Pools:
@@ -120,33 +155,19 @@ class Pools:
 
     def _futures(self, regular: list[NDArray], future: Any) -> list[NDArray | None]:
         """Return the covariates of the steps to forecast, one array (horizon, covariates) per series."""
-        known = self.layout.known_future
-        if not known:
-            if future is not None:
-                raise ValueError("future is only for forecasters with known_future: omit it, or fit with known_future")
-            return [None] * len(regular)
-        if future is not None:
-            given = np.asarray(future, np.float64)
-            shape = (len(regular), self.horizon, len(known))
-            allowed = {shape} | ({shape[:2]} if len(known) == 1 else set())
-            allowed |= {own[1:] for own in allowed} if len(regular) == 1 else set()
-            if given.shape not in allowed:
-                raise ValueError(f"future has shape {given.shape}, expected (series, horizon, features) = {shape}")
-            found: list[NDArray | None] = list(given.reshape(shape))
-        else:
-            for number, values in enumerate(regular):
-                if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
-                    rows = format_count(self.horizon, "row")
-                    raise ArgumentError(
-                        f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
-                        "that are known in advance and missing targets",
-                        InPython(", or pass `future`"),
-                    )
-            found = [values[-self.horizon :, list(known)] for values in regular]
-        for number, own in enumerate(found):
-            if own is not None and np.isnan(own).any():
-                raise ValueError(f"the future of sequence {number} has missing values: fill them in")
-        return found
+        if future is not None or not self.layout.known_future:
+            return self.layout.read_futures(future, len(regular), self.horizon)
+        for number, values in enumerate(regular):
+            if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
+                rows = format_count(self.horizon, "row")
+                raise ArgumentError(
+                    f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
+                    "that are known in advance and missing targets",
+                    InPython(", or pass `future`"),
+                )
+        found = [values[-self.horizon :, list(self.layout.known_future)] for values in regular]
+        _check_futures(found)
+        return list(found)
 
     def to_state(self) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:
         """Return the models as JSON values and arrays."""

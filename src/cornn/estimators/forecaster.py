@@ -161,8 +161,9 @@ class CoRNNForecaster(NetworkForecaster):
             X: Series, as for `fit`.
             timespans: Times since the previous sample, as for `fit`.
             future: If `known_future` is set: its values for the steps to forecast, shape (series, horizon, features),
-                or (series, horizon) for one feature. Defaults to the last `horizon` rows of each series, in which the
-                targets are then missing.
+                or (series, horizon) for one feature; for one series also a DataFrame, and for several a list of these,
+                whose columns are found by their names. Defaults to the last `horizon` rows of each series, in which
+                the targets are then missing.
 
         Returns:
             Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array, a tensor or a DataFrame
@@ -201,8 +202,8 @@ class CoRNNForecaster(NetworkForecaster):
             Quantiles, shape (levels, *the shape that `predict` returns); without the first axis for one level.
         """
         several: list[float] = np.atleast_1d(np.asarray(levels, np.float64)).tolist()
-        if not all(0 < level < 1 for level in several):
-            raise ValueError(f"levels must be above 0 and below 1, got {several}")
+        if not several or not all(0 < level < 1 for level in several):
+            raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
         check_is_fitted(self)
         if self.method_ != "pool":
             raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")

@@ -56,10 +56,6 @@ class Preparation:
     def scaling(self) -> Scaling:
         return Scaling(self.mean, self.scale, self.masked)
 
-    def timespan(self, gap: float) -> float:
-        """Return the factor on dt for a gap."""
-        return 1.0 if self.unit is None or gap != gap else min(gap / self.unit, self.longest)
-
     def check(self, sequences: list[SequenceData]) -> None:
         check_as_trained(sequences, len(self.mean), timed=self.unit is not None)
 

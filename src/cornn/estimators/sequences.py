@@ -28,6 +28,7 @@ __all__ = [
     "read_labels",
     "read_sequences",
     "read_target",
+    "select_columns",
     "sequence_ids",
     "split_rows",
     "to_float_array",
@@ -304,7 +305,7 @@ def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> Seq
         return SequenceData(item.values, None if item.times is None else np.diff(item.times, prepend=np.nan))
     series = item if isinstance(item, Series) else Series(item)
     if is_frame(series.values) and names:
-        values = _select(series.values, names, f"sequence {number}, ")
+        values = select_columns(series.values, names, f"sequence {number}, ")
     else:
         values = to_float_array(series.values, f"sequence {number}")
     if values.ndim == 1:
@@ -449,7 +450,7 @@ def _long(frame: Any, columns: Columns) -> list[SequenceData]:
     if len(frame) == 0:
         raise ValueError("the DataFrame has no rows: pass at least one sequence")
     times = None if columns.time is None else _times(frame, columns.time)
-    values = _select(frame, names)
+    values = select_columns(frame, names)
     given = None if columns.time is None else np.asarray(frame[columns.time])
     found = []
     for name, rows in split_rows(_read_ids(frame, columns.id), times):
@@ -476,7 +477,7 @@ def _times(frame: Any, name: str) -> NDArray:
         ) from error
 
 
-def _select(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:
+def select_columns(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:
     """Return some columns, shape (rows, columns). Names are compared as text, as files store them."""
     there = {str(name): name for name in frame.columns}
     _require(frame, [name for name in names if str(name) not in there], where)

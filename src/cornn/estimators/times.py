@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["is_date", "parse_date", "parse_dates"]
+__all__ = ["is_date", "parse_date", "parse_dates", "scale_timespan"]
 
 MONTH = 365.2425 / 12 * 86400
 """Seconds of a mean month."""
@@ -66,6 +66,21 @@ def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
     if len(dates) > 1 and len(first) == 1 and (len(days) == 1 or last) and len(set(months.tolist())) == len(months):
         return months * MONTH
     return np.array([own.timestamp() for own in dates])
+
+
+def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
+    """Return the time since the previous sample of a stream in units of the usual one; NaN if it is unknown.
+
+    Args:
+        timespan: The time, a number or one per sensor.
+        unit: Median time between the samples of the training data; None if they have no times.
+    """
+    if unit is None:
+        raise ValueError("this estimator was fitted without times: omit timespan")
+    given = np.asarray(timespan, np.float64)
+    if (given < 0).any() or np.isinf(given).any():
+        raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
+    return given / unit
 
 
 def _last_day(own: datetime) -> int:
