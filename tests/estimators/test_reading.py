@@ -202,6 +202,23 @@ def test_a_score_reads_answers_as_fit_does(kind):
         kind(neurons=16).fit(VALUES, LABELS).score(VALUES, "kind")
 
 
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_a_score_takes_times_as_fit_does(kind):
+    spans = RANDOM.uniform(0.5, 2, (SEQUENCES, STEPS))
+    spans[:, 0] = np.nan
+    fitted = kind(neurons=64, random_state=0).fit(VALUES, LABELS, timespans=spans)
+    timed = [Series(own, np.nancumsum(gaps)) for own, gaps in zip(VALUES, spans, strict=True)]
+    assert fitted.score(VALUES, LABELS, timespans=spans) == pytest.approx(fitted.score(timed, LABELS))
+
+
+def test_a_transformer_fits_and_transforms_with_times():
+    spans = RANDOM.uniform(0.5, 2, (SEQUENCES, STEPS))
+    bank = OscillatorBank(neurons=16, random_state=0)
+    found = bank.fit_transform(VALUES, LABELS, timespans=spans)
+    np.testing.assert_array_equal(found, bank.transform(VALUES, timespans=spans))
+    assert bank.set_output(transform="pandas").fit_transform(VALUES, timespans=spans).shape == found.shape
+
+
 @pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])
 def test_settings_that_are_not_used_are_checked_too(kind):
     estimator = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())

@@ -273,6 +273,19 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         sequences = self._read_new(X, timespans)
         return self.bank_.features(sequences, str(resolve_device(self.device)))
 
+    def fit_transform(self, X: Any, y: Any = None, *, timespans: Any = None) -> NDArray[np.float32]:
+        """Fit to sequences and compute their features.
+
+        Args:
+            X: Sequences, as for `fit`.
+            y: Ignored.
+            timespans: Times since the previous sample, as for `fit`.
+
+        Returns:
+            Features, shape (sequences, features).
+        """
+        return self.fit(X, timespans=timespans).transform(X, timespans=timespans)
+
     def states(self, series: Any) -> NDArray[np.float32]:
         """Compute the states of the bank along one series.
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -183,18 +184,20 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         sequences = self.validate_input(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None) -> float:
         """Compute the accuracy of the predictions.
 
         Args:
             X: Sequences, as for `fit`.
             y: Labels, as for `fit`.
             sample_weight: Weight of each sequence, shape (sequences,).
+            timespans: Times since the previous sample, as for `fit`.
 
         Returns:
             The accuracy, at most 1.
         """
-        return super().score(X, self._read_answers(X, y), sample_weight)
+        predictions = self.predict(X, timespans=timespans)
+        return float(accuracy_score(self._read_answers(X, y), predictions, sample_weight=sample_weight))
 
     def attributions(self, X: Any, *, timespans: Any = None, label: Any = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
