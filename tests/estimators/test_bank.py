@@ -261,6 +261,7 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
         ({"thresholds": 5}, "thresholds must be an integer from 1 to 4"),
         ({"thresholds": 0}, "thresholds must be an integer from 1 to 4"),
         ({"scaling": "all"}, "unknown scaling 'all'"),
+        ({"scaling": "sequence", "causal": True}, "`scaling='sequence'` needs the whole sequence: .* or omit `causal`"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):

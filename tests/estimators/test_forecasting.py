@@ -327,6 +327,11 @@ def test_settings_that_do_not_go_together():
         CoRNNForecaster(method="pool", hidden_size=4, epochs=2).fit(series)
     with pytest.raises(ValueError, match="`period` is an option of `method='pool'`, and `epochs` of"):
         CoRNNForecaster(period=12, epochs=2).fit(series)
+    for period in ("12", 12.0):
+        with pytest.raises(ValueError, match="period must be a positive integer, or two of them, got"):
+            CoRNNForecaster(period=period).fit(series)
+    with pytest.raises(ValueError, match=r"targets contains a feature twice: \[0, 0\]"):
+        CoRNNForecaster(targets=[0, 0]).fit(series)
     with pytest.raises(ValueError, match="unknown method 'arima'"):
         CoRNNForecaster(method="arima").fit(series)
     with pytest.raises(ValueError, match="unknown candidates"):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._arguments import to_names
+from cornn._arguments import Argument, ArgumentError, to_names
 from cornn._machine import resolve_device
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
@@ -323,8 +323,9 @@ def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[s
         if name not in SCALINGS:
             raise ValueError(f"unknown scaling {name!r}: choose from {', '.join(SCALINGS)}")
         if causal and name not in CAUSAL:
-            raise ValueError(
-                f"scaling={name!r} needs the whole sequence: choose from {', '.join(CAUSAL)}, or causal=False"
+            raise ArgumentError(
+                *(Argument("scaling", name), " needs the whole sequence: choose from ", ", ".join(CAUSAL)),
+                *(", or omit ", Argument("causal")),
             )
     if not found or len(set(found)) < len(found):
         raise ValueError(f"scaling must name at least one of {', '.join(SCALINGS)}, each once; got {scaling!r}")

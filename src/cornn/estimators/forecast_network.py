@@ -119,6 +119,8 @@ class NetworkForecaster(Estimator):
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
+        if len(set(found)) < len(found):
+            raise ValueError(f"{setting} contains a feature twice: {given!r}")
         return [int(number) for number in found]
 
     def _network_predict(self, sequences: list[SequenceData]) -> NDArray[np.float64]:

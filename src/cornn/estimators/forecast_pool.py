@@ -235,7 +235,7 @@ def read_periods(period: Any) -> tuple[int, ...] | None:
     """Return steps per season as a tuple, without 1; None if seasons are to be detected."""
     if period is None:
         return None
-    given = (period,) if isinstance(period, Integral) else tuple(period)
+    given = tuple(np.atleast_1d(np.asarray(period)).tolist())
     if not all(isinstance(own, Integral) and int(own) >= 1 for own in given) or len(given) > 2:
         raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
     return tuple(sorted({int(own) for own in given if int(own) > 1}))
