@@ -108,8 +108,7 @@ def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
         from cornn.fitting.folder import load_fitted
         from cornn.fitting.readers import read
 
-        shrink = command.max_flash is not None or command.max_ram is not None
-        read_data = read(command.data, load_fitted(command.source)[1], require_target=shrink)
+        read_data = read(command.data, load_fitted(command.source)[1], require_target=False)
         data = read_data.sequences
         if read_data.target is not None:
             classes = trained.estimator.output_spec().meaning == "classes"
