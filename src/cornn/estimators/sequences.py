@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cornn.estimators.times import parse_date, parse_dates
@@ -183,7 +184,7 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
     ids, rows = sequence_ids(frame, column)
     if isinstance(y, str):
         _require(frame, [y])
-        values = np.asarray(frame[y])
+        values = read_labels(frame[y], f"column {y!r}", "target", "row")
         for name, own in zip(ids, rows, strict=True):
             if (values[own] != values[own[0]]).any():
                 raise ValueError(
@@ -223,10 +224,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
         check_order(X)
         check_same_order(X, columns.steps or ())
         X = np.asarray(X)
-    if hasattr(X, "detach"):
-        X = X.detach().cpu().numpy()
     if not isinstance(X, list | tuple):
-        X = np.asarray(X)
+        X = _to_array(X)
         if np.iscomplexobj(X):
             raise ValueError("Complex data not supported: pass real numbers, for instance real and imaginary parts")
         if X.ndim == 0 or (X.ndim == 1 and X.dtype != object):
@@ -320,6 +319,16 @@ def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> Seq
     return SequenceData(values, gaps)
 
 
+def _to_array(values: Any) -> NDArray:
+    """Return a tensor, a masked array or any other values as an array; masked values are missing."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        values = values.float() if values.dtype == torch.bfloat16 else values
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        values = values.astype(np.float64).filled(np.nan)
+    return np.asarray(values)
+
+
 def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.float64]:
     """Convert to float64. NaN and None are missing values; infinity and non-numbers raise an error.
 
@@ -328,7 +337,7 @@ def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.fl
         where: What they are, for errors.
         axis: What the first index counts, for errors.
     """
-    array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    array = _to_array(values)
     if array.dtype == object:
         # pandas has a missing value of its own, pandas.NA.
         array = array.copy()
