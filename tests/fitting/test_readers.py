@@ -565,6 +565,17 @@ def test_groups_that_do_not_fit_their_sequences_are_named(tmp_path):
     assert len(read(path, layout, require_target=False)) == 2  # predictions need no groups
 
 
+def test_a_blank_line_of_a_single_column_is_a_missing_value(tmp_path):
+    path = tmp_path / "a.csv"
+    for text in ("\nv\n1\n\n3\n\n\n", 'v\n1\n""\n3\n', "v\r\n1\r\n\r\n3\r\n"):
+        path.write_bytes(text.encode())
+        np.testing.assert_array_equal(read(path, Layout(form="series")).sequences[0].values[:, 0], [1, np.nan, 3])
+    path.write_text("\nv;w\n1;2\n\n3;4\n\n5;x")
+    assert "row 3 (line 7), column 'w': 'x' is not a number" in refused(path, Layout(form="series"))
+    path.write_text("v\tw\n1\t2\n\n3\t\n")
+    assert len(read(path, Layout(form="series")).sequences[0].values) == 2
+
+
 def test_a_blank_table(tmp_path):
     (tmp_path / "a.csv").write_text("\n \n")
     assert "a.csv is blank: expected a header" in refused(tmp_path / "a.csv", LONG)
