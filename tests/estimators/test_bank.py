@@ -22,7 +22,9 @@ from cornn.estimators.bank_readout import (
     fit_from_kernel,
     make_folds,
 )
-from cornn.estimators.sequences import Columns, SequenceData, read_sequences
+from cornn.estimators.frames import Columns
+from cornn.estimators.sequences import read_sequences
+from cornn.estimators.series import SequenceData
 
 SMALL = {"neurons": 64, "random_state": 0, "device": "cpu"}
 ROUNDING = 1e-4  # of scores in float32, from a thousand features

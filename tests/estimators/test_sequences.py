@@ -5,7 +5,8 @@ import pandas
 import pytest
 import torch
 
-from cornn.estimators.sequences import Columns, read_sequences, read_target
+from cornn.estimators.frames import Columns, read_target
+from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
 

@@ -10,7 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from cornn.estimators import sequences
-from cornn.estimators.sequences import Columns, ValidSeries, read_sequences
+from cornn.estimators.frames import Columns
+from cornn.estimators.sequences import read_sequences
+from cornn.estimators.series import ValidSeries
 from cornn.fitting.readers import Layout, read
 
 VALUES = np.round(np.random.default_rng(0).normal(size=(6, 4, 2)), 3)

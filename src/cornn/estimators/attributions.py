@@ -20,7 +20,7 @@ from cornn.engine.bank import GROUP, LEVEL_STATS, Bank, Sequences
 from cornn.estimators.bank_model import BankModel
 from cornn.estimators.network import STEPS_AT_ONCE, outputs
 from cornn.estimators.preparation import Preparation
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 from cornn.models import SequenceModel
 
 __all__ = ["attribute_bank", "attribute_network"]

@@ -18,7 +18,7 @@ from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
 from cornn.estimators.bank_inputs import CAUSAL, SCALINGS, BankInputs, fit_inputs
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 
 __all__ = ["FittedBank", "OscillatorBank", "draw_bank"]
 

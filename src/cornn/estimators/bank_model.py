@@ -12,7 +12,7 @@ from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank import FittedBank, draw_bank
 from cornn.estimators.bank_inputs import BankInputs
 from cornn.estimators.bank_readout import Readout, Standardiser, fit_from_chunks, fit_from_kernel, make_folds
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 
 __all__ = ["LARGE", "BankModel", "BankSettings", "fit_bank_model", "shrink_bank_model"]
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._checked import choose, convert, decode
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
+from cornn.estimators.frames import is_frame, read_target, sequence_ids
 from cornn.estimators.network import (
     Loss,
     NetworkSpec,
@@ -29,7 +30,7 @@ from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
 from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
 from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, is_frame, read_target, sequence_ids
+from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import check_settings, get_network_setting
 from cornn.models import SequenceModel, count_parameters
 from cornn.streaming import Stream, open_stream

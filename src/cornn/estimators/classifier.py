@@ -23,7 +23,8 @@ from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler, read_weights
-from cornn.estimators.sequences import SequenceData, format_value
+from cornn.estimators.series import SequenceData
+from cornn.estimators.values import format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 

@@ -15,7 +15,7 @@ from cornn.estimators.network import outputs
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
-from cornn.estimators.sequences import SequenceData, check_known
+from cornn.estimators.series import SequenceData, check_known
 
 __all__ = ["NetworkForecaster"]
 

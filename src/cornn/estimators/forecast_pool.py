@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.sequences import SequenceData, is_frame, select_columns, to_float_array
+from cornn.estimators.frames import is_frame, select_columns
+from cornn.estimators.series import SequenceData
+from cornn.estimators.values import to_float_array
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
 from cornn.forecasting.series import median_gap, regular_steps, spread_out
 

@@ -15,11 +15,14 @@ from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.forecast_network import NetworkForecaster
 from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
+from cornn.estimators.frames import is_frame
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
-from cornn.estimators.sequences import SequenceData, check_as_trained, is_frame, is_single, to_float_array
+from cornn.estimators.sequences import check_as_trained, is_single
+from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
+from cornn.estimators.values import to_float_array
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 

@@ -20,8 +20,9 @@ from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
-from cornn.estimators.sequences import SequenceData, read_labels
+from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
+from cornn.estimators.values import read_labels
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
 

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cornn.estimators.sequences import SequenceData, check_as_trained
+from cornn.estimators.sequences import check_as_trained
+from cornn.estimators.series import SequenceData
 from cornn.streaming import Scaling
 
 __all__ = ["PaddedBatch", "Preparation", "fill_missing", "fit_preparation", "mean_and_scale"]

@@ -19,7 +19,7 @@ from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import read_weights
-from cornn.estimators.sequences import to_float_array
+from cornn.estimators.values import to_float_array
 
 __all__ = ["CoRNNRegressor"]
 

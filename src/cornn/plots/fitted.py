@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.series import Series
 from cornn.fitting.evaluate import Evaluation
 from cornn.plots.attributions import plot_attributions
 from cornn.plots.style import COLOURS, STYLES, canvas, styled

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
-from cornn.estimators.sequences import ValidSeries, split_rows
+from cornn.estimators.frames import split_rows
+from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
 from cornn.fitting.readers.table import FITTED_WITH, INDEX, MISSING, Table, parse_number, shorten
