@@ -567,6 +567,26 @@ def test_groups_that_do_not_fit_their_sequences_are_named(tmp_path):
     assert len(read(path, layout, require_target=False)) == 2  # predictions need no groups
 
 
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        (Layout(id="kind", target=("kind",)), "'kind' is named by `id` and by `target`"),
+        (
+            Layout(id="who", time="at", values=("at", "speed")),
+            "'at' is named by `time` and by `values`",
+        ),
+        (
+            Layout(id="who", values=("force",), target=("force",)),
+            "'force' is named by `target` and by `values`",
+        ),
+        (Layout(id="who", target=("kind",), group="kind"), "'kind' is named by `target` and by `group`"),
+    ],
+)
+def test_a_column_has_one_meaning(tmp_path, layout, words):
+    (tmp_path / "a.csv").write_text(rows_of(long_columns()))
+    assert words in refused(tmp_path / "a.csv", layout)
+
+
 def test_a_blank_line_of_a_single_column_is_a_missing_value(tmp_path):
     path = tmp_path / "a.csv"
     for text in ("\nv\n1\n\n3\n\n\n", 'v\n1\n""\n3\n', "v\r\n1\r\n\r\n3\r\n"):

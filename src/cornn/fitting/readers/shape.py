@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
         layout = replace(layout, time=INDEX) if series else replace(layout, ignore=(*layout.ignore, INDEX))
     if layout.group is not None and require_target:
         table.require(layout.group, argument="group")
+    if table.fitting:
+        _check_roles(table, layout)
     ids = None if layout.id is None else _read_labels(table, layout.id, "id")
     form = layout.form or _infer_form(table, layout, ids)
     if layout.form is None and form == "wide" and not layout.values:
@@ -57,6 +59,17 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
     layout = replace(layout, form=form)
     target = layout.target if there else ()
     return (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
+
+
+def _check_roles(table: Table, layout: Layout) -> None:
+    """Check that no column is both learned from and learned, or is used in two other ways."""
+    roles = {"id": (layout.id,), "time": (layout.time,), "target": layout.target, "values": layout.values}
+    pairs = [*combinations(roles.items(), 2), (("target", layout.target), ("group", (layout.group,)))]
+    for (first, names), (second, others) in pairs:
+        for name in names:
+            if name in others and name in table.columns:
+                both = (Argument(first), " and by ", Argument(second))
+                raise ArgumentError(f"{table.source}: column {name!r} is named by ", *both, ": name it once")
 
 
 def _infer_form(table: Table, layout: Layout, ids: list | None) -> str:
