@@ -160,6 +160,14 @@ def test_a_loaded_estimator_has_the_fitted_attributes(kind, tmp_path):
         assert getattr(again, name) == getattr(fitted, name), name
 
 
+@pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])
+def test_a_loaded_estimator_needs_its_device_only_to_compute(kind, tmp_path):
+    fitted = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    fitted.set_params(device="cpu").fit(VALUES, *([] if isinstance(fitted, CoRNNForecaster) else [LABELS]))
+    fitted.set_params(device="cuda:99").save(tmp_path / "model.safetensors")
+    assert load(tmp_path / "model.safetensors").count_parameters() == fitted.count_parameters()
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"period": [np.int64(5)]}, {"targets": list(np.arange(1))}, {"targets": (np.int32(0),)}, {"horizon": np.int64(2)}],

@@ -143,9 +143,12 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         chances = _softmax(outputs)[np.arange(len(outputs)), target.argmax(1)]
         return float(np.average(-np.log(np.maximum(chances, 1e-12)), weights=weights))
 
+    def _use_network(self) -> None:
+        super()._use_network()
+        self.score_scale_ = 1.0
+
     def _logits(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
-        found = self._outputs(sequences)
-        return self._calibrate(found) if self.method_ == "bank" else found
+        return self._calibrate(self._outputs(sequences))
 
     def decision_function(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the logits.
@@ -229,7 +232,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             chosen = np.full(len(sequences), places[0])
         count = len(self.classes_)
         weights = np.where(np.arange(count) == chosen[:, None], 1.0, -1 / (count - 1))
-        return self._attribute(sequences, weights * (self.score_scale_ if self.method_ == "bank" else 1))
+        return self._attribute(sequences, weights * self.score_scale_)
 
     def stream(self, method: str = "predict", sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.
@@ -268,13 +271,11 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             isinstance(v, bool | int | float | str) for v in classes.tolist()
         ):
             raise TypeError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
-        found = {"classes": classes.tolist(), "type": classes.dtype.str}
-        return found | ({"score_scale": self.score_scale_} if self.method_ == "bank" else {})
+        return {"classes": classes.tolist(), "type": classes.dtype.str, "score_scale": self.score_scale_}
 
     def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["type"]))
-        if "score_scale" in learned:
-            self.score_scale_ = float(learned["score_scale"])
+        self.score_scale_ = float(learned.get("score_scale", 1.0))  # files of networks did not always have it
 
 
 def _names(classes: NDArray) -> str:

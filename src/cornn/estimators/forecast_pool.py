@@ -1,6 +1,6 @@
 """The default method of `CoRNNForecaster`: one pool of simple forecasters per target, over series on a regular grid."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.frames import is_frame, select_columns
+from cornn.estimators.forecast_layout import SeriesLayout, check_futures
+from cornn.estimators.forecast_stream import ForecastStream
+from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
-from cornn.estimators.values import to_float_array
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
-from cornn.forecasting.series import median_gap, regular_steps, spread_out
+from cornn.forecasting.series import median_gap
 
-__all__ = ["Pools", "SeriesLayout", "choose_unit", "fit_pools", "read_periods"]
+__all__ = ["Pools", "choose_unit", "fit_pools", "read_periods"]
 
 SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances suggest
     (55, 65, (60, 1440)),
@@ -32,98 +33,45 @@ SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances s
 
 
 @dataclass(frozen=True)
-class SeriesLayout:
-    """What the features of a series are, and the grid that it is put on.
-
-    Attributes:
-        features: Number of features.
-        targets: Features that are forecast.
-        known_future: Features that are known in advance.
-        unit: Time of one step of the grid; None: samples have no times.
-        names: Names of the features, if they have some.
-    """
-
-    features: int
-    targets: tuple[int, ...]
-    known_future: tuple[int, ...] = ()
-    unit: float | None = None
-    names: tuple[str, ...] = ()
-
-    @property
-    def past(self) -> list[list[int]]:
-        """For each target, the features that are known up to the last step only, without the target itself."""
-        others = [own for own in range(self.features) if own not in self.known_future]
-        return [[own for own in others if own != target] for target in self.targets]
-
-    def name(self, target: int) -> str:
-        """Return the name of a feature for messages."""
-        return self.names[target] if self.names else f"feature {target}"
-
-    def regular(self, sequence: SequenceData) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
-        """Return the values on the grid, shape (steps, features), and the step of every sample."""
-        if sequence.gaps is None or self.unit is None:
-            return sequence.values, np.arange(len(sequence.values))
-        steps = regular_steps(sequence.gaps, self.unit)
-        return spread_out(sequence.values, steps), steps
-
-    def history(self, values: NDArray[np.float64], column: int, future: NDArray | None = None) -> History | None:
-        """Return one target of a regular series from its first known value on, or None without any.
-
-        Args:
-            values: The series, shape (steps, features).
-            column: Number of the target.
-            future: Features of `known_future` of the steps to forecast, shape (horizon, features).
-        """
-        target = self.targets[column]
-        there = np.flatnonzero(~np.isnan(values[:, target]))
-        if not len(there):
-            return None
-        own = values[there[0] :]
-        return History(own[:, target], own[:, list(self.known_future)], own[:, self.past[column]], future)
-
-    def read_futures(self, future: Any, count: int, horizon: int) -> list[NDArray[np.float64] | None]:
-        """Return the covariates of the steps to forecast, one array (horizon, covariates) per series.
-
-        Args:
-            future: The covariates, shape (series, horizon, covariates), without the axes of which there is one; or one
-                DataFrame per series, whose columns are found by their names. None if there are none.
-            count: Number of series.
-            horizon: Number of steps to forecast.
-        """
-        if future is None:
-            return [None] * count
-        if not self.known_future:
-            raise ValueError("future is only for forecasters with known_future: omit it, or fit with known_future")
-        frames = [future] if is_frame(future) else future if isinstance(future, list | tuple) else []
-        if frames and all(map(is_frame, frames)):
-            wrong = next((len(own) for own in frames if len(own) != horizon), None)
-            if wrong is not None:
-                raise ValueError(f"a DataFrame of future has {wrong} rows, expected {horizon}: one per step ahead")
-            names = [self.names[own] for own in self.known_future] if self.names else None
-            future = [own if names is None else select_columns(own, names, "future, ") for own in frames]
-        given, shape = to_float_array(future, "future"), (count, horizon, len(self.known_future))
-        allowed = {shape} | ({shape[:2]} if shape[2] == 1 else set())
-        allowed |= {own[1:] for own in allowed} if count == 1 else set()
-        if given.shape not in allowed:
-            raise ValueError(f"future has shape {given.shape}, expected (series, horizon, features) = {shape}")
-        found = given.reshape(shape)
-        _check_futures(found)
-        return list(found)
-
-
-def _check_futures(futures: Iterable[NDArray[np.float64]]) -> None:
-    for number, own in enumerate(futures):
-        if np.isnan(own).any():
-            raise ValueError(f"the future of sequence {number} has missing values: fill them in")
-
-
-@dataclass(frozen=True)
 class Pools:
     """The fitted pools of a forecaster, one per target."""
 
     layout: SeriesLayout
     horizon: int
     models: list[Model]
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained numbers: those of the readouts."""
+        readouts = [own for model in self.models for own in model.pool.readouts.values()]
+        return sum(own.weights.size + own.offset.size for own in readouts)
+
+    def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
+        """Forecast what follows each series, shape (series, horizon, targets)."""
+        rows = self.forecast(sequences, future)
+        return np.stack([np.stack([own.mean[0] for own in row], 1) for row in rows])
+
+    def predict_quantiles(
+        self, sequences: Sequence[SequenceData], future: Any, levels: Sequence[float]
+    ) -> NDArray[np.float64]:
+        """Forecast quantiles of what follows each series, shape (levels, series, horizon, targets)."""
+        found = [
+            np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models, row, strict=True)], 2)
+            for row in self.forecast(sequences, future)
+        ]
+        return np.stack(found, 1)
+
+    def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
+        """Forecast from every sample, one array (time, horizon, targets) per series."""
+        return [self.forecast_every_step(sequence) for sequence in sequences]
+
+    def stream(self) -> ForecastStream:
+        """Open a stream that forecasts after each sample."""
+        return ForecastStream(self.models, self.layout)
+
+    def output_spec(self) -> OutputSpec:
+        """Raise an error: exports need a network."""
+        raise ValueError("a pool of forecasters cannot be exported: fit with method='network'")
 
     def forecast(self, sequences: Sequence[SequenceData], future: Any) -> list[list[Forecasts]]:
         """Forecast what follows each series: one list per series, with one entry per target."""
@@ -168,25 +116,25 @@ class Pools:
                     InPython(", or pass `future`"),
                 )
         found = [values[-self.horizon :, list(self.layout.known_future)] for values in regular]
-        _check_futures(found)
+        check_futures(found)
         return list(found)
 
-    def to_state(self) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:
-        """Return the models as JSON values and arrays."""
+    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return entries of the header of an estimator's file, and arrays."""
         arrays, models = {}, []
         for number, model in enumerate(self.models):
             about, own = model.to_state()
             models.append(about)
             arrays |= {f"pool.{number}.{name}": value for name, value in own.items()}
-        return models, arrays
+        return {"models": models}, arrays
 
     @classmethod
-    def from_state(
-        cls, layout: SeriesLayout, horizon: int, models: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray]
+    def from_file(
+        cls, layout: SeriesLayout, horizon: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray]
     ) -> "Pools":
-        """Restore the pools from what `to_state` returned."""
+        """Return the pools of `to_file`."""
         found = []
-        for number, own in enumerate(models):
+        for number, own in enumerate(about["models"]):
             prefix = f"pool.{number}."
             parts = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
             found.append(Model.from_state(own, parts))

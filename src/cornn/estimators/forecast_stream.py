@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from cornn.estimators.forecast_pool import SeriesLayout
+from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.times import scale_timespan
 from cornn.forecasting import Forecasts, History, Model
 from cornn.forecasting.members import SmoothingStates
