@@ -57,6 +57,22 @@ def test_dates_suggest_seasons(minutes, seasons):
     assert forecast_pool._hints(60.0 * minutes) == tuple(round(lengths[name] / minutes) for name in seasons)
 
 
+def test_the_index_of_a_series_suggests_seasons():
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(3)
+    series = 10 + np.sin(np.arange(60) * 2 * np.pi / 7) + 0.9 * random.normal(size=60)
+    days = pandas.date_range("2024-01-01", periods=60)
+
+    def periods(X):
+        return CoRNNForecaster(candidates=["seasonal naive", "mean"]).fit(X).models_[0].pool.periods
+
+    assert periods(series) == ()
+    assert periods([Series(series, 86400.0 * np.arange(60))]) == (7,)
+    for index in (days, days.to_period(), days.tz_localize("Europe/Berlin")):
+        assert periods(pandas.Series(series, index)) == (7,)
+    assert periods(pandas.DataFrame({"sold": series}, days)) == (7,)
+
+
 def test_noise_and_random_walks_have_no_season():
     random = np.random.default_rng(0)
     found = [detect_periods(random.normal(size=200)) for _ in range(20)]

@@ -149,6 +149,7 @@ def fit_pools(
     horizon: int,
     periods: Sequence[int] | None,
     families: Sequence[str],
+    gap: float | None,
 ) -> tuple[Pools, list[list[Backtest]]]:
     """Fit one pool per target.
 
@@ -158,6 +159,7 @@ def fit_pools(
         horizon: Steps to forecast.
         periods: Steps per season, at most two; empty for none. None: detect them.
         families: Kinds of members of the pools.
+        gap: Time between samples, in seconds if they have dates, which suggests seasons; None if unknown.
 
     Returns:
         The pools, and for each target the backtest on each series.
@@ -169,7 +171,7 @@ def fit_pools(
         histories = [own for own in found if own is not None]
         _check_reach(layout.name(target), histories, horizon)
         long = [own for own in histories if len(own.values) > 1]
-        model, tests = fit_model(long, horizon, periods, _hints(layout.unit), families)
+        model, tests = fit_model(long, horizon, periods, _hints(gap), families)
         models.append(model)
         backtests.append(tests)
     return Pools(layout, horizon, models), backtests
@@ -209,8 +211,8 @@ def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
         )
 
 
-def _hints(unit: float | None) -> tuple[int, ...]:
+def _hints(gap: float | None) -> tuple[int, ...]:
     """Return the seasons that dates at such distances suggest."""
-    if unit is None:
+    if gap is None:
         return ()
-    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= unit <= high), ())
+    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= gap <= high), ())

@@ -16,7 +16,7 @@ from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
 from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
-from cornn.estimators.frames import is_frame
+from cornn.estimators.frames import find_gap, is_frame
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
@@ -123,8 +123,10 @@ class CoRNNForecaster(NetworkForecaster):
             if not self.targets_ or set(self.targets_) & set(self.known_future_):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
             self.unit_ = choose_unit(sequences)
+            # Evenly spaced dates of one series are no times, but suggest its seasons.
+            gap = find_gap(X) if self.unit_ is None and self.id_column is None else self.unit_
             self.pools_, self.backtests_ = fit_pools(
-                sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families()
+                sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families(), gap
             )
         else:
             self._fit_network(sequences)

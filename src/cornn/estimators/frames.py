@@ -13,6 +13,7 @@ from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
     "Columns",
+    "find_gap",
     "find_names",
     "find_steps",
     "group_rows",
@@ -55,6 +56,14 @@ def index_times(index: Any) -> NDArray | None:
     times = parse_dates([own.to_pydatetime() for own in index])
     gaps = compute_gaps(times, "the index of X", index)[1:]
     return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
+
+
+def find_gap(X: Any) -> float | None:
+    """Return the median time between the samples of X in seconds, by its index of dates or periods; None without."""
+    if not is_dated(X) or len(X) < 2:
+        return None
+    index = X.index.to_timestamp() if hasattr(X.index, "to_timestamp") else X.index
+    return float(np.median(np.diff(parse_dates([own.to_pydatetime() for own in index]))))
 
 
 def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:
