@@ -215,7 +215,8 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def describe(self) -> list[tuple[str, str]]:
         """Describe what was fitted, as rows of a name and a text."""
-        return [("parameters", f"{self.count_parameters():,}")]
+        check_is_fitted(self)
+        return self._fitted.describe()
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted estimator mean."""

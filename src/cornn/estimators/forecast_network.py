@@ -50,6 +50,10 @@ class NetworkForecasts:
         """Number of trained numbers."""
         return self.network.parameters
 
+    def describe(self) -> list[tuple[str, str]]:
+        """Describe the network, as rows of a name and a text."""
+        return self.network.describe()
+
     def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
         """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
         if future is not None:

@@ -46,6 +46,15 @@ class Pools:
         readouts = [own for model in self.models for own in model.pool.readouts.values()]
         return sum(own.weights.size + own.offset.size for own in readouts)
 
+    def describe(self) -> list[tuple[str, str]]:
+        """Describe the pools, as rows of a name and a text."""
+        seasons = dict.fromkeys(period for model in self.models for period in model.pool.periods)
+        return [
+            ("method", "pool of simple forecasters"),
+            ("seasons", f"{' and '.join(map(str, seasons))} steps" if seasons else "none"),
+            ("parameters", f"{self.parameters:,} in the readouts"),
+        ]
+
     def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
         """Forecast what follows each series, shape (series, horizon, targets)."""
         rows = self.forecast(sequences, future)

@@ -71,11 +71,6 @@ class SequenceEstimator(Estimator):
     arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {"bank": BANK_ARGUMENTS, "network": NETWORK_ARGUMENTS}
     plain_by_default: ClassVar[bool] = False
 
-    def describe(self) -> list[tuple[str, str]]:
-        """Describe what was fitted, as rows of a name and a text."""
-        check_is_fitted(self)
-        return self._fitted.describe()
-
     def check(self) -> None:
         """Validate the settings before any work is done."""
         self._resolve_method()
