@@ -87,6 +87,22 @@ def test_a_row_without_an_id_is_named(ids):
         read_sequences(frame, Columns(id="id"))
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1.0, np.nan, 3.0],
+        ["2020-01-01", None, "2020-01-03"],
+        pandas.to_datetime(["2020-01-01", None, "2020-01-03"]),
+        pandas.to_timedelta([1, None, 3], unit="s"),
+    ],
+    ids=["numbers", "text", "dates", "durations"],
+)
+def test_a_row_without_a_time_is_named(times):
+    frame = pandas.DataFrame({"id": [1, 1, 1], "at": times, "v": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="column 'at', row 1: the time is missing: fill it in, or remove the row"):
+        read_sequences(frame, Columns(id="id", time="at"))
+
+
 def test_ids_of_several_types_are_an_error():
     frame = pandas.DataFrame({"id": ["a", 1, "b"], "v": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match="column 'id' contains both strings and other types: convert them"):

@@ -167,7 +167,7 @@ def read_long(frame: Any, columns: Columns) -> list[SequenceData]:
 
 def _times(frame: Any, name: str) -> NDArray:
     """Return numbers or dates; dates may be strings and may have a time zone."""
-    times = np.asarray(frame[name])
+    times = read_labels(frame[name], f"column {name!r}", "time", "row")
     if times.dtype.kind not in "OUST":
         return times
     with contextlib.suppress(TypeError, ValueError):

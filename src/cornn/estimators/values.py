@@ -55,7 +55,7 @@ def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.fl
 
 
 def read_labels(labels: Any, where: str, what: str, axis: str) -> NDArray:
-    """Return ids or groups as an array, all known and of one type.
+    """Return ids, groups, targets or times as an array, all known and of one type.
 
     Args:
         labels: The labels, shape (rows,).
