@@ -438,6 +438,10 @@ def test_scores_next_to_those_of_simple_rules():
     assert table.model.pinball < table.baselines["seasonal naive"].pinball
     assert len(table.coverage) == 6
     assert 0.6 < table.pooled_coverage <= 1
+    assert fitted.evaluate(series[:110], series, 110)[0] == table
+    for wrong in ([110, 110], -1):
+        with pytest.raises(ValueError, match="expected one step of each of 1 series, not negative"):
+            fitted.evaluate(series[:110], series, wrong)
 
 
 def test_a_fit_keeps_only_the_attributes_of_its_method():

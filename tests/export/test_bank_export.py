@@ -149,6 +149,8 @@ def test_a_model_that_is_too_large_says_which_limit_would_do(tmp_path):
     for limits in ({"max_flash": 100}, {"max_flash": 0}):
         with pytest.raises(ValueError, match=r"16 neurons, the fewest .* raise `max_flash` to \d+$") as error:
             to_c(fitted, tmp_path / "d", COptions(**limits), X, Y)
+    with pytest.raises(ValueError, match="data has 60 sequences and target 5 entries: pass one per sequence"):
+        to_c(fitted, tmp_path / "d", COptions(max_flash=flash - 1), X, Y[:5])
     assert not (tmp_path / "d").exists()
     least = int(str(error.value).split()[-1])
     assert to_c(fitted, tmp_path / "d", COptions(max_flash=least), X, Y).neurons == 16

@@ -276,7 +276,7 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self)
         return self._fitted.stream()
 
-    def evaluate(self, training: Any, test: Any, cuts: Sequence[int] | None = None) -> list[ScoreTable | None]:
+    def evaluate(self, training: Any, test: Any, cuts: int | Sequence[int] | None = None) -> list[ScoreTable | None]:
         """Score the forecasts of later origins next to those of simple rules.
 
         The forecaster is not fitted again: its forecasts are made from the values known at each origin.
@@ -284,18 +284,21 @@ class CoRNNForecaster(NetworkForecaster):
         Args:
             training: The series that the forecaster was fitted to.
             test: Series to test on, each with its history.
-            cuts: First test step of each of them; earlier values were used in training. Defaults to 0.
+            cuts: First test step of each of them, or that of a single series; earlier values were used in training.
+                Defaults to 0.
 
         Returns:
             One table per target; None for one without known values to test on.
         """
         fitted, later = self.validate_input(training), self.validate_input(test)
-        cuts = [0] * len(later) if cuts is None else cuts
+        starts: list[int] = [0] * len(later) if cuts is None else np.atleast_1d(cuts).tolist()
+        if len(starts) != len(later) or min(starts) < 0:
+            raise ValueError(f"cuts are {cuts}, expected one step of each of {len(later)} series, not negative")
         layout, horizon, tables = self._layout(), int(self.horizon), []
         for column in range(len(self.targets_)):
             histories = [layout.history(layout.regular(own)[0], column) for own in fitted]
             tests, firsts, answers = [], [], []
-            for own, cut in zip(later, cuts, strict=True):
+            for own, cut in zip(later, starts, strict=True):
                 values, steps = layout.regular(own)
                 history = layout.history(values, column)
                 if history is None or cut >= len(steps):

@@ -173,6 +173,8 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
         advice = " with the labelled training data, to drop neurons"
         raise ArgumentError("the model needs ", *describe_need(total), ", or pass ", Argument("data"), advice)
     sequences = estimator.validate_input(data)
+    if len(target) != len(sequences):
+        raise ValueError(f"data has {len(sequences)} sequences and target {len(target)} entries: pass one per sequence")
     aim = estimator.ridge_target(target)
     smaller, before, after = shrink_bank_model(model, sequences, aim, most)
     (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
