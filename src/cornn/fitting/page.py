@@ -12,7 +12,7 @@ import torch
 from cornn._extras import missing_extra
 from cornn.fitting.evaluate import Evaluation
 from cornn.fitting.fit import FitResult
-from cornn.forecasting.report import forecast_page
+from cornn.fitting.forecast_pictures import draw_forecast_pictures
 from cornn.plots import fitted
 from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
@@ -141,7 +141,7 @@ def _draw_residuals(finished: FitResult, when: str = "") -> Pictures:
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
     "classify": _draw_confusion,
     "regress": _draw_residuals,
-    "forecast": forecast_page,
+    "forecast": draw_forecast_pictures,
 }
 """Task -> function that draws the figures of the test, which come directly after the scores."""
 
