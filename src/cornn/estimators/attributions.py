@@ -19,7 +19,7 @@ from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, Bank, Sequences
 from cornn.estimators.bank import FittedBank
 from cornn.estimators.bank_readout import Readout
-from cornn.estimators.network import STEPS_AT_ONCE, outputs
+from cornn.estimators.network import STEPS_AT_ONCE, apply_model
 from cornn.estimators.preparation import Preparation
 from cornn.estimators.series import SequenceData
 from cornn.models import SequenceModel
@@ -67,7 +67,7 @@ def attribute_network(
             input = (batch.input * factors[:, None]).requires_grad_()
             by = torch.from_numpy(weights[index.numpy()]).to(input).repeat(POINTS, 1)
             with torch.enable_grad(), no_tf32():
-                score = (outputs(model, batch._replace(input=input), every=False) * by).sum()
+                score = (apply_model(model, batch._replace(input=input), every=False) * by).sum()
                 (gradient,) = torch.autograd.grad(score, input)
             parts = (batch.input * gradient).double().unflatten(1, (POINTS, -1)).mean(1)
             found[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()

@@ -18,7 +18,7 @@ from torch import Tensor
 from cornn.estimators.bank_readout import calibrate
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.methods import SequenceEstimator, group_sampler
-from cornn.estimators.network import make_dropout, outputs
+from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import read_seed
@@ -96,7 +96,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
                 targets, factors = torch.from_numpy(own).to(device), torch.from_numpy(scale).to(device)
 
                 def mean_loss(model, batch, rows):
-                    logits = outputs(model, batch, every=False, drop=drop)
+                    logits = apply_model(model, batch, every=False, drop=drop)
                     each = torch.nn.functional.cross_entropy(logits, targets[rows], reduction="none")
                     return (each * factors[rows]).mean()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cornn._machine import resolve_device
 from cornn.estimators.base import Estimator, uniform_sampler
-from cornn.estimators.network import outputs
+from cornn.estimators.network import apply_model
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
@@ -125,7 +125,7 @@ class NetworkForecaster(Estimator):
 
             def of(model, batch, rows):
                 steps = len(batch.input)
-                error = (outputs(model, batch, every=True) - targets[:steps, rows]) * known[:steps, rows]
+                error = (apply_model(model, batch, every=True) - targets[:steps, rows]) * known[:steps, rows]
                 return error.square().sum() / known[:steps, rows].sum().clamp(min=1)
 
             return of

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import uniform_sampler
 from cornn.estimators.methods import SequenceEstimator, group_sampler
-from cornn.estimators.network import make_dropout, outputs
+from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
@@ -92,7 +92,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
                 factors = torch.from_numpy(scale).to(data.input.device)
 
                 def mean_loss(model, batch, rows):
-                    each = (outputs(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
+                    each = (apply_model(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
                     return (each * factors[rows]).mean()
 
                 return mean_loss
