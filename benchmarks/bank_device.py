@@ -23,7 +23,8 @@ from cornn._source import source
 from cornn.engine import bank as engine
 from cornn.engine import bank_portable
 from cornn.estimators import CoRNNClassifier, OscillatorBank
-from cornn.estimators.sequences import Columns, read_sequences
+from cornn.estimators.frames import Columns
+from cornn.estimators.sequences import read_sequences
 
 CASES = ((50, 150, 1), (200, 427, 1), (1000, 100, 6), (1000, 1000, 1), (4000, 500, 3))
 """Sequences, steps, features."""

@@ -21,6 +21,7 @@ from cornn._checksums import (
     unpack_tensors,
     write_sealed_json,
 )
+from cornn.fitting.folder import load_fitted
 from cornn.lab.runs import Run, create, open_run, save_checkpoints
 
 
@@ -122,6 +123,17 @@ def test_names_in_a_manifest_stay_in_the_folder(folders, tmp_path):
     artifacts.write_manifest(tmp_path / "run", "run", {"../outside": "0"})
     with pytest.raises(DamagedFileError, match=r"lists '\.\./outside', which is not the name of a file in the folder"):
         artifacts.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [("config.json", "model.safetensors can still be used on its own"), ("model.safetensors", "fit the model again")],
+)
+def test_a_file_that_is_missing_has_a_remedy(folders, tmp_path, file, remedy):
+    shutil.copytree(folders / "estimator", tmp_path / "fitted")
+    (tmp_path / "fitted" / file).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{file} is missing: .*{remedy}"):
+        load_fitted(tmp_path / "fitted")
 
 
 def test_a_later_format_says_what_to_install(folders, tmp_path):

@@ -109,6 +109,8 @@ class Artifact:
     def read(self, name: str) -> bytes:
         """Read a file of the folder and verify its checksum."""
         files, path = self.manifest.files, self.path / name
+        if not path.exists():
+            raise FileNotFoundError(f"{path} is missing: {self._remedy(name)}")
         content = read_bytes(path)
         if files is not None and name not in files:
             raise DamagedFileError(f"{path} is not listed in {MANIFEST}: {self._remedy(name)}")

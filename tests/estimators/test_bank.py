@@ -22,7 +22,9 @@ from cornn.estimators.bank_readout import (
     fit_from_kernel,
     make_folds,
 )
-from cornn.estimators.sequences import Columns, SequenceData, read_sequences
+from cornn.estimators.frames import Columns
+from cornn.estimators.sequences import read_sequences
+from cornn.estimators.series import SequenceData
 
 SMALL = {"neurons": 64, "random_state": 0, "device": "cpu"}
 ROUNDING = 1e-4  # of scores in float32, from a thousand features
@@ -226,6 +228,8 @@ def test_no_time_before_the_first_sample_counts_as_a_usual_step():
     np.testing.assert_array_equal(fitted.predict_proba(X[:3, :1], timespans=np.zeros((3, 1))), expected)
     stream = fitted.stream("predict_proba")
     np.testing.assert_allclose(stream(X[0, 0], 0.0), expected[0], atol=ROUNDING)
+    stream.reset()
+    np.testing.assert_allclose(stream(X[0, 0], np.nan), expected[0], atol=ROUNDING)
 
 
 def test_what_needs_the_whole_sequence_is_not_streamed():
@@ -259,6 +263,7 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
         ({"thresholds": 5}, "thresholds must be an integer from 1 to 4"),
         ({"thresholds": 0}, "thresholds must be an integer from 1 to 4"),
         ({"scaling": "all"}, "unknown scaling 'all'"),
+        ({"scaling": "sequence", "causal": True}, "`scaling='sequence'` needs the whole sequence: .* or omit `causal`"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):

@@ -478,8 +478,10 @@ def test_a_stream_predicts_what_the_batch_does(kind):
             assert found == whole
         else:
             torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(whole), **FLOAT32, check_dtype=False)
+    with pytest.raises(ValueError, match="timespan must be finite and not negative, got -1"):
+        stream(X[0, 0], -1)
     before = stream.to_bytes()
-    first = stream(X[0, 0])
+    first = stream(X[0, 0], np.nan)
     stream.restore(before)
     np.testing.assert_array_equal(stream(X[0, 0]), first)
     stream.reset()
@@ -524,6 +526,10 @@ WRONG = {
     "negative first span": ({"timespans": np.r_[-1, np.ones(19)]}, X, Y, "must not be negative"),
     "epochs": ({"epochs": 0}, X, Y, "epochs must be a positive integer"),
     "share": ({"validation_share": 1.0}, X, Y, "validation_share must be"),
+    "whole share": ({"validation_share": 0.99}, X, Y, "validation_share=0.99 leaves none of 24 sequences for training"),
+    "named share": ({"validation_share": "all"}, X, Y, "validation_share must be at least 0 and below 1, got 'all'"),
+    "rate": ({"learning_rate": "fast"}, X, Y, "learning_rate must be above 0, got 'fast'"),
+    "constants": ({"gamma": [1.0, 2.0, 3.0]}, X, Y, r"gamma has shape \(3,\): pass a number, or one per neuron"),
     "device": ({"device": "cuda"}, X, Y, "no CUDA device"),
     "column": ({"id_column": "who"}, MIXED, "kind", "no column 'who': the columns are id, at, v, kind"),
     "changing target": (FRAME, MIXED.assign(v=1.0), "kind", "column 'kind' changes within sequence 1"),
@@ -631,6 +637,8 @@ def test_a_stream_refuses_infinity_and_what_is_no_state():
     for sample in (np.inf, [-np.inf], np.array([np.inf])):
         with pytest.raises(ValueError, match="the sample contains infinity"):
             stream(sample)
+    with pytest.raises(ValueError, match="fitted without times: omit timespan"):
+        stream(0.5, 2.0)
     assert stream.to_bytes() == before
     with pytest.raises(ValueError, match="this is not a stream's state"):
         stream.restore(b"abc")

@@ -57,6 +57,22 @@ def test_dates_suggest_seasons(minutes, seasons):
     assert forecast_pool._hints(60.0 * minutes) == tuple(round(lengths[name] / minutes) for name in seasons)
 
 
+def test_the_index_of_a_series_suggests_seasons():
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(3)
+    series = 10 + np.sin(np.arange(60) * 2 * np.pi / 7) + 0.9 * random.normal(size=60)
+    days = pandas.date_range("2024-01-01", periods=60)
+
+    def periods(X):
+        return CoRNNForecaster(candidates=["seasonal naive", "mean"]).fit(X).models_[0].pool.periods
+
+    assert periods(series) == ()
+    assert periods([Series(series, 86400.0 * np.arange(60))]) == (7,)
+    for index in (days, days.to_period(), days.tz_localize("Europe/Berlin")):
+        assert periods(pandas.Series(series, index)) == (7,)
+    assert periods(pandas.DataFrame({"sold": series}, days)) == (7,)
+
+
 def test_noise_and_random_walks_have_no_season():
     random = np.random.default_rng(0)
     found = [detect_periods(random.normal(size=200)) for _ in range(20)]
@@ -79,6 +95,37 @@ def test_a_stream_forecasts_what_predict_forecasts():
     np.testing.assert_array_equal(again.forecast(), stream.forecast())
     with pytest.raises(ValueError, match="not the state of a stream"):
         again.restore(b"nothing")
+
+
+def test_a_stream_with_gaps_forecasts_what_predict_forecasts():
+    series, times = monthly(80), np.delete(np.arange(80.0), [5, 20, 21, 22, 50])
+    series = series[times.astype(int)]
+    fitted = CoRNNForecaster(horizon=4).fit([Series(series, times)])
+    stream = fitted.stream()
+    for step, (value, gap) in enumerate(zip(series, np.diff(times, prepend=np.nan), strict=True), 1):
+        found = stream(value, gap)
+        if step in (1, 5, 6, 18, 19, len(times)):
+            expected = fitted.predict([Series(series[:step], times[:step])])[0]
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_times_that_cannot_be_are_errors_of_streams():
+    series = monthly(40)
+    timed, untimed = CoRNNForecaster().fit([Series(series, np.arange(40.0))]).stream(), CoRNNForecaster().fit(series)
+    with pytest.raises(ValueError, match="fitted without times: omit timespan"):
+        untimed.stream()(1.0, timespan=2.0)
+    timed(1.0)
+    for wrong in (-1.0, np.inf):
+        with pytest.raises(ValueError, match="timespan must be finite and not negative"):
+            timed(1.0, timespan=wrong)
+    with pytest.raises(ValueError, match="span 1,000,000,001 steps of 1, the median time between samples"):
+        timed.score(1.0, timespan=1e9)
+
+
+def test_a_series_of_gaps_is_an_error():
+    series = Series(monthly(40), np.append(np.arange(39.0), 1e9))
+    with pytest.raises(ValueError, match=r"40 samples span .* steps of 1, .* before and after a long gap"):
+        CoRNNForecaster().fit([series])
 
 
 def test_an_unusual_sample_has_a_small_p_value():
@@ -166,6 +213,34 @@ def test_what_is_known_in_advance_is_used():
         with_it.predict(X[:, :150])
     with pytest.raises(ValueError, match=r"expected .* = \(1, 10, 1\)"):
         with_it.predict(X[:, :150], future=holiday[None, 155:])
+
+
+def test_the_future_is_read_by_the_names_of_its_columns():
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(1)
+    frame = pandas.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])
+    frame["sales"] += 3 * frame["holiday"] - frame["price"]
+    frame.index = pandas.date_range("2020", periods=60)
+    past, future = frame[:55], frame[55:][["price", "holiday"]]
+    fitted = CoRNNForecaster(horizon=5, targets="sales", known_future=["holiday", "price"]).fit(past)
+    expected = fitted.predict(past, future=future[["holiday", "price"]].to_numpy())
+    np.testing.assert_array_equal(fitted.predict(past, future=future), expected)
+    np.testing.assert_array_equal(fitted.predict(past, future=[future]), expected)
+    stream = fitted.stream()
+    for row in past.to_numpy():
+        stream(row)
+    np.testing.assert_allclose(stream.forecast(future), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="future, no column 'price': the columns are holiday"):
+        fitted.predict(past, future=future[["holiday"]])
+    with pytest.raises(ValueError, match="a DataFrame of future has 4 rows, expected 5"):
+        fitted.predict(past, future=future[1:])
+    with pytest.raises(ValueError, match="contains infinity"):
+        fitted.predict(past, future=np.full((5, 2), np.inf))
+    for wrong in (np.ones((4, 2)), np.ones(5)):
+        with pytest.raises(ValueError, match=r"future has shape .*, expected .* = \(1, 5, 2\)"):
+            stream.forecast(wrong)
+    with pytest.raises(ValueError, match="future is only for forecasters with known_future"):
+        CoRNNForecaster().fit(past).stream()(past.to_numpy()[0], future=np.ones((1, 1)))
 
 
 def test_what_leads_the_target_is_used():
@@ -268,12 +343,19 @@ def test_settings_that_do_not_go_together():
         CoRNNForecaster(method="pool", hidden_size=4, epochs=2).fit(series)
     with pytest.raises(ValueError, match="`period` is an option of `method='pool'`, and `epochs` of"):
         CoRNNForecaster(period=12, epochs=2).fit(series)
+    for period in ("12", 12.0):
+        with pytest.raises(ValueError, match="period must be a positive integer, or two of them, got"):
+            CoRNNForecaster(period=period).fit(series)
+    with pytest.raises(ValueError, match=r"targets contains a feature twice: \[0, 0\]"):
+        CoRNNForecaster(targets=[0, 0]).fit(series)
     with pytest.raises(ValueError, match="unknown method 'arima'"):
         CoRNNForecaster(method="arima").fit(series)
     with pytest.raises(ValueError, match="unknown candidates"):
         CoRNNForecaster(candidates=["arima"]).fit(series)
     with pytest.raises(ValueError, match="`dropout` is an option of `method='network'`"):
         CoRNNForecaster(method="pool", dropout=0.2).fit(series)
+    with pytest.raises(ValueError, match="levels must be above 0 and below 1, at least one"):
+        CoRNNForecaster().fit(series).predict_quantiles(series, [])
     with pytest.raises(ValueError, match="the network forecasts no quantiles"):
         CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)
     with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
@@ -356,6 +438,10 @@ def test_scores_next_to_those_of_simple_rules():
     assert table.model.pinball < table.baselines["seasonal naive"].pinball
     assert len(table.coverage) == 6
     assert 0.6 < table.pooled_coverage <= 1
+    assert fitted.evaluate(series[:110], series, 110)[0] == table
+    for wrong in ([110, 110], -1):
+        with pytest.raises(ValueError, match="expected one step of each of 1 series, not negative"):
+            fitted.evaluate(series[:110], series, wrong)
 
 
 def test_a_fit_keeps_only_the_attributes_of_its_method():

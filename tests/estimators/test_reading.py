@@ -160,6 +160,14 @@ def test_a_loaded_estimator_has_the_fitted_attributes(kind, tmp_path):
         assert getattr(again, name) == getattr(fitted, name), name
 
 
+@pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])
+def test_a_loaded_estimator_needs_its_device_only_to_compute(kind, tmp_path):
+    fitted = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    fitted.set_params(device="cpu").fit(VALUES, *([] if isinstance(fitted, CoRNNForecaster) else [LABELS]))
+    fitted.set_params(device="cuda:99").save(tmp_path / "model.safetensors")
+    assert load(tmp_path / "model.safetensors").count_parameters() == fitted.count_parameters()
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"period": [np.int64(5)]}, {"targets": list(np.arange(1))}, {"targets": (np.int32(0),)}, {"horizon": np.int64(2)}],
@@ -184,6 +192,13 @@ def test_one_group_is_an_error_with_every_method(kind, method):
         kind(method=method).fit(VALUES, LABELS, groups=np.zeros(SEQUENCES))
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_sequence_without_a_group_is_named(missing):
+    groups = ["a", "b", missing] * (SEQUENCES // 3)
+    with pytest.raises(ValueError, match="groups, sequence 2: the group is missing: fill it in"):
+        CoRNNClassifier(neurons=16).fit(VALUES, LABELS, groups=pd.Series(groups, dtype=object))
+
+
 @pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
 def test_a_score_reads_answers_as_fit_does(kind):
     frame = LONG.assign(kind=np.repeat(LABELS, STEPS))
@@ -193,6 +208,23 @@ def test_a_score_reads_answers_as_fit_does(kind):
     assert fitted.score(frame, pd.Series(LABELS).sample(frac=1, random_state=0)) == expected
     with pytest.raises(ValueError, match="set id_column"):
         kind(neurons=16).fit(VALUES, LABELS).score(VALUES, "kind")
+
+
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_a_score_takes_times_as_fit_does(kind):
+    spans = RANDOM.uniform(0.5, 2, (SEQUENCES, STEPS))
+    spans[:, 0] = np.nan
+    fitted = kind(neurons=64, random_state=0).fit(VALUES, LABELS, timespans=spans)
+    timed = [Series(own, np.nancumsum(gaps)) for own, gaps in zip(VALUES, spans, strict=True)]
+    assert fitted.score(VALUES, LABELS, timespans=spans) == pytest.approx(fitted.score(timed, LABELS))
+
+
+def test_a_transformer_fits_and_transforms_with_times():
+    spans = RANDOM.uniform(0.5, 2, (SEQUENCES, STEPS))
+    bank = OscillatorBank(neurons=16, random_state=0)
+    found = bank.fit_transform(VALUES, LABELS, timespans=spans)
+    np.testing.assert_array_equal(found, bank.transform(VALUES, timespans=spans))
+    assert bank.set_output(transform="pandas").fit_transform(VALUES, timespans=spans).shape == found.shape
 
 
 @pytest.mark.parametrize("kind", [name for name in ESTIMATORS if name != "bank"])

@@ -3,8 +3,10 @@
 import numpy as np
 import pandas
 import pytest
+import torch
 
-from cornn.estimators.sequences import Columns, read_sequences
+from cornn.estimators.frames import Columns, read_target
+from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
 
@@ -76,3 +78,53 @@ def test_a_frame_of_steps_without_dates_is_not_taken_for_series():
     assert len(read_sequences(steps.T, SINGLE)) == 2  # more steps than series
     assert len(read_sequences(steps.set_index(np.array([f"s{own}" for own in range(80)])), SINGLE)) == 80
     assert len(read_sequences(steps, Columns())) == 80  # no forecast: a row is a sequence
+
+
+@pytest.mark.parametrize("ids", [["a", None, "b"], [1.0, np.nan, 2.0], pandas.Series(["a", pandas.NA, "b"])])
+def test_a_row_without_an_id_is_named(ids):
+    frame = pandas.DataFrame({"id": ids, "v": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="column 'id', row 1: the id is missing: fill it in, or remove the row"):
+        read_sequences(frame, Columns(id="id"))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1.0, np.nan, 3.0],
+        ["2020-01-01", None, "2020-01-03"],
+        pandas.to_datetime(["2020-01-01", None, "2020-01-03"]),
+        pandas.to_timedelta([1, None, 3], unit="s"),
+    ],
+    ids=["numbers", "text", "dates", "durations"],
+)
+def test_a_row_without_a_time_is_named(times):
+    frame = pandas.DataFrame({"id": [1, 1, 1], "at": times, "v": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="column 'at', row 1: the time is missing: fill it in, or remove the row"):
+        read_sequences(frame, Columns(id="id", time="at"))
+
+
+def test_ids_of_several_types_are_an_error():
+    frame = pandas.DataFrame({"id": ["a", 1, "b"], "v": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="column 'id' contains both strings and other types: convert them"):
+        read_sequences(frame, Columns(id="id"))
+
+
+@pytest.mark.parametrize("container", [lambda X: X, list])
+def test_masked_values_are_missing(container):
+    X = np.ma.masked_equal(np.arange(6).reshape(2, 3), 4)
+    found = read_sequences(container(X), Columns())
+    np.testing.assert_array_equal([own.values[:, 0] for own in found], [[0, 1, 2], [3, np.nan, 5]])
+
+
+def test_tensors_of_every_type():
+    X = torch.arange(6.0, requires_grad=True).reshape(2, 3)
+    for own in (X, X.bfloat16(), X.int()):
+        for given in (own, list(own)):
+            assert read_sequences(given, Columns())[1].values.tolist() == [[3], [4], [5]]
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])
+def test_a_sequence_without_a_target_is_named(missing):
+    frame = pandas.DataFrame({"id": [1, 1, 2], "v": [1.0, 2.0, 3.0], "kind": ["a", "a", missing]})
+    with pytest.raises(ValueError, match="column 'kind', row 2: the target is missing: fill it in, or remove the row"):
+        read_target(frame, "kind", "id")

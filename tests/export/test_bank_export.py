@@ -141,14 +141,16 @@ def test_neurons_are_dropped_until_the_rest_fits(tmp_path):
 def test_a_model_that_is_too_large_says_which_limit_would_do(tmp_path):
     fitted = CoRNNClassifier(neurons=64, causal=True, random_state=0, device="cpu").fit(X, Y)
     flash, state = measure_memory(fitted.bank_)
-    with pytest.raises(ValueError, match=f"raise --max-flash to {flash}, or add --data FILE") as error:
+    with pytest.raises(ValueError, match=f"raise `max_flash` to {flash}, or pass `data` with the") as error:
         to_c(fitted, tmp_path / "d", COptions(max_flash=flash - 1))
-    assert "--max-ram" not in str(error.value)
-    with pytest.raises(ValueError, match=f"raise --max-flash to {flash} and --max-ram to {state}, or add --data"):
+    assert "max_ram" not in str(error.value)
+    with pytest.raises(ValueError, match=f"raise `max_flash` to {flash} and `max_ram` to {state}, or pass"):
         to_c(fitted, tmp_path / "d", COptions(max_flash=flash - 1, max_ram=state - 1))
     for limits in ({"max_flash": 100}, {"max_flash": 0}):
-        with pytest.raises(ValueError, match=r"16 neurons, the fewest .* raise --max-flash to \d+$") as error:
+        with pytest.raises(ValueError, match=r"16 neurons, the fewest .* raise `max_flash` to \d+$") as error:
             to_c(fitted, tmp_path / "d", COptions(**limits), X, Y)
+    with pytest.raises(ValueError, match="data has 60 sequences and target 5 entries: pass one per sequence"):
+        to_c(fitted, tmp_path / "d", COptions(max_flash=flash - 1), X, Y[:5])
     assert not (tmp_path / "d").exists()
     least = int(str(error.value).split()[-1])
     assert to_c(fitted, tmp_path / "d", COptions(max_flash=least), X, Y).neurons == 16

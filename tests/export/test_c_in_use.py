@@ -53,7 +53,26 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
     code, out, error = cornn(*export_it, "--data", "waves.csv", "--largest-loss", 10)
     assert code == 0, error
     assert "on 40 sequences of the data" in out
-    assert cornn(*export_it, "--out", "other")[0] == 2
+    code, _, error = cornn(*export_it, "--out", "other")
+    assert (code, "calibration: pass --data, in the layout" in error) == (2, True)
+
+
+@needs_gcc
+def test_a_limit_needs_labels_only_if_neurons_are_dropped(cornn, tmp_path):
+    random = np.random.default_rng(0)
+    header, values = ",".join(f"t{n}" for n in range(10)), random.normal(size=(24, 10)).round(3)
+    rows = [",".join(map(str, row)) for row in values]
+    (tmp_path / "new.csv").write_text("\n".join([header, *rows]))
+    (tmp_path / "old.csv").write_text("\n".join([f"{header},y", *(f"{row},{n % 2}" for n, row in enumerate(rows))]))
+    fit = "fit old.csv --target y --neurons 32 --causal --scaling set --no-report --out fitted"
+    assert cornn(*fit.split())[0] == 0
+    limited = ("export", "fitted", "--to", "c", "--data", "new.csv", "--max-flash")
+    code, _, error = cornn(*limited, 100_000)
+    assert code == 0, error
+    code, _, error = cornn(*limited, 3_000)
+    assert code == 2
+    assert "raise --max-flash to " in error
+    assert "or pass --data with the labelled training data" in error
 
 
 @needs_gcc

@@ -13,7 +13,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from cornn import artifacts
-from cornn.estimators import CoRNNClassifier
+from cornn.estimators import CoRNNClassifier, CoRNNForecaster
 from cornn.export import load_model
 from cornn.export.check import open_session
 from cornn.lab import training
@@ -70,6 +70,17 @@ def test_an_estimator_to_onnx(cornn, tmp_path):
     code, _, _ = cornn("export", "mine.safetensors", "--to", "hub")
     assert code == 0
     assert (tmp_path / "mine-hub" / "estimator.safetensors").exists()
+
+
+def test_a_pool_of_forecasters_to_the_hub(cornn, tmp_path):
+    hub = pytest.importorskip("cornn.export.hub")
+    series = np.sin(2 * np.pi * np.arange(60) / 12)
+    CoRNNForecaster(period=12).fit(series).save(tmp_path / "pool.safetensors")
+    code, out, _ = cornn("export", "pool.safetensors", "--to", "hub")
+    assert (code, out) == (0, "wrote CoRNNForecaster to pool-hub\n")
+    card = (tmp_path / "pool-hub" / "README.md").read_text()
+    assert "- method: pool of simple forecasters\n- seasons: 12 steps\n" in card
+    assert hub.load_estimator(tmp_path / "pool-hub").predict(series).shape == (1,)
 
 
 def test_a_run_to_the_hub(cornn, tmp_path):

@@ -535,6 +535,9 @@ def test_groups_are_never_split(tables):
     assert training | test == {f"g{k}" for k in range(8)}
     assert not training & test
     assert len(test) in (1, 2)
+    sentence = r"`group` keeps the sequences of a group out of the test split, .* use `ignore=\['person'\]` instead"
+    with pytest.raises(ValueError, match=sentence):
+        plan_fit(tables / "groups.csv", FitOptions(group="person", task="forecast"))
 
 
 def test_a_model_worse_than_the_trivial_answer_is_reported(cornn, tables):

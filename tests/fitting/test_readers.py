@@ -10,7 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from cornn.estimators import sequences
-from cornn.estimators.sequences import Columns, ValidSeries, read_sequences
+from cornn.estimators.frames import Columns
+from cornn.estimators.sequences import read_sequences
+from cornn.estimators.series import ValidSeries
 from cornn.fitting.readers import Layout, read
 
 VALUES = np.round(np.random.default_rng(0).normal(size=(6, 4, 2)), 3)
@@ -553,3 +555,75 @@ def test_groups_are_read(tmp_path):
     (tmp_path / "a.csv").write_text("who,t0,t1,t2,y\nanna,1,2,3,0\nbert,3,4,5,1\n")
     data = read(tmp_path / "a.csv", Layout(target=("y",), group="who"))
     assert (data.groups, data.sequences[0].values.shape) == (["anna", "bert"], (3, 1))
+
+
+def test_groups_that_do_not_fit_their_sequences_are_named(tmp_path):
+    path, layout = tmp_path / "a.csv", Layout(id="who", target=("y",), group="team")
+    path.write_text("who,v,y,team\na,1,0,red\na,2,0,blue\nb,3,1,blue\n")
+    sentence = "row 2 (line 3): the group 'team' is 'blue' after 'red' in the same sequence"
+    assert sentence in refused(path, layout)
+    path.write_text("who,v,y,team\na,1,0,red\na,2,0,red\nb,3,1,\n")
+    assert "row 3 (line 4): the group in column 'team' is missing: fill it in" in refused(path, layout)
+    assert len(read(path, layout, require_target=False)) == 2  # predictions need no groups
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        (Layout(id="kind", target=("kind",)), "'kind' is named by `id` and by `target`"),
+        (
+            Layout(id="who", time="at", values=("at", "speed")),
+            "'at' is named by `time` and by `values`",
+        ),
+        (
+            Layout(id="who", values=("force",), target=("force",)),
+            "'force' is named by `target` and by `values`",
+        ),
+        (Layout(id="who", target=("kind",), group="kind"), "'kind' is named by `target` and by `group`"),
+    ],
+)
+def test_a_column_has_one_meaning(tmp_path, layout, words):
+    (tmp_path / "a.csv").write_text(rows_of(long_columns()))
+    assert words in refused(tmp_path / "a.csv", layout)
+
+
+def test_a_blank_line_of_a_single_column_is_a_missing_value(tmp_path):
+    path = tmp_path / "a.csv"
+    for text in ("\nv\n1\n\n3\n\n\n", 'v\n1\n""\n3\n', "v\r\n1\r\n\r\n3\r\n"):
+        path.write_bytes(text.encode())
+        np.testing.assert_array_equal(read(path, Layout(form="series")).sequences[0].values[:, 0], [1, np.nan, 3])
+    path.write_text("\nv;w\n1;2\n\n3;4\n\n5;x")
+    assert "row 3 (line 7), column 'w': 'x' is not a number" in refused(path, Layout(form="series"))
+    path.write_text("v\tw\n1\t2\n\n3\t\n")
+    assert len(read(path, Layout(form="series")).sequences[0].values) == 2
+
+
+def test_a_blank_table(tmp_path):
+    (tmp_path / "a.csv").write_text("\n \n")
+    assert "a.csv is blank: expected a header" in refused(tmp_path / "a.csv", LONG)
+
+
+def test_a_line_of_the_archive_without_its_class(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("1 0.1 0.2 0.3\nNaN 0.1 0.2 0.3\n")
+    with pytest.raises(ValueError, match=r"row 2 \(line 2\): the target is missing"):
+        read(path).labels()
+    path.write_text("1 0.1 0.2 0.3\ninf 0.1 0.2 0.3\n")
+    with pytest.raises(ValueError, match=r"row 2 \(line 2\): the target is infinite"):
+        read(path).numbers()
+    path.write_text("1 0.1 0.2 0.3\nup 0.1 0.2 0.3\n")
+    assert "row 2 (line 2) contains something that is not a number" in refused(path, Layout())
+
+
+@pytest.mark.parametrize("separator", ["\t", ","])
+def test_an_empty_cell_of_the_archive_is_a_missing_value(tmp_path, separator):
+    (tmp_path / "a.tsv").write_text(separator.join(["1", "0.1", "0.2", "0.3"]) + "\n2,0.1,,0.3".replace(",", separator))
+    np.testing.assert_array_equal(read(tmp_path / "a.tsv").sequences[1].values[:, 0], [0.1, np.nan, 0.3])
+
+
+def test_predictions_advise_no_options_of_a_fit(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(rows_of(wide_columns()))
+    with pytest.raises(ValueError, match="keep the columns of the steps only") as error:
+        read(path, Layout(), require_target=False)
+    assert "ignore" not in str(error.value)

@@ -8,13 +8,12 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
+from cornn.artifacts import EstimatorArtifact, load
 from cornn.cli.console import line, screen
-from cornn.export import TrainedBank, TrainedModel
+from cornn.export import TrainedModel
 from cornn.lab.trained import load_trained
 
 __all__ = ["TARGETS", "ExportCommand"]
-
-Trained = TrainedModel | TrainedBank
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class ExportCommand:
             target = OWN.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is only for --to {target}: omit it")
-        TARGETS[self.to](self, load_trained(self.source), screen())
+        TARGETS[self.to](self, screen())
 
     def place(self, name: str) -> Path:
         """Return the path to write: --out, or next to the model."""
@@ -73,9 +72,10 @@ OWN |= {"max_flash": "c", "max_ram": "c"}
 """Option -> the only format that has it."""
 
 
-def _onnx(command: ExportCommand, trained: Trained, console: Console) -> None:
+def _onnx(command: ExportCommand, console: Console) -> None:
     from cornn.export.onnx import OnnxOptions, to_onnx
 
+    trained = load_trained(command.source)
     options = OnnxOptions(command.state, command.lengths, command.timespans)
     written = to_onnx(trained, command.place("model.onnx"), options)
     for kind, ports in (("inputs:", written.inputs), ("outputs:", written.outputs)):
@@ -88,9 +88,10 @@ def _onnx(command: ExportCommand, trained: Trained, console: Console) -> None:
     )
 
 
-def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
+def _c(command: ExportCommand, console: Console) -> None:
     from cornn.export.c import COptions, to_c
 
+    trained = load_trained(command.source)
     options = COptions(
         command.weights,
         command.sequences,
@@ -108,8 +109,7 @@ def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
         from cornn.fitting.folder import load_fitted
         from cornn.fitting.readers import read
 
-        shrink = command.max_flash is not None or command.max_ram is not None
-        read_data = read(command.data, load_fitted(command.source)[1], require_target=shrink)
+        read_data = read(command.data, load_fitted(command.source)[1], require_target=False)
         data = read_data.sequences
         if read_data.target is not None:
             classes = trained.estimator.output_spec().meaning == "classes"
@@ -118,16 +118,19 @@ def _c(command: ExportCommand, trained: Trained, console: Console) -> None:
         line(console, text)
 
 
-def _hub(command: ExportCommand, trained: Trained, console: Console) -> None:
+def _hub(command: ExportCommand, console: Console) -> None:
     from safetensors import SafetensorError
 
     from cornn.export.hub import HubModel, save_estimator
 
-    folder = command.place("hub")
-    if isinstance(trained, TrainedBank) or trained.estimator is not None:
-        save_estimator(trained.estimator, folder)
-        line(console, f"wrote {trained.name} to {folder}")
+    folder, saved = command.place("hub"), load(command.source)
+    if isinstance(saved, EstimatorArtifact):
+        estimator = saved.estimator()
+        save_estimator(estimator, folder)
+        line(console, f"wrote {type(estimator).__name__} to {folder}")
         return
+    trained = load_trained(command.source)
+    assert isinstance(trained, TrainedModel)  # a run has no bank
     try:
         HubModel.from_model(trained.model).save_pretrained(folder)
     except SafetensorError as error:  # for instance a full disk
@@ -135,7 +138,7 @@ def _hub(command: ExportCommand, trained: Trained, console: Console) -> None:
     line(console, f"wrote {trained.name} to {folder}")
 
 
-TARGETS: dict[str, Callable[[ExportCommand, Trained, Console], None]] = {
+TARGETS: dict[str, Callable[[ExportCommand, Console], None]] = {
     "onnx": _onnx,
     "c": _c,
     "hub": _hub,

@@ -12,7 +12,7 @@ from cornn.estimators.classifier import CoRNNClassifier
 from cornn.estimators.forecaster import CoRNNForecaster
 from cornn.estimators.regressor import CoRNNRegressor
 from cornn.estimators.saving import read_file
-from cornn.estimators.sequences import Series
+from cornn.estimators.series import Series
 
 __all__ = ["ESTIMATORS", "CoRNNClassifier", "CoRNNForecaster", "CoRNNRegressor", "OscillatorBank", "Series", "load"]
 

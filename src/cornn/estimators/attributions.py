@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from cornn._tf32 import no_tf32
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, Bank, Sequences
-from cornn.estimators.bank_model import BankModel
-from cornn.estimators.network import STEPS_AT_ONCE, outputs
+from cornn.estimators.bank import FittedBank
+from cornn.estimators.bank_readout import Readout
+from cornn.estimators.network import STEPS_AT_ONCE, apply_model
 from cornn.estimators.preparation import Preparation
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 from cornn.models import SequenceModel
 
 __all__ = ["attribute_bank", "attribute_network"]
@@ -66,7 +67,7 @@ def attribute_network(
             input = (batch.input * factors[:, None]).requires_grad_()
             by = torch.from_numpy(weights[index.numpy()]).to(input).repeat(POINTS, 1)
             with torch.enable_grad(), no_tf32():
-                score = (outputs(model, batch._replace(input=input), every=False) * by).sum()
+                score = (apply_model(model, batch._replace(input=input), every=False) * by).sum()
                 (gradient,) = torch.autograd.grad(score, input)
             parts = (batch.input * gradient).double().unflatten(1, (POINTS, -1)).mean(1)
             found[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()
@@ -77,23 +78,24 @@ def attribute_network(
 
 
 def attribute_bank(
-    model: BankModel, sequences: Sequence[SequenceData], weights: NDArray[np.float64]
+    fitted: FittedBank, readout: Readout, sequences: Sequence[SequenceData], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Attribute a weighted sum of a bank's scores to the values of the sequences, by one backward pass.
 
     Args:
-        model: The bank and its readout.
+        fitted: The bank.
+        readout: Its readout.
         sequences: The sequences.
         weights: Weights of the scores for each sequence, shape (sequences, outputs).
 
     Returns:
         Attributions, shape (sequences, longest, features); 0 past the end of a sequence.
     """
-    bank, features = model.bank.bank, model.bank.inputs.features
+    bank, features = fitted.bank, fitted.inputs.features
     found = np.zeros((len(sequences), max(len(own.values) for own in sequences), features))
     for number, (sequence, own) in enumerate(zip(sequences, weights, strict=True)):
-        data = model.bank.inputs([sequence])
-        by_feature = (model.readout.weight @ own).astype(np.float32).reshape(bank.stats, bank.neurons)
+        data = fitted.inputs([sequence])
+        by_feature = (readout.weight @ own).astype(np.float32).reshape(bank.stats, bank.neurons)
         parts = data.input * _input_gradient(bank, data, by_feature)
         found[number, : len(parts)] = parts.reshape(len(parts), -1, features).sum(1)
     return found

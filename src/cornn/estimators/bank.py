@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._arguments import to_names
+from cornn._arguments import Argument, ArgumentError, to_names
 from cornn._machine import resolve_device
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
 from cornn.estimators.bank_inputs import CAUSAL, SCALINGS, BankInputs, fit_inputs
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 
 __all__ = ["FittedBank", "OscillatorBank", "draw_bank"]
 
@@ -273,6 +273,19 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         sequences = self._read_new(X, timespans)
         return self.bank_.features(sequences, str(resolve_device(self.device)))
 
+    def fit_transform(self, X: Any, y: Any = None, *, timespans: Any = None) -> NDArray[np.float32]:
+        """Fit to sequences and compute their features.
+
+        Args:
+            X: Sequences, as for `fit`.
+            y: Ignored.
+            timespans: Times since the previous sample, as for `fit`.
+
+        Returns:
+            Features, shape (sequences, features).
+        """
+        return self.fit(X, timespans=timespans).transform(X, timespans=timespans)
+
     def states(self, series: Any) -> NDArray[np.float32]:
         """Compute the states of the bank along one series.
 
@@ -310,8 +323,9 @@ def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[s
         if name not in SCALINGS:
             raise ValueError(f"unknown scaling {name!r}: choose from {', '.join(SCALINGS)}")
         if causal and name not in CAUSAL:
-            raise ValueError(
-                f"scaling={name!r} needs the whole sequence: choose from {', '.join(CAUSAL)}, or causal=False"
+            raise ArgumentError(
+                *(Argument("scaling", name), " needs the whole sequence: choose from ", ", ".join(CAUSAL)),
+                *(", or omit ", Argument("causal")),
             )
     if not found or len(set(found)) < len(found):
         raise ValueError(f"scaling must name at least one of {', '.join(SCALINGS)}, each once; got {scaling!r}")

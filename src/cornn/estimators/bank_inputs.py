@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from cornn.engine.bank import Sequences
 from cornn.estimators.preparation import mean_and_scale
-from cornn.estimators.sequences import SequenceData, check_as_trained
+from cornn.estimators.sequences import check_as_trained
+from cornn.estimators.series import SequenceData
 
 __all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cornn._checked import convert
 from cornn.engine.bank import GROUP, Bank
+from cornn.estimators.attributions import attribute_bank
 from cornn.estimators.bank import FittedBank, draw_bank
 from cornn.estimators.bank_inputs import BankInputs
 from cornn.estimators.bank_readout import Readout, Standardiser, fit_from_chunks, fit_from_kernel, make_folds
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 
 __all__ = ["LARGE", "BankModel", "BankSettings", "fit_bank_model", "shrink_bank_model"]
 
@@ -55,18 +57,50 @@ class BankModel:
     readout: Readout
     penalty: float
 
-    def __call__(self, sequences: Sequence[SequenceData], device: str = "cpu") -> NDArray[np.float64]:
-        """Return the scores, shape `(sequences, outputs)`."""
-        self.bank.inputs.check(sequences)
-        return np.concatenate([self.readout(features) for _, features in _chunks(self.bank, sequences, device)])
+    @property
+    def features(self) -> int:
+        """Number of features of a sequence."""
+        return self.bank.inputs.features
+
+    @property
+    def outputs(self) -> int:
+        """Number of scores."""
+        return len(self.readout.bias)
 
     @property
     def parameters(self) -> int:
         """Number of trained numbers: those of the readout."""
         return self.readout.weight.size + self.readout.bias.size
 
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Return the model as JSON values and arrays."""
+    def describe(self) -> list[tuple[str, str]]:
+        """Describe the model, as rows of a name and a text."""
+        scalings = dict.fromkeys(scaling for scaling, _ in self.bank.inputs.views if scaling != "gaps")
+        return [
+            ("method", "oscillator bank with a ridge readout"),
+            ("neurons", f"{self.bank.bank.neurons:,}, untrained"),
+            ("features", f"{self.bank.width:,} per sequence"),
+            ("scaling", " and ".join(scalings)),
+            ("causal", "yes" if self.bank.causal else "no: it needs the whole sequence"),
+            ("parameters", f"{self.parameters:,} in the readout"),
+        ]
+
+    def check(self, sequences: Sequence[SequenceData]) -> None:
+        """Check that sequences match the training data."""
+        self.bank.inputs.check(sequences)
+
+    def __call__(self, sequences: Sequence[SequenceData], device: torch.device | str = "cpu") -> NDArray[np.float64]:
+        """Return the scores, shape `(sequences, outputs)`."""
+        self.check(sequences)
+        return np.concatenate([self.readout(features) for _, features in _chunks(self.bank, sequences, str(device))])
+
+    def attribute(
+        self, sequences: Sequence[SequenceData], weights: NDArray[np.float64], device: torch.device
+    ) -> NDArray[np.float64]:
+        """Attribute a weighted sum of the scores to the values, on the CPU; weights: `(sequences, outputs)`."""
+        return attribute_bank(self.bank, self.readout, sequences, weights)
+
+    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return entries of the header of an estimator's file, and arrays."""
         inputs, bank = self.bank.inputs, self.bank.bank
         about = {
             "unit": inputs.unit,
@@ -76,11 +110,14 @@ class BankModel:
         }
         arrays = {name: getattr(inputs, name) for name in ("mean", "scale", "step")}
         arrays |= {name: getattr(bank, name) for name in BANK_ARRAYS}
-        return about, arrays | {"weight": self.readout.weight, "offset": self.readout.bias}
+        arrays |= {"weight": self.readout.weight, "offset": self.readout.bias}
+        return {"bank": about}, {f"bank.{name}": array for name, array in arrays.items()}
 
     @classmethod
-    def from_arrays(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> "BankModel":
-        """Return the model of `to_arrays`."""
+    def from_file(cls, about: dict[str, Any], arrays: dict[str, NDArray]) -> "BankModel":
+        """Return the model of `to_file`."""
+        about = about["bank"]
+        arrays = {name.removeprefix("bank."): value for name, value in arrays.items() if name.startswith("bank.")}
         views = tuple((str(scaling), bool(differences)) for scaling, differences in about["views"])
         inputs = BankInputs(
             arrays["mean"], arrays["scale"], arrays["step"], convert(float | None, about["unit"], "unit"), views
@@ -88,10 +125,10 @@ class BankModel:
         bank = Bank(**{name: arrays[name] for name in BANK_ARRAYS}, plain=bool(about["plain"]))
         readout = Readout(arrays["weight"], arrays["offset"])
         found = cls(FittedBank(inputs, bank), readout, float(about["penalty"]))
-        found.check()
+        found._check_shapes()
         return found
 
-    def check(self) -> None:
+    def _check_shapes(self) -> None:
         """Check that the shapes of all arrays belong together, as the C code relies on them."""
         inputs, bank, features = self.bank.inputs, self.bank.bank, self.bank.inputs.features
         groups, neurons = len(bank.first), len(bank.first) * GROUP

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Readout", "Standardiser", "calibrate", "fit_from_chunks", "fit_from_kernel", "make_folds", "smooth_softmax"]
+__all__ = ["Readout", "Standardiser", "calibrate", "fit_from_chunks", "fit_from_kernel", "make_folds"]
 
 PENALTIES = np.logspace(-5, 3, 17)  # relative to the mean squared length of a row of standardised features
 CONSTANT = 1e-6  # a feature that varies less than this share of its size counts as constant
@@ -240,12 +240,6 @@ def fit_from_chunks(
     weight = standardiser.factor[:, None] * (vectors @ (projected / left[:, best, None]))
     readout = Readout(weight.astype(np.float32), bias - standardiser.mean @ weight)
     return readout, held_out[best], errors[best], float(PENALTIES[best])
-
-
-def smooth_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the softmax of each row."""
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
 
 
 def calibrate(scores: NDArray[np.float64], target: NDArray[np.int64], weights: NDArray[np.float64]) -> float:

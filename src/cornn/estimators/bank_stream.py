@@ -11,6 +11,7 @@ from safetensors.numpy import load, save
 from cornn.engine.bank import Memory, Sequences, pool
 from cornn.estimators.bank_inputs import RunningInputs
 from cornn.estimators.bank_model import BankModel
+from cornn.estimators.times import scale_timespan
 
 __all__ = ["BankStream"]
 
@@ -46,7 +47,7 @@ class BankStream:
             sample: The sample, shape (features,), or a number if there is one feature; with several sensors, shape
                 (sensors, features). NaN marks a missing value.
             timespan: The time since the previous sample, in the unit of the training data; one per sensor, or one for
-                all. Defaults to the median of the training data.
+                all. Defaults to the median of the training data, as does NaN.
 
         Returns:
             The prediction for the sequence up to this sample; with several sensors, one per sensor.
@@ -61,13 +62,8 @@ class BankStream:
             raise ValueError("the sample contains infinity: replace it, or pass NaN if the value is missing")
         spans = None
         if timespan is not None:
-            if inputs.unit is None:
-                raise ValueError("this estimator was fitted without times: omit timespan")
-            spans = np.broadcast_to(np.asarray(timespan, np.float64) / inputs.unit, (count,))
-            if not (np.isfinite(spans).all() and (spans >= 0).all()):
-                raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
-            if not self.steps:
-                spans = np.where(spans == 0, 1.0, spans)
+            spans = np.broadcast_to(scale_timespan(timespan, inputs.unit), (count,))
+            spans = np.where(np.isnan(spans) | ((spans == 0) & (not self.steps)), 1.0, spans)
         channels = self._inputs(values.reshape(count, -1), spans)
         data = Sequences(channels, np.arange(count + 1), spans)
         scores = self._model.readout(pool(self._model.bank.bank, data, self._memory).reshape(count, -1))

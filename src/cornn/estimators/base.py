@@ -1,7 +1,7 @@
 """Base class of the estimators: settings, reading, training, saving and streaming."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,32 +11,23 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._checked import choose, convert, decode
+from cornn._checked import choose, convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
-from cornn.estimators.network import (
-    Loss,
-    NetworkSpec,
-    Schedule,
-    compute_outputs,
-    resolve_constants,
-    train,
-)
-from cornn.estimators.network_stream import PredictionStream
+from cornn.estimators.frames import is_frame, read_target, sequence_ids
+from cornn.estimators.network import Loss, NetworkSpec, Schedule, resolve_constants, train
+from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
 from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
 from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
-from cornn.estimators.sequences import SequenceData, is_frame, read_target, sequence_ids
+from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import check_settings, get_network_setting
-from cornn.models import SequenceModel, count_parameters
-from cornn.streaming import Stream, open_stream
 
 __all__ = [
     "Estimator",
-    "check_settings",
     "uniform_sampler",
 ]
 
@@ -133,7 +124,7 @@ class Estimator(SequenceReader, BaseEstimator):
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
         check_is_fitted(self)
-        return count_parameters(self.model_)
+        return self._fitted.parameters
 
     def save(self, path: Any) -> None:
         """Save the fitted estimator to one safetensors file: settings, weights and scaling.
@@ -142,7 +133,7 @@ class Estimator(SequenceReader, BaseEstimator):
             path: The file to write. It is written completely or not at all.
         """
         check_is_fitted(self)
-        about, arrays = self._to_file()
+        about, arrays = self._fitted.to_file()
         header = {
             "kind": type(self).__name__,
             "method": self.method_,
@@ -181,36 +172,34 @@ class Estimator(SequenceReader, BaseEstimator):
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ValueError(f"{path} is damaged: {reason}; fit and save it again") from error
 
-    def _to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Return what only this method saves: entries of the header, and arrays."""
-        arrays = {f"model.{name}": value.numpy() for name, value in self.model_.state_dict().items()}
-        preparation = asdict(self.preparation_)
-        arrays |= {name: preparation.pop(name) for name in ("mean", "scale")}
-        return {"network": asdict(self.network_), "preparation": preparation, "history": self.history_}, arrays
-
     def _restore_header(self, about: dict[str, Any]) -> None:
         self.method_ = choose("method", about.get("method", "network"), self.arguments_of)
         self.columns_, self.steps_ = _read_names(about["columns"], "columns"), _read_names(about.get("steps"), "steps")
 
     def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
-        """Read what `_to_file` returned, and the fitted attributes of the subclass."""
-        self.network_ = decode(NetworkSpec, about["network"], "the network")
-        hints = {"masked": bool, "unit": float | None, "longest": float}
-        preparation = {name: convert(hint, about["preparation"][name], name) for name, hint in hints.items()}
-        self.preparation_ = Preparation(mean=arrays["mean"], scale=arrays["scale"], **preparation)
-        self.history_ = about["history"]
-        self.model_ = self.network_.build(self.backend)
-        weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}
-        self.model_.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
-        self.n_features_in_, self.n_iter_ = len(self.preparation_.mean), len(self.history_)
+        """Read the fitted attributes from a file."""
+        self._restore_model(about, arrays)
         self._restore_fitted_state(about["learned"])
-        features = self.preparation_.features
-        if self.preparation_.scale.shape != self.preparation_.mean.shape or features != self.network_.features:
-            raise ValueError(f"the scaling has {features} features, the network {self.network_.features}")
-        if self._output_size() != self.network_.outputs:
-            raise ValueError(
-                f"the estimator needs {self._output_size()} outputs, its network has {self.network_.outputs}"
-            )
+        if self._output_size() != self._fitted.outputs:
+            raise ValueError(f"the estimator needs {self._output_size()} outputs, its model has {self._fitted.outputs}")
+
+    def _restore_model(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+        """Read what the method fitted."""
+        self._set_network(NetworkModel.from_file(about, arrays, self.backend))
+
+    def _set_network(self, network: NetworkModel) -> None:
+        """Set the fitted attributes of the method "network"."""
+        self.model_, self.network_, self.preparation_ = network.model, network.spec, network.preparation
+        self.history_, self.n_iter_, self.n_features_in_ = network.history, len(network.history), network.features
+
+    @property
+    def _network(self) -> NetworkModel:
+        return NetworkModel(self.model_, self.network_, self.preparation_, self.history_)
+
+    @property
+    def _fitted(self) -> Any:
+        """What the method in use fitted."""
+        return self._network
 
     def is_fitted(self) -> bool:
         """Return whether `fit` has been called."""
@@ -226,7 +215,8 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def describe(self) -> list[tuple[str, str]]:
         """Describe what was fitted, as rows of a name and a text."""
-        return [("parameters", f"{self.count_parameters():,}")]
+        check_is_fitted(self)
+        return self._fitted.describe()
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted estimator mean."""
@@ -275,7 +265,7 @@ class Estimator(SequenceReader, BaseEstimator):
         return sequences
 
     def _check_as_trained(self, sequences: list[SequenceData]) -> None:
-        self.preparation_.check(sequences)
+        self._fitted.check(sequences)
 
     def _train(
         self,
@@ -318,8 +308,7 @@ class Estimator(SequenceReader, BaseEstimator):
         data = preparation(sequences).to(device)
         with no_tf32():
             history = train(model.to(device), data, loss(data, preparation), (training, validation), schedule)
-        self.model_, self.network_, self.preparation_, self.history_ = model.to("cpu"), network, preparation, history
-        self.n_iter_, self.n_features_in_ = len(history), len(preparation.mean)
+        self._set_network(NetworkModel(model.to("cpu"), network, preparation, history))
 
     def _forget(self, *names: str) -> None:
         """Remove fitted attributes that an earlier `fit` with another method left."""
@@ -332,16 +321,8 @@ class Estimator(SequenceReader, BaseEstimator):
             print(f"epoch {row['epoch']:.0f} of {self._setting('epochs')}: {losses}", flush=True)
         return None if self.watch is None else self.watch(row)
 
-    def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
-        data = self.preparation_(sequences)
-        return compute_outputs(self.model_, data, every, resolve_device(self.device))
-
-    def _stream(self, finish: Callable[[NDArray, Stream], Any]) -> PredictionStream:
-        check_is_fitted(self)
-        model: SequenceModel = self.model_
-        return PredictionStream(
-            open_stream(model.layer, model.head, self.preparation_.scaling), self.preparation_, finish
-        )
+    def _outputs(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
+        return self._fitted(sequences, resolve_device(self.device))
 
 
 def _read_names(given: Any, what: str) -> list[str] | None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -17,12 +18,13 @@ from torch import Tensor
 from cornn.estimators.bank_readout import calibrate
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.methods import SequenceEstimator, group_sampler
-from cornn.estimators.network import make_dropout, outputs
+from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler, read_weights
-from cornn.estimators.sequences import SequenceData, format_value
+from cornn.estimators.series import SequenceData
+from cornn.estimators.values import format_value
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
@@ -94,7 +96,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
                 targets, factors = torch.from_numpy(own).to(device), torch.from_numpy(scale).to(device)
 
                 def mean_loss(model, batch, rows):
-                    logits = outputs(model, batch, every=False, drop=drop)
+                    logits = apply_model(model, batch, every=False, drop=drop)
                     each = torch.nn.functional.cross_entropy(logits, targets[rows], reduction="none")
                     return (each * factors[rows]).mean()
 
@@ -141,9 +143,12 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         chances = _softmax(outputs)[np.arange(len(outputs)), target.argmax(1)]
         return float(np.average(-np.log(np.maximum(chances, 1e-12)), weights=weights))
 
+    def _use_network(self) -> None:
+        super()._use_network()
+        self.score_scale_ = 1.0
+
     def _logits(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
-        found = self._outputs(sequences)
-        return self._calibrate(found) if self.method_ == "bank" else found
+        return self._calibrate(self._outputs(sequences))
 
     def decision_function(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the logits.
@@ -183,18 +188,20 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         sequences = self.validate_input(X, timespans)
         return self.classes_[self._outputs(sequences).argmax(1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None) -> float:
         """Compute the accuracy of the predictions.
 
         Args:
             X: Sequences, as for `fit`.
             y: Labels, as for `fit`.
             sample_weight: Weight of each sequence, shape (sequences,).
+            timespans: Times since the previous sample, as for `fit`.
 
         Returns:
             The accuracy, at most 1.
         """
-        return super().score(X, self._read_answers(X, y), sample_weight)
+        predictions = self.predict(X, timespans=timespans)
+        return float(accuracy_score(self._read_answers(X, y), predictions, sample_weight=sample_weight))
 
     def attributions(self, X: Any, *, timespans: Any = None, label: Any = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
@@ -225,7 +232,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             chosen = np.full(len(sequences), places[0])
         count = len(self.classes_)
         weights = np.where(np.arange(count) == chosen[:, None], 1.0, -1 / (count - 1))
-        return self._attribute(sequences, weights * (self.score_scale_ if self.method_ == "bank" else 1))
+        return self._attribute(sequences, weights * self.score_scale_)
 
     def stream(self, method: str = "predict", sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.
@@ -264,13 +271,11 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             isinstance(v, bool | int | float | str) for v in classes.tolist()
         ):
             raise TypeError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
-        found = {"classes": classes.tolist(), "type": classes.dtype.str}
-        return found | ({"score_scale": self.score_scale_} if self.method_ == "bank" else {})
+        return {"classes": classes.tolist(), "type": classes.dtype.str, "score_scale": self.score_scale_}
 
     def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["type"]))
-        if "score_scale" in learned:
-            self.score_scale_ = float(learned["score_scale"])
+        self.score_scale_ = float(learned.get("score_scale", 1.0))  # files of networks did not always have it
 
 
 def _names(classes: NDArray) -> str:

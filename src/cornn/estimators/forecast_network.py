@@ -10,16 +10,89 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cornn._machine import resolve_device
 from cornn.estimators.base import Estimator, uniform_sampler
-from cornn.estimators.network import outputs
+from cornn.estimators.network import apply_model
+from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
-from cornn.estimators.sequences import SequenceData, check_known
+from cornn.estimators.series import SequenceData, check_known
 
-__all__ = ["NetworkForecaster"]
+__all__ = ["NetworkForecaster", "NetworkForecasts"]
 
 WINDOW = 200  # steps, default
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkForecasts:
+    """A trained network that forecasts, with the methods of `Pools`.
+
+    Attributes:
+        network: The network.
+        targets: Features that are forecast.
+        horizon: Steps to forecast.
+        device: Name of the device to compute on, which need not be there for streams.
+    """
+
+    network: NetworkModel
+    targets: list[int]
+    horizon: int
+    device: str
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of the network."""
+        return self.network.outputs
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained numbers."""
+        return self.network.parameters
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Describe the network, as rows of a name and a text."""
+        return self.network.describe()
+
+    def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
+        """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
+        if future is not None:
+            raise ValueError("future is only for method='pool' with known_future: omit it")
+        for number, sequence in enumerate(sequences):
+            check_known(sequence, f"sequence {number}")
+        last = np.stack([self._fill(sequence)[-1] for sequence in sequences])
+        return self._add(self.network(sequences, resolve_device(self.device)), last)
+
+    def predict_quantiles(self, *_: Any) -> NDArray[np.float64]:
+        """Raise an error: only a pool has the errors of earlier forecasts."""
+        raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
+
+    def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
+        """Forecast from every step, one array (time, horizon, targets) per sequence."""
+        every = self.network(sequences, resolve_device(self.device), every=True)
+        values = [self._fill(sequence) for sequence in sequences]
+        return [self._add(every[: len(own), number], own) for number, own in enumerate(values)]
+
+    def stream(self) -> PredictionStream:
+        """Open a stream that forecasts after each sample."""
+        return self.network.stream(lambda answer, stream: self._add(answer[None], stream.seen[None])[0])
+
+    def output_spec(self) -> OutputSpec:
+        """Return what the outputs of the network mean: standardised changes from the last known values."""
+        scale = np.tile(np.asarray(self.network.preparation.scale, float)[self.targets], self.horizon)
+        return OutputSpec("changes", scale, np.zeros(len(scale)))
+
+    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return entries of the header of an estimator's file, and arrays."""
+        return self.network.to_file()
+
+    def _fill(self, sequence: SequenceData) -> NDArray[np.float64]:
+        return fill_missing(sequence.values, self.network.preparation.mean)
+
+    def _add(self, answers: NDArray, last: NDArray) -> NDArray[np.float64]:
+        """Convert outputs (rows, horizon * targets) to forecasts, given the last values (rows, features)."""
+        change = answers.reshape(len(answers), self.horizon, -1) * self.network.preparation.scale[self.targets]
+        return last[:, None, self.targets] + change
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,7 +125,7 @@ class NetworkForecaster(Estimator):
 
             def of(model, batch, rows):
                 steps = len(batch.input)
-                error = (outputs(model, batch, every=True) - targets[:steps, rows]) * known[:steps, rows]
+                error = (apply_model(model, batch, every=True) - targets[:steps, rows]) * known[:steps, rows]
                 return error.square().sum() / known[:steps, rows].sum().clamp(min=1)
 
             return of
@@ -119,35 +192,17 @@ class NetworkForecaster(Estimator):
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
+        if len(set(found)) < len(found):
+            raise ValueError(f"{setting} contains a feature twice: {given!r}")
         return [int(number) for number in found]
 
-    def _network_predict(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
-        """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
-        for number, sequence in enumerate(sequences):
-            check_known(sequence, f"sequence {number}")
-        last = np.stack([fill_missing(sequence.values, self.preparation_.mean)[-1] for sequence in sequences])
-        return self._ahead(self._outputs(sequences), last)
-
-    def _network_every_step(self, sequences: list[SequenceData]) -> list[NDArray[np.float64]]:
-        """Forecast from every step, one array (time, horizon, targets) per sequence."""
-        every = self._outputs(sequences, every=True)
-        values = [fill_missing(sequence.values, self.preparation_.mean) for sequence in sequences]
-        return [self._ahead(every[: len(own), number], own) for number, own in enumerate(values)]
-
-    def _network_stream(self) -> PredictionStream:
-        return self._stream(lambda answer, stream: self._ahead(answer[None], stream.seen[None])[0])
-
-    def _ahead(self, answers: NDArray, last: NDArray) -> NDArray[np.float64]:
-        """Convert outputs (rows, horizon * targets) to forecasts, given the last values (rows, features)."""
-        change = answers.reshape(len(answers), self.horizon, -1) * self.preparation_.scale[self.targets_]
-        return last[:, None, self.targets_] + change
+    @property
+    def _forecasts(self) -> NetworkForecasts:
+        """The fitted network."""
+        return NetworkForecasts(self._network, self.targets_, int(self.horizon), self.device)
 
     def _output_size(self) -> int:
         return self.horizon * len(self.targets_)
-
-    def _network_spec(self) -> OutputSpec:
-        scale = np.tile(np.asarray(self.preparation_.scale, float)[self.targets_], self.horizon)
-        return OutputSpec("changes", scale, np.zeros(len(scale)))
 
     def _fitted_state(self) -> dict[str, Any]:
         return {"targets": self.targets_}

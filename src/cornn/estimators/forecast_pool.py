@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.forecast_layout import SeriesLayout, check_futures
+from cornn.estimators.forecast_stream import ForecastStream
+from cornn.estimators.output import OutputSpec
+from cornn.estimators.series import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
-from cornn.forecasting.series import median_gap, regular_steps, spread_out
+from cornn.forecasting.series import median_gap
 
-__all__ = ["Pools", "SeriesLayout", "choose_unit", "fit_pools", "read_periods"]
+__all__ = ["Pools", "choose_unit", "fit_pools", "read_periods"]
 
 SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances suggest
     (55, 65, (60, 1440)),
@@ -30,63 +33,54 @@ SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances s
 
 
 @dataclass(frozen=True)
-class SeriesLayout:
-    """What the features of a series are, and the grid that it is put on.
-
-    Attributes:
-        features: Number of features.
-        targets: Features that are forecast.
-        known_future: Features that are known in advance.
-        unit: Time of one step of the grid; None: samples have no times.
-        names: Names of the features, if they have some.
-    """
-
-    features: int
-    targets: tuple[int, ...]
-    known_future: tuple[int, ...] = ()
-    unit: float | None = None
-    names: tuple[str, ...] = ()
-
-    @property
-    def past(self) -> list[list[int]]:
-        """For each target, the features that are known up to the last step only, without the target itself."""
-        others = [own for own in range(self.features) if own not in self.known_future]
-        return [[own for own in others if own != target] for target in self.targets]
-
-    def name(self, target: int) -> str:
-        """Return the name of a feature for messages."""
-        return self.names[target] if self.names else f"feature {target}"
-
-    def regular(self, sequence: SequenceData) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
-        """Return the values on the grid, shape (steps, features), and the step of every sample."""
-        if sequence.gaps is None or self.unit is None:
-            return sequence.values, np.arange(len(sequence.values))
-        steps = regular_steps(sequence.gaps, self.unit)
-        return spread_out(sequence.values, steps), steps
-
-    def history(self, values: NDArray[np.float64], column: int, future: NDArray | None = None) -> History | None:
-        """Return one target of a regular series from its first known value on, or None without any.
-
-        Args:
-            values: The series, shape (steps, features).
-            column: Number of the target.
-            future: Features of `known_future` of the steps to forecast, shape (horizon, features).
-        """
-        target = self.targets[column]
-        there = np.flatnonzero(~np.isnan(values[:, target]))
-        if not len(there):
-            return None
-        own = values[there[0] :]
-        return History(own[:, target], own[:, list(self.known_future)], own[:, self.past[column]], future)
-
-
-@dataclass(frozen=True)
 class Pools:
     """The fitted pools of a forecaster, one per target."""
 
     layout: SeriesLayout
     horizon: int
     models: list[Model]
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained numbers: those of the readouts."""
+        readouts = [own for model in self.models for own in model.pool.readouts.values()]
+        return sum(own.weights.size + own.offset.size for own in readouts)
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Describe the pools, as rows of a name and a text."""
+        seasons = dict.fromkeys(period for model in self.models for period in model.pool.periods)
+        return [
+            ("method", "pool of simple forecasters"),
+            ("seasons", f"{' and '.join(map(str, seasons))} steps" if seasons else "none"),
+            ("parameters", f"{self.parameters:,} in the readouts"),
+        ]
+
+    def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
+        """Forecast what follows each series, shape (series, horizon, targets)."""
+        rows = self.forecast(sequences, future)
+        return np.stack([np.stack([own.mean[0] for own in row], 1) for row in rows])
+
+    def predict_quantiles(
+        self, sequences: Sequence[SequenceData], future: Any, levels: Sequence[float]
+    ) -> NDArray[np.float64]:
+        """Forecast quantiles of what follows each series, shape (levels, series, horizon, targets)."""
+        found = [
+            np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models, row, strict=True)], 2)
+            for row in self.forecast(sequences, future)
+        ]
+        return np.stack(found, 1)
+
+    def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
+        """Forecast from every sample, one array (time, horizon, targets) per series."""
+        return [self.forecast_every_step(sequence) for sequence in sequences]
+
+    def stream(self) -> ForecastStream:
+        """Open a stream that forecasts after each sample."""
+        return ForecastStream(self.models, self.layout)
+
+    def output_spec(self) -> OutputSpec:
+        """Raise an error: exports need a network."""
+        raise ValueError("a pool of forecasters cannot be exported: fit with method='network'")
 
     def forecast(self, sequences: Sequence[SequenceData], future: Any) -> list[list[Forecasts]]:
         """Forecast what follows each series: one list per series, with one entry per target."""
@@ -120,50 +114,36 @@ class Pools:
 
     def _futures(self, regular: list[NDArray], future: Any) -> list[NDArray | None]:
         """Return the covariates of the steps to forecast, one array (horizon, covariates) per series."""
-        known = self.layout.known_future
-        if not known:
-            if future is not None:
-                raise ValueError("future is only for forecasters with known_future: omit it, or fit with known_future")
-            return [None] * len(regular)
-        if future is not None:
-            given = np.asarray(future, np.float64)
-            shape = (len(regular), self.horizon, len(known))
-            allowed = {shape} | ({shape[:2]} if len(known) == 1 else set())
-            allowed |= {own[1:] for own in allowed} if len(regular) == 1 else set()
-            if given.shape not in allowed:
-                raise ValueError(f"future has shape {given.shape}, expected (series, horizon, features) = {shape}")
-            found: list[NDArray | None] = list(given.reshape(shape))
-        else:
-            for number, values in enumerate(regular):
-                if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
-                    rows = format_count(self.horizon, "row")
-                    raise ArgumentError(
-                        f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
-                        "that are known in advance and missing targets",
-                        InPython(", or pass `future`"),
-                    )
-            found = [values[-self.horizon :, list(known)] for values in regular]
-        for number, own in enumerate(found):
-            if own is not None and np.isnan(own).any():
-                raise ValueError(f"the future of sequence {number} has missing values: fill them in")
-        return found
+        if future is not None or not self.layout.known_future:
+            return self.layout.read_futures(future, len(regular), self.horizon)
+        for number, values in enumerate(regular):
+            if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
+                rows = format_count(self.horizon, "row")
+                raise ArgumentError(
+                    f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
+                    "that are known in advance and missing targets",
+                    InPython(", or pass `future`"),
+                )
+        found = [values[-self.horizon :, list(self.layout.known_future)] for values in regular]
+        check_futures(found)
+        return list(found)
 
-    def to_state(self) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:
-        """Return the models as JSON values and arrays."""
+    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return entries of the header of an estimator's file, and arrays."""
         arrays, models = {}, []
         for number, model in enumerate(self.models):
             about, own = model.to_state()
             models.append(about)
             arrays |= {f"pool.{number}.{name}": value for name, value in own.items()}
-        return models, arrays
+        return {"models": models}, arrays
 
     @classmethod
-    def from_state(
-        cls, layout: SeriesLayout, horizon: int, models: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray]
+    def from_file(
+        cls, layout: SeriesLayout, horizon: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray]
     ) -> "Pools":
-        """Restore the pools from what `to_state` returned."""
+        """Return the pools of `to_file`."""
         found = []
-        for number, own in enumerate(models):
+        for number, own in enumerate(about["models"]):
             prefix = f"pool.{number}."
             parts = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
             found.append(Model.from_state(own, parts))
@@ -178,6 +158,7 @@ def fit_pools(
     horizon: int,
     periods: Sequence[int] | None,
     families: Sequence[str],
+    gap: float | None,
 ) -> tuple[Pools, list[list[Backtest]]]:
     """Fit one pool per target.
 
@@ -187,6 +168,7 @@ def fit_pools(
         horizon: Steps to forecast.
         periods: Steps per season, at most two; empty for none. None: detect them.
         families: Kinds of members of the pools.
+        gap: Time between samples, in seconds if they have dates, which suggests seasons; None if unknown.
 
     Returns:
         The pools, and for each target the backtest on each series.
@@ -198,7 +180,7 @@ def fit_pools(
         histories = [own for own in found if own is not None]
         _check_reach(layout.name(target), histories, horizon)
         long = [own for own in histories if len(own.values) > 1]
-        model, tests = fit_model(long, horizon, periods, _hints(layout.unit), families)
+        model, tests = fit_model(long, horizon, periods, _hints(gap), families)
         models.append(model)
         backtests.append(tests)
     return Pools(layout, horizon, models), backtests
@@ -214,7 +196,7 @@ def read_periods(period: Any) -> tuple[int, ...] | None:
     """Return steps per season as a tuple, without 1; None if seasons are to be detected."""
     if period is None:
         return None
-    given = (period,) if isinstance(period, Integral) else tuple(period)
+    given = tuple(np.atleast_1d(np.asarray(period)).tolist())
     if not all(isinstance(own, Integral) and int(own) >= 1 for own in given) or len(given) > 2:
         raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
     return tuple(sorted({int(own) for own in given if int(own) > 1}))
@@ -238,8 +220,8 @@ def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
         )
 
 
-def _hints(unit: float | None) -> tuple[int, ...]:
+def _hints(gap: float | None) -> tuple[int, ...]:
     """Return the seasons that dates at such distances suggest."""
-    if unit is None:
+    if gap is None:
         return ()
-    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= unit <= high), ())
+    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= gap <= high), ())

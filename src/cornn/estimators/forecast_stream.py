@@ -8,9 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from cornn.estimators.forecast_pool import SeriesLayout
+from cornn.estimators.forecast_layout import SeriesLayout
+from cornn.estimators.times import scale_timespan
 from cornn.forecasting import Forecasts, History, Model
 from cornn.forecasting.members import SmoothingStates
+from cornn.forecasting.series import check_length
 
 __all__ = ["ForecastStream"]
 
@@ -40,18 +42,26 @@ class ForecastStream:
             timespan: The time since the previous sample, in the unit of the training data. Defaults to one step. Longer
                 ones are rounded to whole steps.
             future: The covariates that are known in advance of the steps to forecast, shape (horizon, covariates).
+                Defaults to those of this sample, repeated.
 
         Returns:
             Forecasts, shape (horizon, targets); NaN before the first known value.
         """
+        own = self._read_future(future)
         self._add(sample, timespan)
-        return self.forecast(future)
+        return self._forecast(own)
 
     def forecast(self, future: Any = None) -> NDArray[np.float64]:
-        """Forecast from the samples so far, shape (horizon, targets)."""
+        """Forecast from the samples so far, shape (horizon, targets); `future` as for a call."""
+        return self._forecast(self._read_future(future))
+
+    def _read_future(self, future: Any) -> NDArray[np.float64] | None:
+        return self._layout.read_futures(future, 1, self._models[0].horizon)[0]
+
+    def _forecast(self, future: NDArray[np.float64] | None) -> NDArray[np.float64]:
         columns = []
         for number, model in enumerate(self._models):
-            found = self._predict(number, None if future is None else np.asarray(future, np.float64))
+            found = self._predict(number, future)
             columns.append(np.full(model.horizon, np.nan) if found is None else found.mean[0])
         return np.stack(columns, 1)
 
@@ -113,14 +123,22 @@ class ForecastStream:
         return values
 
     def _add(self, sample: ArrayLike, timespan: float | None) -> None:
-        values = self._read(sample)
-        steps = 1
-        unit = self._layout.unit
-        if timespan is not None and unit is not None and self._length and timespan == timespan:
-            steps = max(1, round(timespan / unit))
-        for _ in range(steps - 1):
-            self._append(np.full(self._features, np.nan))
+        values, unit = self._read(sample), self._layout.unit
+        if timespan is not None:
+            steps = float(scale_timespan(timespan, unit))
+            if self._length and not math.isnan(steps):
+                check_length(self._length + steps, self._length + 1, unit or 1.0)
+                self._skip(round(steps) - 1)
         self._append(values)
+
+    def _skip(self, count: int) -> None:
+        """Append steps without values."""
+        if count <= 0:
+            return
+        self._rows = np.concatenate([self._rows[: self._length], np.full((count, self._features), np.nan)])
+        self._length += count
+        # The next sample computes them from the whole history, in one pass.
+        self._states = [{} for _ in self._models]
 
     def _append(self, row: NDArray[np.float64]) -> None:
         if self._length == len(self._rows):

@@ -12,14 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._arguments import to_names
 from cornn._checked import convert
 from cornn.estimators.base import NETWORK_ATTRIBUTES
-from cornn.estimators.forecast_network import NetworkForecaster
-from cornn.estimators.forecast_pool import Pools, SeriesLayout, choose_unit, fit_pools, read_periods
+from cornn.estimators.forecast_layout import SeriesLayout
+from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
+from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
+from cornn.estimators.frames import find_gap, is_frame
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
-from cornn.estimators.sequences import SequenceData, check_as_trained, is_frame, is_single, to_float_array
+from cornn.estimators.sequences import check_as_trained, is_single
+from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
+from cornn.estimators.values import to_float_array
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
 
@@ -119,8 +123,10 @@ class CoRNNForecaster(NetworkForecaster):
             if not self.targets_ or set(self.targets_) & set(self.known_future_):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
             self.unit_ = choose_unit(sequences)
+            # Evenly spaced dates of one series are no times, but suggest its seasons.
+            gap = find_gap(X) if self.unit_ is None and self.id_column is None else self.unit_
             self.pools_, self.backtests_ = fit_pools(
-                sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families()
+                sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families(), gap
             )
         else:
             self._fit_network(sequences)
@@ -161,27 +167,17 @@ class CoRNNForecaster(NetworkForecaster):
             X: Series, as for `fit`.
             timespans: Times since the previous sample, as for `fit`.
             future: If `known_future` is set: its values for the steps to forecast, shape (series, horizon, features),
-                or (series, horizon) for one feature. Defaults to the last `horizon` rows of each series, in which the
-                targets are then missing.
+                or (series, horizon) for one feature; for one series also a DataFrame, and for several a list of these,
+                whose columns are found by their names. Defaults to the last `horizon` rows of each series, in which
+                the targets are then missing.
 
         Returns:
             Forecasts, shape (series, horizon, targets), or (series, horizon) if X is an array, a tensor or a DataFrame
             (series, time). For one series by itself the first axis is missing: (horizon,), or (horizon, targets) for a
             frame.
         """
-        check_is_fitted(self)
-        if self.method_ == "pool":
-            found = np.stack(
-                [
-                    np.stack([own.mean[0] for own in row], 1)
-                    for row in self.pools_.forecast(self.validate_input(X, timespans), future)
-                ]
-            )
-        else:
-            if future is not None:
-                raise ValueError("future is only for method='pool' with known_future: omit it")
-            found = self._network_predict(self.validate_input(X, timespans))
-        return self._flatten(X, found)
+        sequences = self.validate_input(X, timespans)
+        return self._flatten(X, self._fitted.predict(sequences, future))
 
     def predict_quantiles(
         self, X: Any, levels: float | Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
@@ -201,19 +197,10 @@ class CoRNNForecaster(NetworkForecaster):
             Quantiles, shape (levels, *the shape that `predict` returns); without the first axis for one level.
         """
         several: list[float] = np.atleast_1d(np.asarray(levels, np.float64)).tolist()
-        if not all(0 < level < 1 for level in several):
-            raise ValueError(f"levels must be above 0 and below 1, got {several}")
-        check_is_fitted(self)
-        if self.method_ != "pool":
-            raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
-        rows = self.pools_.forecast(self.validate_input(X, timespans), future)
-        found = np.stack(
-            [
-                np.stack([model.quantiles(own, several)[:, 0] for model, own in zip(self.models_, row, strict=True)], 2)
-                for row in rows
-            ],
-            1,
-        )  # (levels, series, horizon, targets)
+        if not several or not all(0 < level < 1 for level in several):
+            raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
+        sequences = self.validate_input(X, timespans)
+        found = self._fitted.predict_quantiles(sequences, future, several)
         quantiles = np.stack([self._flatten(X, part) for part in found])
         return quantiles if np.ndim(levels) else quantiles[0]
 
@@ -260,7 +247,7 @@ class CoRNNForecaster(NetworkForecaster):
             raise ValueError("future is for the forecasts that y is compared with: pass y too, or omit future")
         sequences = self.validate_input(X, timespans)
         truths, founds = [], []
-        for sequence, found in zip(sequences, self._at_every_step(sequences), strict=True):
+        for sequence, found in zip(sequences, self._fitted.predict_every_step(sequences), strict=True):
             for ahead in range(1, self.horizon + 1):
                 truths.append(sequence.values[ahead:, self.targets_])
                 founds.append(found[: max(0, len(found) - ahead), ahead - 1])
@@ -277,7 +264,8 @@ class CoRNNForecaster(NetworkForecaster):
             One array (time, horizon, targets) per sequence. With the pool, the covariates that are known in advance are
             taken from the later steps of the sequence.
         """
-        return self._at_every_step(self.validate_input(X, timespans))
+        sequences = self.validate_input(X, timespans)
+        return self._fitted.predict_every_step(sequences)
 
     def stream(self) -> PredictionStream | ForecastStream:
         """Open a stream that forecasts after each sample.
@@ -286,11 +274,9 @@ class CoRNNForecaster(NetworkForecaster):
             A stream: `forecast = stream(sample)`, shape (horizon, targets). That of a pool also has `score`.
         """
         check_is_fitted(self)
-        if self.method_ == "pool":
-            return ForecastStream(self.models_, self._layout())
-        return self._network_stream()
+        return self._fitted.stream()
 
-    def evaluate(self, training: Any, test: Any, cuts: Sequence[int] | None = None) -> list[ScoreTable | None]:
+    def evaluate(self, training: Any, test: Any, cuts: int | Sequence[int] | None = None) -> list[ScoreTable | None]:
         """Score the forecasts of later origins next to those of simple rules.
 
         The forecaster is not fitted again: its forecasts are made from the values known at each origin.
@@ -298,18 +284,21 @@ class CoRNNForecaster(NetworkForecaster):
         Args:
             training: The series that the forecaster was fitted to.
             test: Series to test on, each with its history.
-            cuts: First test step of each of them; earlier values were used in training. Defaults to 0.
+            cuts: First test step of each of them, or that of a single series; earlier values were used in training.
+                Defaults to 0.
 
         Returns:
             One table per target; None for one without known values to test on.
         """
         fitted, later = self.validate_input(training), self.validate_input(test)
-        cuts = [0] * len(later) if cuts is None else cuts
+        starts: list[int] = [0] * len(later) if cuts is None else np.atleast_1d(cuts).tolist()
+        if len(starts) != len(later) or min(starts) < 0:
+            raise ValueError(f"cuts are {cuts}, expected one step of each of {len(later)} series, not negative")
         layout, horizon, tables = self._layout(), int(self.horizon), []
         for column in range(len(self.targets_)):
             histories = [layout.history(layout.regular(own)[0], column) for own in fitted]
             tests, firsts, answers = [], [], []
-            for own, cut in zip(later, cuts, strict=True):
+            for own, cut in zip(later, starts, strict=True):
                 values, steps = layout.regular(own)
                 history = layout.history(values, column)
                 if history is None or cut >= len(steps):
@@ -319,7 +308,7 @@ class CoRNNForecaster(NetworkForecaster):
                 firsts.append(int(steps[cut]) - trimmed)
                 if self.method_ == "network":
                     every = np.full((len(values), horizon), np.nan)
-                    every[steps] = self._network_every_step([own])[0][:, :, column]
+                    every[steps] = self._fitted.predict_every_step([own])[0][:, :, column]
                     answers.append(every[trimmed:])
 
             def forecast(number: int, history: History, origins: NDArray, answers=answers, column=column) -> Forecasts:
@@ -332,19 +321,9 @@ class CoRNNForecaster(NetworkForecaster):
             tables.append(compare_with_baselines(long, tests, firsts, horizon, forecast, model))
         return tables
 
-    def count_parameters(self) -> int:
-        """Return the number of fitted parameters: of the network, or of the readouts of the pool."""
-        check_is_fitted(self)
-        if self.method_ == "network":
-            return super().count_parameters()
-        readouts = [own for model in self.models_ for own in model.pool.readouts.values()]
-        return sum(own.weights.size + own.offset.size for own in readouts)
-
-    def _to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        if self.method_ == "network":
-            return super()._to_file()
-        models, arrays = self.pools_.to_state()
-        return {"models": models}, arrays
+    @property
+    def _fitted(self) -> Pools | NetworkForecasts:
+        return self.pools_ if self.method_ == "pool" else self._forecasts
 
     def _fitted_state(self) -> dict[str, Any]:
         own = {"known_future": self.known_future_, "features": self.n_features_in_, "unit": self.unit_}
@@ -361,14 +340,12 @@ class CoRNNForecaster(NetworkForecaster):
         self.unit_ = convert(float | None, learned["unit"], "unit")
         self.known_future_ = [int(own) for own in learned["known_future"]]
         self._restore_fitted_state(learned)
-        self.pools_ = Pools.from_state(self._layout(), self.horizon, about["models"], arrays)
+        self.pools_ = Pools.from_file(self._layout(), self.horizon, about, arrays)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted network mean: standardised changes from the last known values."""
         check_is_fitted(self)
-        if self.method_ == "pool":
-            raise ValueError("a pool of forecasters cannot be exported: fit with method='network'")
-        return self._network_spec()
+        return self._fitted.output_spec()
 
     def _layout(self) -> SeriesLayout:
         names = tuple(self.columns_ or ())
@@ -384,8 +361,3 @@ class CoRNNForecaster(NetworkForecaster):
         flat = getattr(X, "ndim", 1) == 1 if single else not long and getattr(X, "ndim", None) == 2
         found = found[..., 0] if flat and found.shape[-1] == 1 else found
         return found[0] if single else found
-
-    def _at_every_step(self, sequences: list[SequenceData]) -> list[NDArray[np.float64]]:
-        if self.method_ == "pool":
-            return [self.pools_.forecast_every_step(sequence) for sequence in sequences]
-        return self._network_every_step(sequences)

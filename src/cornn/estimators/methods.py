@@ -12,16 +12,17 @@ from torch import Tensor
 
 from cornn._machine import resolve_device
 from cornn._random import generator
-from cornn.estimators.attributions import attribute_bank, attribute_network
 from cornn.estimators.bank import check_bank_settings, read_scalings
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
+from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
+from cornn.estimators.values import read_labels
 
 __all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
 
@@ -69,32 +70,6 @@ class SequenceEstimator(Estimator):
 
     arguments_of: ClassVar[Mapping[str, tuple[str, ...]]] = {"bank": BANK_ARGUMENTS, "network": NETWORK_ARGUMENTS}
     plain_by_default: ClassVar[bool] = False
-
-    def count_parameters(self) -> int:
-        """Return the number of trained numbers."""
-        check_is_fitted(self)
-        return self.bank_.parameters if self.method_ == "bank" else super().count_parameters()
-
-    def describe(self) -> list[tuple[str, str]]:
-        """Describe what was fitted, as rows of a name and a text."""
-        check_is_fitted(self)
-        if self.method_ == "network":
-            return [
-                ("method", "trained network"),
-                ("layers", f"{self.network_.num_layers} of {self.network_.hidden_size} neurons"),
-                ("parameters", f"{self.count_parameters():,}"),
-                ("epochs", str(len(self.history_))),
-            ]
-        model: BankModel = self.bank_
-        scalings = dict.fromkeys(scaling for scaling, _ in model.bank.inputs.views if scaling != "gaps")
-        return [
-            ("method", "oscillator bank with a ridge readout"),
-            ("neurons", f"{model.bank.bank.neurons:,}, untrained"),
-            ("features", f"{model.bank.width:,} per sequence"),
-            ("scaling", " and ".join(scalings)),
-            ("causal", "yes" if model.bank.causal else "no: it needs the whole sequence"),
-            ("parameters", f"{self.count_parameters():,} in the readout"),
-        ]
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
@@ -173,9 +148,10 @@ class SequenceEstimator(Estimator):
             # Without any weight among them, all count alike.
             importance = weights[held] if weights[held].any() else np.ones(len(held))
             self._fit_bank(sequences, target, weights, groups, seed, kept)
-            by_bank = self._validation_loss(self._calibrate(self._bank_outputs(later)), target[held], importance)
+            device = resolve_device(self.device)
+            by_bank = self._validation_loss(self._calibrate(self.bank_(later, device)), target[held], importance)
             fit_network(kept)
-            if self._validation_loss(super()._outputs(later), target[held], importance) < by_bank:
+            if self._validation_loss(self._network(later, device), target[held], importance) < by_bank:
                 self._use_network()
                 return
         self._fit_bank(sequences, target, weights, groups, seed, rows)
@@ -183,16 +159,23 @@ class SequenceEstimator(Estimator):
         self.method_ = "bank"
 
     def _use_network(self) -> None:
-        self._forget("bank_", "score_scale_")
+        self._forget("bank_")
         self.method_ = "network"
 
     def _fit_bank(self, sequences, target, weights, groups, seed, rows) -> None:
         own = [sequences[row] for row in rows]
         part = None if groups is None else groups[rows]
-        self.bank_, held_out = fit_bank_model(own, target[rows], weights[rows], part, self._bank_settings(seed))
-        self.history_, self.n_iter_ = [], 0
-        self.n_features_in_ = self.bank_.bank.inputs.features
+        bank, held_out = fit_bank_model(own, target[rows], weights[rows], part, self._bank_settings(seed))
+        self._set_bank(bank)
         self._finish_bank(held_out, target[rows], weights[rows])
+
+    def _set_bank(self, bank: BankModel) -> None:
+        """Set the fitted attributes of the method "bank"."""
+        self.bank_, self.history_, self.n_iter_, self.n_features_in_ = bank, [], 0, bank.features
+
+    @property
+    def _fitted(self) -> BankModel | NetworkModel:
+        return self.bank_ if self.method_ == "bank" else self._network
 
     def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
         """Fit what depends on the scores of held-out sequences, such as a calibration."""
@@ -205,25 +188,9 @@ class SequenceEstimator(Estimator):
         """Return the mean loss of outputs in the units of the network, with a weight per sequence."""
         raise NotImplementedError
 
-    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
-        if self.method_ == "network":
-            super()._check_as_trained(sequences)
-        else:
-            self.bank_.bank.inputs.check(sequences)
-
-    def _outputs(self, sequences: list[SequenceData], every: bool = False) -> NDArray[np.float64]:
-        if self.method_ == "network":
-            return super()._outputs(sequences, every)
-        return self._bank_outputs(sequences)
-
-    def _bank_outputs(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
-        return self.bank_(sequences, str(resolve_device(self.device)))
-
     def _attribute(self, sequences: list[SequenceData], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Attribute a weighted sum of the outputs to the values; weights: (sequences, outputs)."""
-        if self.method_ == "bank":
-            return attribute_bank(self.bank_, sequences, weights)
-        return attribute_network(self.model_, self.preparation_, sequences, weights, resolve_device(self.device))
+        return self._fitted.attribute(sequences, weights, resolve_device(self.device))
 
     def _open_stream(
         self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None
@@ -233,35 +200,21 @@ class SequenceEstimator(Estimator):
             return BankStream(self.bank_, finish_all, sensors)
         if sensors is not None:
             raise ValueError('sensors belongs to method="bank": omit it, and open one stream per sensor')
-        return self._stream(finish)
+        return self._network.stream(finish)
 
-    def _to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        if self.method_ == "network":
-            return super()._to_file()
-        about, arrays = self.bank_.to_arrays()
-        return {"bank": about}, {f"bank.{name}": array for name, array in arrays.items()}
-
-    def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
-        if self.method_ == "network":
-            super()._restore(about, arrays)
-            return
-        own = {name.removeprefix("bank."): value for name, value in arrays.items() if name.startswith("bank.")}
-        self.bank_ = BankModel.from_arrays(about["bank"], own)
-        self.history_, self.n_iter_ = [], 0
-        self.n_features_in_ = self.bank_.bank.inputs.features
-        self._restore_fitted_state(about["learned"])
-        if self._output_size() != len(self.bank_.readout.bias):
-            raise ValueError(
-                f"the estimator needs {self._output_size()} outputs, its readout has {len(self.bank_.readout.bias)}"
-            )
+    def _restore_model(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+        if self.method_ == "bank":
+            self._set_bank(BankModel.from_file(about, arrays))
+        else:
+            super()._restore_model(about, arrays)
 
 
 def _read_groups(groups: Any, count: int) -> NDArray | None:
     if groups is None:
         return None
-    groups = np.asarray(groups)
-    if groups.shape != (count,):
-        raise ValueError(f"groups has shape {groups.shape}, expected ({count},): one group per sequence")
+    if np.shape(groups) != (count,):
+        raise ValueError(f"groups has shape {np.shape(groups)}, expected ({count},): one group per sequence")
+    groups = read_labels(groups, "groups", "group", "sequence")
     if len(np.unique(groups)) < 2:
         raise ValueError("groups has one value only: pass at least two groups, or omit it")
     return groups

@@ -23,9 +23,9 @@ from cornn.theory.linear import stability_limit
 __all__ = [
     "NetworkSpec",
     "Schedule",
+    "apply_model",
     "compute_outputs",
     "make_dropout",
-    "outputs",
     "resolve_constants",
     "train",
 ]
@@ -146,7 +146,7 @@ def read_out(model: SequenceModel, batch: PaddedBatch, every: bool) -> Tensor:
     return model.read_out(layer.last_state(batch.input, timespans=batch.timespans, lengths=batch.lengths))
 
 
-def outputs(
+def apply_model(
     model: SequenceModel, batch: PaddedBatch, every: bool, drop: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
     """Apply the model: (batch, outputs), or (time, batch, outputs) if `every`.
@@ -175,7 +175,7 @@ def make_dropout(probability: float, seed: int) -> Callable[[Tensor], Tensor]:
 
 
 def compute_outputs(model: SequenceModel, data: PaddedBatch, every: bool, device: torch.device) -> NDArray[np.float64]:
-    """Compute `outputs` for all sequences, in batches.
+    """Apply the model to all sequences, in batches: the outputs of `apply_model`.
 
     The head is applied in float64, so that to float32's precision the result does not depend on the batch.
     """

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cornn.estimators.preparation import Preparation
+from cornn.estimators.times import scale_timespan
 from cornn.streaming import Stream
 
 __all__ = ["PredictionStream"]
@@ -34,12 +35,15 @@ class PredictionStream:
         Args:
             sample: The sample, shape (features,), or a number if there is one feature; NaN marks a missing value.
             timespan: The time since the previous sample, in the unit of the training data. Defaults to the median of
-                the training data.
+                the training data, as does NaN.
 
         Returns:
             The prediction for the sequence up to this sample.
         """
-        factor = 1.0 if timespan is None else self._preparation.timespan(timespan)
+        factor = 1.0
+        if timespan is not None:
+            steps = float(scale_timespan(timespan, self._preparation.unit))
+            factor = 1.0 if math.isnan(steps) else min(steps, self._preparation.longest)
         answer = self.stream(sample, factor)
         if not math.isfinite(sum(answer.tolist())):
             raise ValueError(

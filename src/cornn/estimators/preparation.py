@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cornn.estimators.sequences import SequenceData, check_as_trained
+from cornn.estimators.sequences import check_as_trained
+from cornn.estimators.series import SequenceData
 from cornn.streaming import Scaling
 
 __all__ = ["PaddedBatch", "Preparation", "fill_missing", "fit_preparation", "mean_and_scale"]
@@ -55,10 +56,6 @@ class Preparation:
     @property
     def scaling(self) -> Scaling:
         return Scaling(self.mean, self.scale, self.masked)
-
-    def timespan(self, gap: float) -> float:
-        """Return the factor on dt for a gap."""
-        return 1.0 if self.unit is None or gap != gap else min(gap / self.unit, self.longest)
 
     def check(self, sequences: list[SequenceData]) -> None:
         check_as_trained(sequences, len(self.mean), timed=self.unit is not None)

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
-from cornn.estimators.sequences import Columns, SequenceData, find_names, find_steps, read_sequences
+from cornn.estimators.frames import Columns, find_names, find_steps
+from cornn.estimators.sequences import read_sequences
+from cornn.estimators.series import SequenceData
 
 __all__ = ["SequenceReader"]
 

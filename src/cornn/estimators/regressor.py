@@ -7,18 +7,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import uniform_sampler
 from cornn.estimators.methods import SequenceEstimator, group_sampler
-from cornn.estimators.network import make_dropout, outputs
+from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import read_weights
-from cornn.estimators.sequences import to_float_array
+from cornn.estimators.values import to_float_array
 
 __all__ = ["CoRNNRegressor"]
 
@@ -91,7 +92,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
                 factors = torch.from_numpy(scale).to(data.input.device)
 
                 def mean_loss(model, batch, rows):
-                    each = (outputs(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
+                    each = (apply_model(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
                     return (each * factors[rows]).mean()
 
                 return mean_loss
@@ -131,18 +132,20 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         found = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.single_ else found
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None) -> float:
         """Compute the coefficient of determination R² of the predictions.
 
         Args:
             X: Sequences, as for `fit`.
             y: Targets, as for `fit`.
             sample_weight: Weight of each sequence, shape (sequences,).
+            timespans: Times since the previous sample, as for `fit`.
 
         Returns:
             The R², at most 1.
         """
-        return super().score(X, self._read_answers(X, y), sample_weight)
+        predictions = self.predict(X, timespans=timespans)
+        return float(r2_score(self._read_answers(X, y), predictions, sample_weight=sample_weight))
 
     def attributions(self, X: Any, *, timespans: Any = None, target: int | None = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.

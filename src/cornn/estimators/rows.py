@@ -27,6 +27,8 @@ def split_rows(size: int, share: float | None, sampler: ValidationSampler, seed:
     count = round(share * size)
     validation = sampler(count, generator(seed, "validation")) if count else torch.empty(0, dtype=torch.int64)
     training = torch.tensor(sorted(set(range(size)) - set(validation.tolist())), dtype=torch.int64)
+    if not len(training):
+        raise ValueError(f"validation_share={share:g} leaves none of {size} sequences for training: lower it")
     return training, validation
 
 

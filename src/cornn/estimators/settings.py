@@ -1,9 +1,11 @@
 """Which settings belong to which method of an estimator, their defaults, and their validation."""
 
+import math
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from cornn._arguments import Argument, ArgumentError
@@ -46,11 +48,16 @@ def check_settings(settings: BaseEstimator) -> None:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
     for name in ("validation_share", "dropout"):
         value = get_network_setting(settings, name)
-        if value is not None and not 0 <= value < 1:
+        if value is not None and not (isinstance(value, numbers.Real) and 0 <= float(value) < 1):
             raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
     rate = get_network_setting(settings, "learning_rate")
-    if not rate > 0:
+    if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
         raise ValueError(f"learning_rate must be above 0, got {rate!r}")
+    neurons = int(get_network_setting(settings, "hidden_size"))
+    for name in ("dt", "gamma", "epsilon"):
+        shape = np.shape(getattr(settings, name))
+        if shape not in ((), (neurons,)):
+            raise ValueError(f"{name} has shape {shape}: pass a number, or one per neuron, ({neurons},)")
 
 
 def resolve_method(

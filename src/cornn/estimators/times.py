@@ -1,4 +1,4 @@
-"""Times of samples: numbers, dates, months and quarters, as numbers."""
+"""Times of samples, as numbers: dates, months and quarters, and the gaps between samples."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["is_date", "parse_date", "parse_dates"]
+from cornn.estimators.series import SequenceData
+from cornn.estimators.values import to_float_array
+
+__all__ = ["compute_gaps", "is_date", "parse_date", "parse_dates", "read_gaps", "scale_timespan"]
 
 MONTH = 365.2425 / 12 * 86400
 """Seconds of a mean month."""
@@ -68,6 +71,63 @@ def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
     return np.array([own.timestamp() for own in dates])
 
 
+def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
+    """Return the time since the previous sample of a stream in units of the usual one; NaN if it is unknown.
+
+    Args:
+        timespan: The time, a number or one per sensor.
+        unit: Median time between the samples of the training data; None if they have no times.
+    """
+    if unit is None:
+        raise ValueError("this estimator was fitted without times: omit timespan")
+    given = np.asarray(timespan, np.float64)
+    if (given < 0).any() or np.isinf(given).any():
+        raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
+    return given / unit
+
+
 def _last_day(own: datetime) -> int:
     following = datetime(own.year + own.month // 12, own.month % 12 + 1, 1)
     return (following - datetime(own.year, own.month, 1)).days
+
+
+def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float64]:
+    """Return the time since the previous sample; NaN for the first. Dates are converted to seconds.
+
+    Args:
+        times: The times.
+        where: What they belong to, for errors.
+        given: The times as the user gave them, for errors, such as dates.
+    """
+    times = np.asarray(times)
+    given = np.asarray(times if given is None else given)
+    if times.dtype.kind == "M":
+        times = (times - times.min()) / np.timedelta64(1, "s")
+    times = to_float_array(times, where)
+    if np.isnan(times).any():
+        raise ValueError(
+            f"{where}: the time of step {np.argwhere(np.isnan(times))[0][0]} is missing: fill it in, or remove the step"
+        )
+    gaps = np.diff(times, prepend=np.nan)
+    if (gaps[1:] <= 0).any():
+        step = int(np.argmax(gaps[1:] <= 0)) + 1
+        before, after = map(_format_time, given[step - 1 : step + 1])
+        raise ValueError(
+            f"{where}: times must increase, but step {step} is at {after} after {before}: sort the rows by time, and "
+            "keep one row per time"
+        )
+    return gaps
+
+
+def read_gaps(timespans: Any, number: int, sequence: SequenceData) -> NDArray[np.float64]:
+    """Return the times since the previous sample that were given for one of the sequences."""
+    own = to_float_array(timespans[number], f"timespans of sequence {number}")
+    if own.shape != (len(sequence.values),):
+        raise ValueError(f"timespans of sequence {number} have shape {own.shape}, expected ({len(sequence.values)},)")
+    if not (own[1:] >= 0).all() or own[0] < 0:
+        raise ValueError(f"timespans of sequence {number} must not be negative, nor NaN after the first")
+    return own
+
+
+def _format_time(time: Any) -> str:
+    return str(np.datetime_as_string(time, unit="auto") if isinstance(time, np.datetime64) else time)

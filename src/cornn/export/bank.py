@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cornn.engine.bank import Bank
 from cornn.estimators.bank_inputs import BankInputs
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 from cornn.functional import coefficients
 
 __all__ = ["StepParts", "decompose_steps", "draw_sequences"]

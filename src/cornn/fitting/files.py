@@ -107,6 +107,9 @@ def _resolve_layout(path: Path, task: str | None, layout: Layout) -> Layout:
                 " to predict the next values",
             )
         return layout
+    if layout.group is not None:
+        problem = " keeps the sequences of a group out of the test split, but forecasts are tested on the last steps: "
+        raise ArgumentError(Argument("group"), problem, "use ", Argument("ignore", [layout.group]), " instead")
     # Without ids, a table for forecasting is one series, unless the form is given. What is forecast is also an input.
     form = layout.form or ("series" if layout.id is None else None)
     values = (*layout.values, *(name for name in layout.target if layout.values and name not in layout.values))

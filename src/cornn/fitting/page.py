@@ -12,7 +12,7 @@ import torch
 from cornn._extras import missing_extra
 from cornn.fitting.evaluate import Evaluation
 from cornn.fitting.fit import FitResult
-from cornn.forecasting.report import forecast_page
+from cornn.fitting.forecast_pictures import draw_forecast_pictures
 from cornn.plots import fitted
 from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
@@ -108,7 +108,7 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
         settings=_describe_model(finished.estimator),
         check=check,
         history=history,
-        losses=data_uri(fitted.losses(history)) if history else None,
+        losses=data_uri(fitted.draw_losses(history)) if history else None,
         pictures=[(words, data_uri(figure), figure.get_figwidth() > WIDE) for words, figure in pictures],
         theory=None if check is None else data_uri(draw_diagnosis(check.subject.network, check.trajectory)),
     )
@@ -126,22 +126,22 @@ def _make_bars(evaluation: Evaluation) -> list[Bar]:
 def _draw_confusion(finished: FitResult) -> Pictures:
     assert finished.evaluation is not None
     words = "Confusion matrix: rows are true classes, columns are predicted classes"
-    return [(words, fitted.confusion(finished.evaluation))]
+    return [(words, fitted.draw_confusion(finished.evaluation))]
 
 
 def _draw_residuals(finished: FitResult, when: str = "") -> Pictures:
     assert finished.evaluation is not None
     drawn: Pictures = []
     for name, truth, found in finished.evaluation.pairs[:MOST_TARGETS]:
-        drawn.append((f"{name}: predictions against true values{when}", fitted.predictions(name, truth, found)))
-        drawn.append((f"{name}: residuals{when}", fitted.residuals(name, truth, found)))
+        drawn.append((f"{name}: predictions against true values{when}", fitted.draw_predictions(name, truth, found)))
+        drawn.append((f"{name}: residuals{when}", fitted.draw_residuals(name, truth, found)))
     return drawn
 
 
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
     "classify": _draw_confusion,
     "regress": _draw_residuals,
-    "forecast": forecast_page,
+    "forecast": draw_forecast_pictures,
 }
 """Task -> function that draws the figures of the test, which come directly after the scores."""
 
@@ -176,7 +176,7 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         Example(
             f"{test.id_name} {test.ids[row]}: {title}",
             mark,
-            data_uri(fitted.sequence(test.sequences[row], test.features, own)),
+            data_uri(fitted.draw_sequence(test.sequences[row], test.features, own)),
         )
         for row, title, mark, own in zip(rows, titles, marks, attributions, strict=True)
     ]

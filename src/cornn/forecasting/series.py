@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History", "fill_gaps", "median_gap", "regular_steps", "spread_out"]
+__all__ = ["History", "check_length", "fill_gaps", "median_gap", "regular_steps", "spread_out"]
 
 UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
 UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
+MOST_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
         Steps, shape (time,), the first 0.
     """
     steps = np.concatenate([[0.0], gaps[1:] / unit])
+    check_length(float(steps.sum()), len(gaps), unit)
     whole = np.round(steps)
     uneven = np.abs(steps - whole) > UNEVEN * np.maximum(whole, 1)
     if len(gaps) > 1 and uneven[1:].mean() > UNEVEN_SHARE:
@@ -57,6 +59,21 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
         found = -np.round(back)
         return (found - found[0]).astype(int)
     return np.cumsum(np.concatenate([[0.0], np.maximum(whole[1:], 1.0)])).astype(int)
+
+
+def check_length(steps: float, samples: int, unit: float) -> None:
+    """Check that a series does not consist of gaps: missing steps take time and memory like others.
+
+    Args:
+        steps: Number of steps of its grid.
+        samples: Number of its samples.
+        unit: Time of one step.
+    """
+    if steps > max(MOST_STEPS, 10 * samples):
+        raise ValueError(
+            f"{samples:,} samples span {steps:,.0f} steps of {unit:g}, the median time between samples in training: "
+            "check the times, or pass the parts before and after a long gap as separate series"
+        )
 
 
 def spread_out(values: NDArray[np.float64], steps: NDArray[np.int_]) -> NDArray[np.float64]:

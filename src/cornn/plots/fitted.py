@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.sequences import Series
+from cornn.estimators.series import Series
 from cornn.fitting.evaluate import Evaluation
 from cornn.plots.attributions import plot_attributions
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
-__all__ = ["confusion", "losses", "predictions", "residuals", "sequence"]
+__all__ = ["draw_confusion", "draw_losses", "draw_predictions", "draw_residuals", "draw_sequence"]
 
 MOST_CLASSES = 20  # above this, cells show no numbers
 MOST_FEATURES = 3  # of a sequence
@@ -23,7 +23,7 @@ def _plain(name: str) -> str:
 
 
 @styled
-def losses(history: Sequence[dict[str, float]]) -> Any:
+def draw_losses(history: Sequence[dict[str, float]]) -> Any:
     """Plot training and validation loss by epoch."""
     figure, axes = canvas(size=(6.6, 3.0))
     panel = axes[0, 0]
@@ -39,7 +39,7 @@ def losses(history: Sequence[dict[str, float]]) -> Any:
 
 
 @styled
-def confusion(evaluation: Evaluation) -> Any:
+def draw_confusion(evaluation: Evaluation) -> Any:
     """Draw a confusion matrix: one row per true class, shaded by share."""
     count = len(evaluation.classes)
     size = min(9.0, 2.5 + 0.45 * count)
@@ -62,7 +62,7 @@ def confusion(evaluation: Evaluation) -> Any:
 
 
 @styled
-def predictions(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+def draw_predictions(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
     """Plot predictions against true values."""
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
@@ -75,7 +75,7 @@ def predictions(name: str, truth: Sequence[float], found: Sequence[float]) -> An
 
 
 @styled
-def residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+def draw_residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
     """Plot a histogram of the residuals."""
     bins = max(5, min(30, round(len(truth) ** 0.5 * 2)))
     figure, axes = canvas(size=(4.2, 3.4))
@@ -88,7 +88,7 @@ def residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
 
 
 @styled
-def sequence(series: Series, features: Sequence[str], attributions: NDArray[np.float64]) -> Any:
+def draw_sequence(series: Series, features: Sequence[str], attributions: NDArray[np.float64]) -> Any:
     """Plot one sequence, coloured by its attributions (steps, features): the features with the largest, up to three."""
     values = np.asarray(series.values).reshape(len(series.values), -1)
     attributions = attributions[: len(values)]

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cornn
+from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import write_atomically, write_errors
 from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
 from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
-from cornn.estimators.sequences import SequenceData
+from cornn.estimators.series import SequenceData
 from cornn.export.bank import decompose_steps, draw_sequences
 from cornn.export.c import host
 from cornn.export.c.float32 import emit_arithmetic
@@ -120,10 +121,8 @@ def bank_to_c(
     """
     model: BankModel = estimator.bank_
     if not model.bank.causal:
-        raise ValueError(
-            "this model scales each sequence by itself, which needs all of it: fit it with causal=True "
-            "(cornn fit --causal)"
-        )
+        words = "this model scales each sequence by itself, which needs all of it: fit it with "
+        raise ArgumentError(words, Argument("causal", True))
     folder = Path(folder)
     model, kept = _fit_into(estimator, model, max_flash, max_ram, data, target)
     scale, offset = estimator.output_scaling()
@@ -153,25 +152,29 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     def fits(groups: int) -> bool:
         return all(size <= limit for size, limit in zip(measure(groups), limits, strict=True))
 
-    def describe_need(groups: int) -> str:
-        """Say what the groups need, and which options to raise to which number."""
+    def describe_need(groups: int) -> list[str | Argument]:
+        """Say what the groups need, and which limits to raise to which number."""
         flash, state = measure(groups)
-        sizes = (("--max-flash", flash, limits[0]), ("--max-ram", state, limits[1]))
-        raised = " and ".join(f"{option} to {size}" for option, size, limit in sizes if size > limit)
-        return f"{flash:,} bytes of flash and {state:,} bytes of RAM: raise {raised}"
+        sizes = (("max_flash", flash, limits[0]), ("max_ram", state, limits[1]))
+        parts: list[str | Argument] = []
+        for name, size, limit in sizes:
+            if size > limit:
+                parts += [" and " if parts else f"{flash:,} bytes of flash and {state:,} bytes of RAM: raise "]
+                parts += [Argument(name), f" to {size}"]
+        return parts
 
     total = len(model.bank.bank.first)
     if fits(total):
         return model, None
     most = next((groups for groups in range(total - 1, 0, -1) if fits(groups)), 0)
     if not most:
-        raise ValueError(f"{GROUP} neurons, the fewest there can be, need {describe_need(1)}")
+        raise ArgumentError(f"{GROUP} neurons, the fewest there can be, need ", *describe_need(1))
     if data is None or target is None:
-        raise ValueError(
-            f"the model needs {describe_need(total)}, or add --data FILE with the labelled training data, to drop "
-            "neurons"
-        )
+        advice = " with the labelled training data, to drop neurons"
+        raise ArgumentError("the model needs ", *describe_need(total), ", or pass ", Argument("data"), advice)
     sequences = estimator.validate_input(data)
+    if len(target) != len(sequences):
+        raise ValueError(f"data has {len(sequences)} sequences and target {len(target)} entries: pass one per sequence")
     aim = estimator.ridge_target(target)
     smaller, before, after = shrink_bank_model(model, sequences, aim, most)
     (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.export.c import host
 from cornn.export.c.ir import ModelIR
 from cornn.export.c.source import render
@@ -89,10 +90,11 @@ def check(
                 f"than {limit:.1e}: it is not written. Check that the model is trained and finite"
             )
     elif not checked.loss <= largest_loss:
-        raise ValueError(
+        raise ArgumentError(
             f"int8 weights change {checked.metric} from {checked.pytorch:.6g} to {checked.c:.6g} on {checked.words}, "
-            f"a loss of {checked.loss:.3g}, more than {largest_loss:g}: it is not written. Use --weights float32, "
-            "calibrate on more sequences, or allow it with --largest-loss"
+            f"a loss of {checked.loss:.3g}, more than {largest_loss:g}: it is not written. Use ",
+            *(Argument("weights", "float32"), ", calibrate on more sequences, or allow it with "),
+            Argument("largest_loss"),
         )
     return checked
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import cornn
+from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import write_atomically, write_errors
 from cornn.export.c import host
 from cornn.export.c.check import Comparison, check
@@ -107,16 +108,19 @@ def to_c(
         from cornn.export.c.bank import bank_to_c  # needs scikit-learn
 
         if options.weights != "float32":
-            raise ValueError("an oscillator bank is exported with float32 weights: omit int8, or use max_flash")
+            words = "an oscillator bank is exported with float32 weights: omit "
+            raise ArgumentError(words, Argument("weights"), ", or use ", Argument("max_flash"))
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
         return bank_to_c(trained.estimator, folder, **limits, data=data, target=target)
     folder, arrays = Path(folder), extract_ir(trained)
     header, source, written = _texts(trained, arrays, folder, options, data)
     if options.max_flash is not None or options.max_ram is not None:
-        raise ValueError(
+        raise ArgumentError(
             f"this network needs {written.flash:,} bytes of flash and {written.state:,} bytes of RAM with "
-            f"{options.weights} weights; --max-flash and --max-ram drop neurons of oscillator banks only: omit them, "
-            f"or fit it with a smaller hidden_size{' or export int8 weights' if options.weights == 'float32' else ''}"
+            f"{options.weights} weights; ",
+            *(Argument("max_flash"), " and ", Argument("max_ram")),
+            " drop neurons of oscillator banks only: omit them, or fit it with a smaller hidden_size",
+            " or export int8 weights" if options.weights == "float32" else "",
         )
     if host.find_compiler() is not None:
         limits = {"count": options.sequences, "largest_loss": options.largest_loss}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from cornn._arguments import Argument, ArgumentError
 from cornn.export.c.ir import Array, Layer, ModelIR, simulate_states
 from cornn.export.c.source import Constants, render, rows
 from cornn.functional import coefficients
@@ -52,9 +53,8 @@ def calibrate(model: ModelIR, input: Tensor) -> Formats:
         while _leaves(layer, model.damping, y_bits, z_bits):
             z_bits -= 1
             if z_bits < -STATE_BITS:
-                raise ValueError(
-                    "the oscillators are unstable and exceed the integer range: lower dt, or use --weights float32"
-                )
+                words = "the oscillators are unstable and exceed the integer range: lower dt, or use "
+                raise ArgumentError(words, Argument("weights", "float32"))
         while float(layer.dt.max()) * 2.0 ** (y_bits - z_bits) >= 1:
             y_bits -= 1
         found.append((y_bits, z_bits))
@@ -80,7 +80,8 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
     # A shift by 32 bits is cheapest: the result is the upper word.
     scale_shift = min(32, _shift([scale for parts in matrices for _, scale in parts], 31) - point)
     if point < LEAST_POINT or scale_shift < LEAST_SHIFT:
-        raise ValueError("the weights and states exceed the integer range: export with --weights float32")
+        words = "the weights and states exceed the integer range: export with "
+        raise ArgumentError(words, Argument("weights", "float32"))
     z_shift, y_shift = min(30, _shift(factors, 31)), min(30, _shift(steps, 31))
     lines = []
     for index, layer in enumerate(model.layers):

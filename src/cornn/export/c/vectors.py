@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cornn._arguments import Argument, ArgumentError
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.export.c.ir import output_scaling
@@ -46,9 +47,8 @@ def load_calibration(trained: TrainedModel, count: int, data: Any = None) -> Ten
     elif data is not None:
         input = _given(trained, data, count)[1].input
     else:
-        raise ValueError(
-            "int8 needs sample sequences for calibration: add --data FILE, in the layout of the training data"
-        )
+        words = "int8 needs sample sequences for calibration: pass "
+        raise ArgumentError(words, Argument("data"), ", in the layout of the training data")
     with torch.no_grad():
         return trained.model.encoder(input)
 

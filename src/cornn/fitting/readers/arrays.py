@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
-from cornn.estimators.sequences import ValidSeries, compute_gaps
+from cornn.estimators.series import ValidSeries
+from cornn.estimators.times import compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import shorten
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
-from cornn.estimators.sequences import ValidSeries
+from cornn.estimators.series import ValidSeries
 
 __all__ = ["FORMS", "Dataset", "Layout"]
 

@@ -1,16 +1,17 @@
 """Convert a table to sequences: one row per sequence (wide), one row per sample (long), or one series."""
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
-from cornn.estimators.sequences import ValidSeries, split_rows
+from cornn.estimators.frames import split_rows
+from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
 from cornn.fitting.readers.table import FITTED_WITH, INDEX, MISSING, Table, parse_number, shorten
@@ -41,13 +42,34 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
         layout = replace(layout, time=INDEX) if series else replace(layout, ignore=(*layout.ignore, INDEX))
     if layout.group is not None and require_target:
         table.require(layout.group, argument="group")
-    ids = None if layout.id is None else _read_ids(table, layout.id)
+    if table.fitting:
+        _check_roles(table, layout)
+    ids = None if layout.id is None else _read_labels(table, layout.id, "id")
     form = layout.form or _infer_form(table, layout, ids)
     if layout.form is None and form == "wide" and not layout.values:
-        _check_steps(table, layout)
+        try:
+            _check_steps(table, layout)
+        except ArgumentError:
+            if table.fitting:
+                raise
+            raise ValueError(
+                f"{table.source} seems to have columns that are not steps of a sequence; the model was fitted to a "
+                "file without names of columns, so keep the columns of the steps only"
+            ) from None
     layout = replace(layout, form=form)
     target = layout.target if there else ()
     return (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
+
+
+def _check_roles(table: Table, layout: Layout) -> None:
+    """Check that no column is both learned from and learned, or is used in two other ways."""
+    roles = {"id": (layout.id,), "time": (layout.time,), "target": layout.target, "values": layout.values}
+    pairs = [*combinations(roles.items(), 2), (("target", layout.target), ("group", (layout.group,)))]
+    for (first, names), (second, others) in pairs:
+        for name in names:
+            if name in others and name in table.columns:
+                both = (Argument(first), " and by ", Argument(second))
+                raise ArgumentError(f"{table.source}: column {name!r} is named by ", *both, ": name it once")
 
 
 def _infer_form(table: Table, layout: Layout, ids: list | None) -> str:
@@ -67,12 +89,13 @@ def _no_values(table: Table) -> ArgumentError:
     return ArgumentError(f"{table.source} has no columns of values left: ", *advice)
 
 
-def _read_ids(table: Table, name: str) -> list:
+def _read_labels(table: Table, name: str, what: str) -> list:
+    """Return a column of ids or groups, `what` for errors; none may be missing."""
     for row, value in enumerate(table.columns[name]):
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ValueError(
-                f"{table.source}, {table.place(row)}: the id in column {name!r} is missing: fill it in, or remove the "
-                "row"
+                f"{table.source}, {table.place(row)}: the {what} in column {name!r} is missing: fill it in, or remove "
+                "the row"
             )
     return [value.strip() if isinstance(value, str) else value for value in table.columns[name]]
 
@@ -103,7 +126,7 @@ def _shape_wide(table: Table, layout: Layout, ids: list | None, target: tuple[st
         layout.id or "row",
         _read_targets(table, target, range(len(table))),
         [table.place(row) for row in range(len(table))],
-        _read_groups(table, layout, list(range(len(table)))),
+        _read_groups(table, layout, [[row] for row in range(len(table))]),
     )
 
 
@@ -322,16 +345,24 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
         layout.id or "series",
         None if layout.form == "series" else _read_sequence_targets(table, target, rows, found),
         places,
-        _read_groups(table, layout, [int(index.min()) for index in rows]),
+        _read_groups(table, layout, rows),
     )
 
 
-def _read_groups(table: Table, layout: Layout, rows: list[int]) -> list[Any] | None:
-    """Return the group of each sequence, by its first row."""
-    if layout.group is None or layout.group not in table.columns:
+def _read_groups(table: Table, layout: Layout, rows: Sequence[Sequence[int] | NDArray]) -> list[str] | None:
+    """Return the group of each sequence, which must be the same in all of its rows; predictions need none."""
+    if layout.group is None or not table.fitting:
         return None
-    column = table.columns[layout.group]
-    return [str(column[row]) for row in rows]
+    column = _read_labels(table, layout.group, "group")
+    for index in rows:
+        first = int(min(index))
+        other = next((int(row) for row in index if column[row] != column[first]), None)
+        if other is not None:
+            raise ValueError(
+                f"{table.source}, {table.place(other)}: the group {layout.group!r} is {column[other]!r} after "
+                f"{column[first]!r} in the same sequence: a group must be constant per sequence"
+            )
+    return [str(column[int(min(index))]) for index in rows]
 
 
 def _check_times(table: Table, layout: Layout, times: NDArray, index: NDArray) -> None:

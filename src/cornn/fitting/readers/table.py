@@ -138,7 +138,9 @@ def parse_time(value: Any) -> float:
 def read_csv(path: Path) -> Table:
     """Read columns separated by commas, semicolons or tabs, with their names in the first line."""
     text = read_text(path)
-    frame = parse_csv(path, text, max(DELIMITERS, key=text.partition("\n")[0].count))
+    if not text.strip():
+        raise ValueError(f"{path} is blank: expected a header with column names, then rows")
+    frame = parse_csv(path, text, max(DELIMITERS, key=text.lstrip("\r\n").partition("\n")[0].count))
     names = _check_names(path, frame.iloc[0].tolist())
     frame = frame.iloc[1:]
     if not len(frame):
@@ -177,7 +179,7 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
     try:
         read: Any = pandas.read_csv
         frame = read(
-            io.StringIO(text),
+            io.StringIO(text.strip("\r\n")),
             sep=delimiter,
             header=None,
             index_col=False,
@@ -195,9 +197,10 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows") from None
     if '"' in text:  # a cell may have several lines
         frame.index = frame.index + frame.apply(lambda column: column.str.count("\n")).sum(axis=1).cumsum()
-    short = frame.isna()
-    frame = frame[~(short.iloc[:, 1:].all(axis=1) & (frame[0].fillna("") == ""))] if frame.shape[1] > 1 else frame
-    frame = frame[frame[0] != ""] if frame.shape[1] == 1 else frame
+    frame.index += text[: len(text) - len(text.lstrip("\r\n"))].count("\n")
+    if frame.shape[1] == 1:
+        return frame.fillna("")  # a blank line is a missing value
+    frame = frame[~(frame.iloc[:, 1:].isna().all(axis=1) & (frame[0].fillna("") == ""))]
     cut = frame.index[frame.isna().any(axis=1)]
     if len(cut):
         row, cells = int((frame.index < cut[0]).sum()), int(frame.loc[cut[0]].notna().sum())

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import ValidSeries, compute_gaps
+from cornn.estimators.series import ValidSeries
+from cornn.estimators.times import compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number, parse_time
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import ValidSeries
+from cornn.estimators.series import ValidSeries
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number, read_text
 

@@ -1,17 +1,19 @@
 """Read the text files of the UCR archive: no header, one sequence per line, its class first."""
 
+import math
 import re
 from pathlib import Path
 
 import numpy as np
 
-from cornn.estimators.sequences import ValidSeries
+from cornn.estimators.series import ValidSeries
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.table import parse_number
 
 __all__ = ["is_ucr", "read_ucr"]
 
-SEPARATOR = re.compile(r"[\t, ]+")
+SEPARATOR = re.compile(r" *[\t,] *| +")
+"""One tab or comma, between which a cell may be empty, or spaces."""
 
 
 def is_ucr(text: str) -> bool:
@@ -38,7 +40,7 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
         place = f"row {len(sequences) + 1} (line {number})"
         label, *cells = SEPARATOR.split(line.strip())
         try:
-            values = np.array([parse_number(cell) for cell in cells])
+            values, answer = np.array([parse_number(cell) for cell in cells]), _parse_label(label)
         except ValueError:
             raise ValueError(f"{path}, {place} contains something that is not a number: correct it") from None
         known = np.flatnonzero(~np.isnan(values))
@@ -47,13 +49,13 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
         if np.isinf(values).any():
             raise ValueError(f"{path}, {place} contains infinity: replace it; NaN marks a missing value")
         sequences.append(ValidSeries(values[: known[-1] + 1, None]))
-        target.append((_parse_label(label),))
+        target.append((answer,))
         places.append(place)
     ids = list(range(1, len(sequences) + 1))
     return Dataset(str(path), Layout(), ("value",), sequences, ids, "row", target, places)
 
 
-def _parse_label(text: str) -> str:
-    """Return a class label as a string: 1.0000000e+00 is 1."""
+def _parse_label(text: str) -> str | None:
+    """Return a class label as a string, None if it is missing: 1.0000000e+00 is 1."""
     number = parse_number(text)
-    return str(int(number)) if number == number and number == int(number) else text
+    return None if math.isnan(number) else str(int(number)) if number.is_integer() else text

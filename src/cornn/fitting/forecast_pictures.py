@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn.fitting.fit import FitResult
 from cornn.plots.forecasts import DrawnForecast, draw_errors_ahead, draw_forecasts, draw_members
 
-__all__ = ["forecast_page"]
+__all__ = ["draw_forecast_pictures"]
 
 MOST_SERIES = 3  # drawn
 LEAST_STEPS = 40  # of a drawn series before its forecast
@@ -16,16 +17,17 @@ BACKTESTS = 6  # forecasts drawn over the test split
 LEVELS = (0.9, 0.5)
 
 
-def forecast_page(finished: Any) -> list[tuple[str, Any]]:
+def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
     """Draw the figures of a fitted forecaster.
 
     Args:
-        finished: The result of `cornn.fitting.fit`: its estimator, its splits and the names of the features.
+        finished: The result of `fit`.
 
     Returns:
         Captions and figures.
     """
-    estimator, splits = finished.estimator, finished.splits
+    estimator: Any = finished.estimator
+    splits = finished.splits
     data = splits.training if splits.test is None else splits.test
     cuts = splits.cuts or [None] * len(data.sequences)
     coming, earlier = [], []

@@ -1,0 +1,204 @@
+"""Read DataFrames whose columns are features: in long form, with an index of dates, or one per sequence."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.estimators.series import SequenceData, Series, check_known
+from cornn.estimators.times import compute_gaps, parse_date, parse_dates
+from cornn.estimators.values import format_value, read_labels, to_float_array
+
+__all__ = [
+    "Columns",
+    "find_gap",
+    "find_names",
+    "find_steps",
+    "group_rows",
+    "index_times",
+    "is_dated",
+    "is_frame",
+    "read_long",
+    "read_target",
+    "select_columns",
+    "sequence_ids",
+    "split_rows",
+]
+
+
+class Columns(NamedTuple):
+    """How X is read: the columns of DataFrames, and the order of axes."""
+
+    id: str | None = None  # of a long-form DataFrame, which has one row per sample
+    time: str | None = None
+    values: Sequence[Any] | None = None  # of all DataFrames whose columns are features
+    steps: Sequence[str] | None = None  # of DataFrames in wide form: the columns in training
+    layout: str = "ntc"  # of three-dimensional arrays: (sequences, time, features), or "nct"
+    single: bool = False  # for forecasts: one series by itself is a valid X, and series without any value are skipped
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a table with named columns: a pandas DataFrame or similar."""
+    return hasattr(X, "columns") and hasattr(X, "__getitem__")
+
+
+def is_dated(X: Any) -> bool:
+    """Return whether X has an index of dates or periods."""
+    index = getattr(X, "index", None)
+    return getattr(getattr(index, "dtype", None), "kind", None) == "M" or hasattr(index, "to_timestamp")
+
+
+def index_times(index: Any) -> NDArray | None:
+    """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
+    index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
+    times = parse_dates([own.to_pydatetime() for own in index])
+    gaps = compute_gaps(times, "the index of X", index)[1:]
+    return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
+
+
+def find_gap(X: Any) -> float | None:
+    """Return the median time between the samples of X in seconds, by its index of dates or periods; None without."""
+    if not is_dated(X) or len(X) < 2:
+        return None
+    index = X.index.to_timestamp() if hasattr(X.index, "to_timestamp") else X.index
+    return float(np.median(np.diff(parse_dates([own.to_pydatetime() for own in index]))))
+
+
+def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:
+    """Return the names of the columns of X that are features.
+
+    Args:
+        X: The sequences, as for `read_sequences`.
+        columns: How X is read; its `values`, if given, are the names.
+        leave_out: Columns of a long-form DataFrame that are not features.
+
+    Returns:
+        The names; None if the features of X have none, or not all of them are strings, as scikit-learn defines it.
+    """
+    if is_frame(X) and columns.id is not None:
+        used = {columns.id, columns.time, *leave_out}
+        return list(columns.values or [name for name in X.columns if name not in used])
+    frame = None
+    if isinstance(X, list | tuple):
+        parts = (item.values if isinstance(item, Series) else item for item in X)
+        frame = next((part for part in parts if is_frame(part)), None)
+    elif columns.single and is_frame(X) and is_dated(X):
+        frame = X
+    if frame is None:
+        return None
+    names = list(columns.values or frame.columns)
+    return names if columns.values or all(isinstance(name, str) for name in names) else None
+
+
+def find_steps(X: Any, columns: Columns) -> list[str] | None:
+    """Return the names of the columns of a DataFrame in wide form, whose columns are steps; None for other X."""
+    wide = is_frame(X) and columns.id is None and not (columns.single and is_dated(X))
+    return [str(name) for name in X.columns] if wide else None
+
+
+def sequence_ids(frame: Any, column: str) -> tuple[NDArray, list[NDArray]]:
+    """Return the ids in order of first appearance, and the rows of each."""
+    return group_rows(_read_ids(frame, column))
+
+
+def _read_ids(frame: Any, column: str) -> NDArray:
+    """Return the ids of the rows of a long-form DataFrame, all known and of one type."""
+    _require(frame, [column])
+    return read_labels(frame[column], f"column {column!r}", "id", "row")
+
+
+def group_rows(ids: NDArray) -> tuple[NDArray, list[NDArray]]:
+    """Return the unique ids of an array (rows,), in order of first appearance, and the rows of each."""
+    _, first, number = np.unique(ids, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rows = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
+    return ids[np.sort(first)], [rows[index] for index in order]
+
+
+def split_rows(ids: NDArray, times: NDArray | None) -> list[tuple[Any, NDArray]]:
+    """Split the rows of a long table: the id and the rows of each sequence, in order of time if there are times."""
+    names, rows = group_rows(ids)
+    if times is not None:
+        rows = [own[np.argsort(times[own], kind="stable")] for own in rows]
+    return list(zip(names.tolist(), rows, strict=True))
+
+
+def read_target(frame: Any, y: Any, column: str) -> Any:
+    """Return one target per sequence: y is a column name, a Series indexed by id, or an array in order of the ids."""
+    ids, rows = sequence_ids(frame, column)
+    if isinstance(y, str):
+        _require(frame, [y])
+        values = read_labels(frame[y], f"column {y!r}", "target", "row")
+        for name, own in zip(ids, rows, strict=True):
+            if (values[own] != values[own[0]]).any():
+                raise ValueError(
+                    f"column {y!r} changes within sequence {format_value(name)}: a target must be constant per sequence"
+                )
+        return values[[own[0] for own in rows]]
+    if hasattr(y, "loc") and set(ids) <= set(y.index):
+        return np.asarray(y.loc[ids])
+    return y
+
+
+def read_long(frame: Any, columns: Columns) -> list[SequenceData]:
+    """Read the sequences of a long-form DataFrame, in order of the first appearance of their ids."""
+    assert columns.id is not None
+    used = (columns.id, columns.time)
+    names = find_names(frame, columns)
+    _require(frame, [name for name in used if name is not None])
+    if not names:
+        raise ValueError(f"no feature columns besides {columns.id!r}: name them in value_columns")
+    if len(frame) == 0:
+        raise ValueError("the DataFrame has no rows: pass at least one sequence")
+    times = None if columns.time is None else _times(frame, columns.time)
+    values = select_columns(frame, names)
+    given = None if columns.time is None else np.asarray(frame[columns.time])
+    found = []
+    for name, rows in split_rows(_read_ids(frame, columns.id), times):
+        where = f"sequence {format_value(name)}"
+        gaps = None if times is None or given is None else compute_gaps(times[rows], where, given[rows])
+        found.append(SequenceData(values[rows], gaps))
+        if not columns.single:
+            check_known(found[-1], where)
+    return found
+
+
+def _times(frame: Any, name: str) -> NDArray:
+    """Return numbers or dates; dates may be strings and may have a time zone."""
+    times = read_labels(frame[name], f"column {name!r}", "time", "row")
+    if times.dtype.kind not in "OUST":
+        return times
+    with contextlib.suppress(TypeError, ValueError):
+        return times.astype(np.float64)
+    try:
+        return parse_dates([parse_date(own) for own in times.tolist()])
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"column {name!r} contains values that are not times: use numbers, or dates like 2026-01-31 12:00:00"
+        ) from error
+
+
+def select_columns(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:
+    """Return some columns, shape (rows, columns). Names are compared as text, as files store them."""
+    there = {str(name): name for name in frame.columns}
+    _require(frame, [name for name in names if str(name) not in there], where)
+    return np.stack([_column(frame, there[str(name)], where) for name in names], 1)
+
+
+def _column(frame: Any, name: Any, where: str) -> NDArray[np.float64]:
+    column = np.asarray(frame[name])
+    if column.ndim != 1:
+        raise ValueError(f"{where}two columns are named {name!r}: rename one of them")
+    if column.dtype.kind == "M":
+        raise ValueError(
+            f"{where}column {name!r} contains dates: name it in time_column, or remove it from value_columns"
+        )
+    return to_float_array(column, f"{where}column {name!r}", "row")
+
+
+def _require(frame: Any, names: Sequence[str], where: str = "") -> None:
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(f"{where}no column {name!r}: the columns are {', '.join(map(str, frame.columns))}")

@@ -1,0 +1,89 @@
+"""Values, ids and labels of any container as arrays. Errors name their place."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+__all__ = ["format_value", "read_labels", "to_array", "to_float_array"]
+
+
+def to_array(values: Any) -> NDArray:
+    """Return a tensor, a masked array or any other values as an array; masked values are missing."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        values = values.float() if values.dtype == torch.bfloat16 else values
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        return np.where(values.mask, np.nan, values.data)
+    return np.asarray(values)
+
+
+def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.float64]:
+    """Convert to float64. NaN and None are missing values; infinity and non-numbers raise an error.
+
+    Args:
+        values: The values.
+        where: What they are, for errors.
+        axis: What the first index counts, for errors.
+    """
+    array = to_array(values)
+    if array.dtype == object:
+        # pandas has a missing value of its own, pandas.NA.
+        array = array.copy()
+        array[np.vectorize(_is_missing, otypes=[bool])(array)] = None
+    if np.iscomplexobj(array):
+        raise ValueError(f"{where}: Complex data not supported, pass real numbers")
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        for place, value in np.ndenumerate(array):
+            try:
+                float("nan" if value is None else value)
+            except (TypeError, ValueError):
+                at = "".join(f", {name} {index}" for name, index in zip((axis, "feature"), place, strict=False))
+                error = (
+                    f"{where}{at}: {format_value(value)} is not a number, the argument must be a string of digits or "
+                    "a real number (NaN if it is missing)"
+                )
+                raise (ValueError if isinstance(value, str) else TypeError)(error) from None
+        raise
+    if np.isinf(array).any():
+        place = np.argwhere(np.isinf(array))[0][0]
+        raise ValueError(f"{where}, {axis} {place} contains infinity: replace it; NaN marks a missing value")
+    return array
+
+
+def read_labels(labels: Any, where: str, what: str, axis: str) -> NDArray:
+    """Return ids, groups, targets or times as an array, all known and of one type.
+
+    Args:
+        labels: The labels, shape (rows,).
+        where: What contains them, for errors.
+        what: What a label is, for errors.
+        axis: What the labels belong to, for errors.
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind in "mM":
+        missing = np.isnat(array)
+    elif array.dtype.kind in "fc":
+        missing = np.isnan(array)
+    else:
+        missing = np.array([_is_missing(own) for own in array] if array.dtype == object else [], bool)
+    if missing.any():
+        raise ValueError(f"{where}, {axis} {missing.argmax()}: the {what} is missing: fill it in, or remove the {axis}")
+    if array.dtype == object and len({isinstance(own, str) for own in array}) > 1:
+        raise ValueError(f"{where} contains both strings and other types: convert them to one type")
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or one of pandas' missing values."""
+    if isinstance(value, float):
+        return value != value
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def format_value(value: Any) -> str:
+    """Format a value without the names of numpy's types."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
