@@ -181,6 +181,38 @@ def test_runs_whose_worker_is_killed_continue_from_their_checkpoints(tmp_path, m
         assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
+def give_up(folder):
+    """What other workers do with the first trial if they hear nothing from its worker, whose laptop may have slept."""
+    opened = optuna.storages.RDBStorage(f"sqlite:///{folder}/trials.db")
+    study = optuna.load_study(study_name="some", storage=opened)
+    study.tell(0, state=optuna.trial.TrialState.FAIL)
+    opened.remove_session()
+    opened.engine.dispose()
+
+
+@pytest.mark.parametrize("step", [5, 20])
+def test_a_worker_that_was_given_up_repeats_its_trial(tmp_path, step):
+    given_up = []
+
+    def follow(status, progress):
+        if progress is not None and progress.step == step and not given_up:
+            given_up.append(give_up(tmp_path))
+
+    status = run(tmp_path, 2, follow)
+    assert (status.complete, status.failed) == (2, 0)
+    assert [entry.state.name for entry in entries(tmp_path)] == ["FAIL", "COMPLETE", "COMPLETE"]
+
+
+def test_a_worker_that_was_given_up_can_be_stopped(tmp_path):
+    def follow(status, progress):
+        if progress is not None:
+            give_up(tmp_path)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 2, follow)
+
+
 class Away:
     """A database that leaves at each operation in turn, for a number of attempts."""
 

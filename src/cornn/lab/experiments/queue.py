@@ -134,12 +134,7 @@ class Queue:
         """
         for study in self._studies:
             if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
-
-                def objective(trial: Any, study: Any = study) -> float:
-                    return do(trial, _claim(study, trial))
-
-                # Other errors end the worker; the attributes of the entry describe them.
-                study.optimize(objective, n_trials=1, catch=(*caught, NotTaken))
+                _optimize_once(study, do, (*caught, NotTaken))
                 return True
         return False
 
@@ -156,6 +151,29 @@ class Queue:
 
 class NotTaken(Exception):
     """The work of this entry is done or taken by another one."""
+
+
+def _optimize_once(study: Any, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> None:
+    """Take one entry of a study. Errors that are not caught end the worker; the entry's attributes describe them."""
+    raised: BaseException | None = None
+
+    def objective(trial: Any) -> float:
+        nonlocal raised
+        try:
+            return do(trial, _claim(study, trial))
+        except BaseException as error:
+            raised = error
+            raise
+
+    try:
+        study.optimize(objective, n_trials=1, catch=caught)
+    except ValueError as error:
+        if error is raised:
+            raise
+        # Optuna's own error: other workers heard nothing for too long, such as from a laptop that slept, and ended the
+        # entry. Its work is in the queue again.
+        if isinstance(raised, KeyboardInterrupt):
+            raise raised from None
 
 
 def _claim(study: Any, trial: Any) -> Work:

@@ -134,7 +134,10 @@ class Worker:
         except (optuna.TrialPruned, _NoResult):
             raise
         except KeyboardInterrupt as stop:
-            trial.set_user_attr("set_aside", "the time was over" if isinstance(stop, OutOfTime) else "it was stopped")
+            # Other workers may have ended the entry already.
+            with suppress(optuna.exceptions.UpdateFinishedTrialError):
+                why = "the time was over" if isinstance(stop, OutOfTime) else "it was stopped"
+                trial.set_user_attr("set_aside", why)
             raise
         except Exception as error:
             # Runs use settings with which a trial succeeded, so only trials may run out of memory.
