@@ -4,6 +4,7 @@ If a database becomes unavailable, every operation is repeated for a while.
 """
 
 import functools
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -30,6 +31,10 @@ class Storage:
     url: str
     patience: float = PATIENCE
     heartbeat: int = HEARTBEAT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.patience < math.inf:
+            raise ValueError(f"patience must be finite and not below 0, got {self.patience}")
 
     @property
     def grace(self) -> int:
