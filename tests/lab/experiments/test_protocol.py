@@ -139,6 +139,11 @@ def test_a_protocol_that_makes_no_sense(tmp_path, changes, sentence):
     assert sentence in str(error.value)
 
 
+def test_a_folder_is_not_a_protocol(tmp_path):
+    with pytest.raises(OSError, match=r"cannot read .*: pass a protocol such as"):
+        read_protocol(tmp_path)
+
+
 def test_a_uniform_range_may_begin_at_0(tmp_path):
     path = tmp_path / "small.json"
     path.write_text(json.dumps(CONTENT | {"space": {"weight_decay": {"uniform": [0, 1]}}}), encoding="utf8")

@@ -275,6 +275,8 @@ def test_a_study_of_another_search_is_refused(cornn, monkeypatch):
     code, _, err = cornn("search", *SHORT, "--trials", 1, "--batch-size", 7, "--quiet")
     assert code == 2
     assert "belongs to another experiment (config.budget.batch_size was 50, is 7): choose another name" in err
+    err = cornn("search", *SHORT, "--trials", 1, "--seed", 7, "--quiet")[2]
+    assert "belongs to another experiment (config.seed was its default, is 7): choose another name" in err
 
 
 def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):

@@ -193,7 +193,7 @@ def check_record(contest: Contest, results: Path) -> None:
     path = _path(contest, results)
     if path.exists():
         before = read_json(path)
-        changed = list_changes({name: before.get(name) for name in contest.about}, contest.about)
+        changed = list_changes({name: before[name] for name in contest.about if name in before}, contest.about)
         for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
             most = max((len(row[rows]) for row in before.get("models", {}).values()), default=0)
             changed += [f"{what} was {most}, is {now}"] if most > now else []

@@ -104,8 +104,8 @@ def read_protocol(path: Path) -> Protocol:
     remedy = "pass a protocol such as results/protocols/psmnist-128.json"
     try:
         content = read_json(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}: {remedy}") from None
+    except OSError as error:
+        raise OSError(f"{error}: {remedy}") from None
     except ValueError as error:
         raise ValueError(f"{path} is not a protocol, since it is not a JSON object: {remedy}") from error
     try:
