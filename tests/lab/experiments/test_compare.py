@@ -233,7 +233,11 @@ def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):
     assert (status.best, status.left, status.runs) == (None, 0, ())
     write_record(none, {"cornn": status}, tmp_path)
     shown = {contest.name: contest for contest in comparison.read(tmp_path)}
-    assert shown["adding-20"].rows[0].trials == "2 (1 diverged)"
+    (row,) = shown["adding-20"].rows
+    assert row.trials == "2 (1 diverged)"
+    # A trial that never trained, which says nothing about the model, is not called diverged.
+    row.entry["trials"].append({"validation": None, "steps": None, "failed": "CUDA out of memory"})
+    assert row.trials == "3 (1 diverged; 1 failed: CUDA out of memory)"
     assert (shown["adding-none"].rows, shown["adding-none"].begun) == ((), ("coRNN",))
 
 

@@ -5,16 +5,17 @@ The possible ends of an attempt are
 
     complete    trained to the end;
     pruned      stopped early, behind the median of the others;
-    failed      diverged, or ran out of memory: the attribute "failure" has the reason;
+    failed      diverged, or ran out of memory in the last attempt: the attribute "failure" has the reason;
     set aside   not counted: the worker was stopped, or another one has the same work ("set_aside");
-    died        none of these: the worker was killed, or ended with an error ("ended_by").
+    died        none of these: the worker was killed, ran out of memory, or ended with an error ("ended_by").
 
-Every worker puts work without an attempt into the queue. A piece of work whose worker died is thus repeated, with the
+Every worker puts work without an attempt into the queue. A piece of work whose attempt died is thus repeated, with the
 same number and the same values, up to `ATTEMPTS` times.
 """
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from cornn.lab.experiments.status import Status, TaskInfo, list_changes
 __all__ = ["NotTaken", "Queue", "Work", "make_status", "register_parameters"]
 
 ATTEMPTS = 3
-"""Number of workers that may die during the same work before it counts as failed."""
+"""Number of attempts at the same work that may die before it counts as failed."""
 TRIALS_BEFORE_PRUNING = 5
 """Minimum number of trials for a median."""
 
@@ -108,7 +109,9 @@ class Queue:
         for study in self._studies:
             _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
-        for number in range(self.experiment.trials):
+        # Trials that ended without a result come last: what ended them, such as a full GPU, may be over then.
+        died = Counter(_work_of(entry) for entry in entries if _died(entry))
+        for number in sorted(range(self.experiment.trials), key=lambda number: died[Work(number)]):
             values = self.experiment.values(number)
             if _enqueue(self.trials, entries, Work(number), _parameters(self.experiment, values), values):
                 return
@@ -137,6 +140,11 @@ class Queue:
                 _optimize_once(study, do, (*caught, NotTaken))
                 return True
         return False
+
+    def is_last_attempt(self, work: Work) -> bool:
+        """Return whether a trial will not be tried again if the present attempt ends without a result."""
+        entries = self.trials.get_trials(deepcopy=False)
+        return sum(_died(entry) for entry in entries if _work_of(entry) == work) + 1 >= ATTEMPTS
 
     @property
     def running(self) -> int:
