@@ -42,8 +42,8 @@ CHECKS = [
     (100, 120, 128),
     (STEPS, BATCH, HIDDEN),
 ]
-# As in tests/gpu: rounding of fp32 over some hundred steps. What jumps, such as modReLU at 0, is held against PyTorch's
-# own operations in fp32 as well.
+# As in tests/gpu: rounding of fp32 over some hundred steps. What jumps, such as modReLU at 0, is compared with
+# PyTorch's own operations in fp32 as well.
 OUTPUTS, GRADIENTS = 1e-5, 5e-5
 
 

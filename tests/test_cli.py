@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cornn import __version__, engine
 from cornn._extras import install_command
-from cornn.cli import COMMANDS, LAB, console, progress, report, train
+from cornn.cli import COMMANDS, LAB, console, parsing, progress, report, train
 from cornn.cli.options import GROUPS, MAIN
 from cornn.lab import records, runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
@@ -281,6 +281,25 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
             ("train", "adding", "--lerning-rate", "1"),
             "unknown option '--lerning-rate' (did you mean --learning-rate?); `cornn train adding --help`",
         ),
+        (
+            ("train", "adding", "--half-lives", "1"),
+            "--half-lives takes 2 numbers, got '1'; `cornn train adding --help`",
+        ),
+        (
+            ("train", "adding", "--half-lives", "1", "b"),
+            "--half-lives takes 2 numbers, got '1' 'b'; `cornn train adding",
+        ),
+        (
+            ("train", "adding", "--model", "lem", "--layer", "dt"),
+            "--layer takes names, each with a value, got 'dt'; `cornn train adding --help`",
+        ),
+        (
+            ("train", "adding", "--model", "lem", "--layer", "dt", "big"),
+            "dt of the layer of lem must be a number, got 'big'",
+        ),
+        (("fit", "x.csv", "--epochs"), "--epochs needs a value; `cornn fit --help` shows the options"),
+        (("data", "gte", "mnist"), "unexpected argument 'gte': choose one of list, get; `cornn data --help` shows"),
+        (("data", "--dat", "x"), "unknown option '--dat' (did you mean --data?); `cornn data --help` shows"),
     ],
 )
 @pytest.mark.parametrize("columns", ["60", "300"])
@@ -289,6 +308,14 @@ def test_wrong_values_are_explained_in_one_line(cornn, monkeypatch, arguments, s
     code, out, err = cornn(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"cornn: {sentence}")
+
+
+@pytest.mark.parametrize(("corners", "side", "rule"), [("╭╮╰╯", "│", "─"), ("++++", "|", "-")])
+def test_an_unknown_message_of_the_parser_is_one_line(corners, side, rule):
+    top, bottom = (f"{one}{rule} Odd {rule * 9}{two}" for one, two in (corners[:2], corners[2:]))
+    lines = ["Something \x1b[1mis\x1b[0m  ", "wrong.      ", rule * 12, "For full helptext, see cornn --help"]
+    text = "\n".join([top, *(f"{side} {line} {side}" for line in lines), bottom])
+    assert parsing._in_plain_words(text, None) == "Odd Something is wrong."
 
 
 def test_a_missing_protocol_is_chosen_from_those_there_are(cornn, tmp_path, monkeypatch):

@@ -1,4 +1,6 @@
-"""What was published, held against itself."""
+"""What was published, compared with itself."""
+
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,13 @@ def test_every_task_has_a_recipe_and_every_recipe_a_source():
         for name, recipe in recipes.items():
             assert (recipe.train.task.name, recipe.train.recipe) == (task, name)
             assert recipe.source
+
+
+def test_the_docs_list_every_recipe():
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf8")
+    section = page.partition("## Recipes")[2].partition("\n## ")[0]
+    for name in {name for recipes in RECIPES.values() for name in recipes}:
+        assert f"`{name}`" in section, name
 
 
 def test_the_papers_values_are_entered_once_and_right():

@@ -151,6 +151,22 @@ def test_the_models_of_a_comparison_are_added_when_it_is_imported(tmp_path, monk
         comparison("gru", "a", trial=7)
 
 
+def test_a_comparison_that_was_stopped_early_does_not_replace_a_complete_one(tmp_path):
+    def comparison(trials, finals):
+        rows = {"trials": [{"trial": n} for n in range(trials)], "finals": [{"seed": n} for n in range(finals)]}
+        file = tmp_path / "elsewhere.json"
+        file.write_text(json.dumps({"contest": "tiny", "machines": [], "models": {"gru": rows}}))
+        return records.import_record(file, tmp_path / "results")
+
+    path, _ = comparison(2, 3)
+    before = path.read_bytes()
+    for trials, finals in ((1, 3), (2, 0)):
+        with pytest.raises(ValueError, match=r"tiny.json has more trials or runs of gru: import the comparison once"):
+            comparison(trials, finals)
+    assert path.read_bytes() == before
+    comparison(2, 4)
+
+
 def test_models_of_a_comparison_that_did_not_change_keep_their_source(tmp_path):
     row = {"commit": None, "commit_one_of": ["a", "b"], "source": "one of several commits"}
     old = {"lstm": {"trials": [row], "finals": [row]}}

@@ -92,7 +92,7 @@ def test_check_of_a_run(cornn):
     ("arguments", "sentence"),
     [
         ((), "cornn: nothing to check: pass one of"),
-        (("--task", "adding", "--dt", "0.1"), "cornn: nothing to check: pass one of"),
+        (("--task", "adding", "--dt", "0.1"), "cornn: --task and --dt exclude each other: pass one of"),
         (("--dt", "0.1"), "cornn: an untrained layer needs all three"),
         (("--task", "lorenz96", "--length", "5"), "cornn: the task lorenz96 has no setting 'length': leave it out"),
         (("nowhere",), "cornn: nowhere does not exist: pass a run folder of `cornn train`"),

@@ -79,8 +79,11 @@ class CheckCommand:
     def _subject(self) -> Subject:
         given = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
         if len(given) != 1:
+            problem = (
+                f"{' and '.join(SUBJECTS[name] for name in given)} exclude each other" if given else "nothing to check"
+            )
             raise ValueError(
-                "nothing to check: pass one of a run folder, --task, or --dt with --gamma and --epsilon, such as "
+                f"{problem}: pass one of a run folder, --task, or --dt with --gamma and --epsilon, such as "
                 "`cornn check --dt 0.05 --gamma 1 --epsilon 4`"
             )
         for name in {name for names in OPTIONS.values() for name in names} - set(OPTIONS[given[0]]):

@@ -26,13 +26,16 @@ class FigureCommand:
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")] = ()
     """For assumptions: run folders, or records, of runs trained with --theory."""
     out: Path | None = None
-    """Output path without extension. Default: figures/NAME."""
+    """Path of both files, with or without the extension. Default: figures/NAME."""
 
     def run(self) -> None:
         if self.name not in FIGURES:
             raise ValueError(f"unknown figure {self.name!r}: choose one of {', '.join(FIGURES)}")
         if self.runs and self.name != "assumptions":
             raise ValueError(f"the figure {self.name} takes no run folders: remove them (only assumptions takes any)")
+        out = self.out or Path("figures") / self.name
+        if out.suffix in (".svg", ".png"):
+            out = out.with_suffix("")
         figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
-        for path in save(figure, self.out or Path("figures") / self.name):
+        for path in save(figure, out):
             line(screen(), str(path))

@@ -48,12 +48,12 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = 
                 ),
                 **options,
             )
-    except SystemExit:
+    except SystemExit as stop:
+        if not stop.code:  # after --help
+            print(printed.getvalue(), end="", file=sys.stderr)
+            raise
         problem = _in_plain_words(printed.getvalue(), example)
-        if problem is not None:
-            raise ValueError(f"{problem}; `{prog} --help` shows the options") from None
-        print(printed.getvalue(), end="", file=sys.stderr)
-        raise
+        raise ValueError(f"{problem}; `{prog} --help` shows the options") from None
     print(printed.getvalue(), end="", file=sys.stderr)
     return made
 
@@ -115,33 +115,49 @@ def _docstrings(kind: type) -> dict[str, str]:
 
 
 KINDS = {"INT": "a whole number", "FLOAT": "a number"}
+SEVERAL = {"INT": "whole numbers", "FLOAT": "numbers"}
 
 
-def _in_plain_words(text: str, example: str | None) -> str | None:
-    """Restate an error message of tyro in one line, or return None for those that are plain already.
+def _in_plain_words(text: str, example: str | None) -> str:
+    """Restate an error message of tyro in one line.
 
     The text is all that tyro's stable interface offers: events of errors exist, but in a private module that may change
-    in any release. `tests/test_cli.py` has one case per message, and fails if tyro changes its wording.
+    in any release. `tests/test_cli.py` has one case per message, and fails if tyro changes its wording. A message that
+    is not known is printed as it is, but in one line.
     """
-    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│─]", " ", text).split())
+    # Without the box, which is of ASCII characters if the terminal has no others.
+    lines = [line.strip("╭╮╰╯│|+ ") for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
+    text = " ".join(re.sub(r"─+|-{3,}|^- ", " ", " ".join(lines)).split())
+    text = text.partition(" For full helptext,")[0]
     wrong = re.search(r"Error parsing (--[\w-]+): no type matching (INT|FLOAT) could be .*? from \['(.*?)'\]", text)
-    wrong = wrong or re.search(r"Error parsing (--[\w-]+): .*?(int|float)\b.*?: '(.*?)'", text)
+    wrong = wrong or re.search(r"Error parsing (--[\w-]+): [^{]*?(int|float)\b.*?: '(.*?)'", text)
     if wrong:
         return f"{wrong[1]} must be {KINDS[wrong[2].upper()]}, got {wrong[3]!r}"
+    several = re.search(r"Error parsing (--[\w-]+): no type matching (.*?) could be .*? from \[(.*?)\]\.", text)
+    if several:
+        words = several[2].strip("{}").split()
+        taken = (
+            f"{len(words)} {SEVERAL[words[0]]}" if set(words) in ({"INT"}, {"FLOAT"}) else "names, each with a value"
+        )
+        return f"{several[1]} takes {taken}, got {several[3].replace(',', '')}"
+    empty = re.search(r"Missing value for argument '(--[\w-]+)'", text)
+    if empty:
+        return f"{empty[1]} needs a value"
     choice = re.search(r"invalid choice '(.*?)' for argument '(--[\w-]+).*?'. Expected one of \((.*?)\)", text)
     if choice:
         choices = [word for word in re.findall(r"'(.*?)'", choice[3]) if word != "None"]
         return f"unknown {choice[2]} {choice[1]!r}: choose one of {', '.join(sorted(choices))}"
-    unknown = re.search(r"Unrecognized options: (.*?)(?=$| Perhaps you meant| For full helptext| -----)", text)
+    unknown = re.search(r"Unrecognized options: (.*?)(?=$| Available subcommands: (.*?)$| Perhaps you meant)", text)
     if unknown:
         close = re.search(r"Perhaps you meant:? (--[\w-]+)", text)
         first = unknown[1].split(", ")[0]
-        kind = "unknown option" if first.startswith("-") else "unexpected argument"
-        return f"{kind} {first!r}" + (f" (did you mean {close[1]}?)" if close else "")
+        if first.startswith("-"):
+            return f"unknown option {first!r}" + (f" (did you mean {close[1]}?)" if close else "")
+        return f"unexpected argument {first!r}" + (f": choose one of {unknown[2]}" if unknown[2] else "")
     missing = re.search(r"Missing from [\w -]+?: (--[\w-]+|[A-Z]+)\b", text)
     if missing:
         return f"{missing[1]} is missing" + (f", for example `{example}`" if example else "")
-    return None
+    return text
 
 
 def choose_task(command: str, tasks: Mapping[str, type], arguments: Sequence[str]) -> tuple[str, list[str]]:

@@ -129,11 +129,14 @@ class RivalSpec(Checked):
     def check(self) -> None:
         choose("model", self.name, LAYERS)
         published = RIVALS[self.name].options
-        for name in self.constants:
+        for name, value in self.constants.items():
             if name not in published:
                 raise ValueError(
                     f"the layer of {self.name} has no option {name!r}: it has {', '.join(published) or 'none'}"
                 )
+            if isinstance(value, str) != isinstance(published[name], str):
+                kind = "a name" if isinstance(published[name], str) else "a number"
+                raise ValueError(f"{name} of the layer of {self.name} must be {kind}, got {value!r}")
         object.__setattr__(self, "constants", {**published, **self.constants})
 
     def build(self, task: Task, backend: str = "auto") -> Layer:

@@ -188,6 +188,10 @@ def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path,
     changed = [key for key in before if key not in own and before[key] != content.get(key)]
     if changed:
         raise ValueError(f"{path} belongs to another comparison: {', '.join(changed)} differ")
+    for name, entry in content["models"].items():
+        known = before["models"].get(name, {})
+        if any(len(entry[kind]) < len(known.get(kind, ())) for kind in ("trials", "finals")):
+            raise ValueError(f"{path} has more trials or runs of {name}: import the comparison once it is complete")
     checked = {
         name: entry | {kind: [_checked(row) for row in entry[kind]] for kind in ("trials", "finals")}
         for name, entry in content["models"].items()

@@ -194,6 +194,14 @@ def test_get_without_a_network_is_one_line(har, cornn, server):
     assert err.count("\n") == 1
 
 
+def test_a_folder_that_cannot_be_written_is_named(har, cornn):
+    har.write_text("a file in place of the folder")
+    code, _, err = cornn("data", "get", "har", "--data", har)
+    assert code == 2
+    assert err.startswith(f"cornn: cannot write in {har} (")
+    assert "choose another folder with --data or CORNN_DATA" in err
+
+
 def test_an_archive_that_would_escape_is_not_unpacked(har, cornn, server, monkeypatch):
     evil = io.BytesIO()
     with zipfile.ZipFile(evil, "w") as archive:

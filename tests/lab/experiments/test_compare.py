@@ -16,7 +16,7 @@ from cornn.cli import compare as command
 from cornn.lab import training
 from cornn.lab.config import flat_settings
 from cornn.lab.experiments import compare
-from cornn.lab.experiments.compare import CONTESTS, ENTRANTS, Contest, write_record
+from cornn.lab.experiments.compare import CONTESTS, ENTRANTS, Contest, check_record, write_record
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.storage import Storage
@@ -119,6 +119,37 @@ def test_rows_of_other_models_stay_in_the_record(tmp_path):
         write_record(replace(TINY, trial=7), {}, tmp_path)
 
 
+def test_a_new_database_does_not_replace_a_complete_row(tmp_path):
+    """As after a command in a new clone, which has the records but not the database, is stopped."""
+    contest = replace(TINY, entrants=("cornn",))
+    path = write_record(contest, run(contest, tmp_path / "one"), tmp_path)
+    before = path.read_bytes()
+
+    def stop(status, progress):
+        if status.done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(contest, tmp_path / "other", follow=stop)
+    statuses = run(contest, tmp_path / "other", ends=0.0)
+    assert [status.done for status in statuses.values()] == [1]
+    assert write_record(contest, statuses, tmp_path) is None
+    assert path.read_bytes() == before
+    write_record(contest, run(contest, tmp_path / "other"), tmp_path)
+    again = json.loads(path.read_text())["models"]["cornn"]
+    assert [one["test"] for one in again["finals"]] == [
+        one["test"] for one in json.loads(before)["models"]["cornn"]["finals"]
+    ]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), [({"trials": 1}, "trials was 2"), ({"seeds": 1}, "seeds was 2")])
+def test_fewer_trials_or_runs_than_recorded_are_another_comparison(tmp_path, changes, sentence):
+    contest = replace(TINY, entrants=("cornn",))
+    write_record(contest, run(contest, tmp_path), tmp_path)
+    with pytest.raises(ValueError, match=rf"another comparison \({sentence}, is 1\): choose another --results"):
+        check_record(replace(contest, **changes), tmp_path)
+
+
 SMALL = {
     "noisy-cifar10": {"task": NoisyCIFAR10(validation=8)},
     "psmnist-short": {"task": PermutedMNIST(validation=8), "shared": {"batch_size": 8}},
@@ -202,7 +233,11 @@ def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):
     assert (status.best, status.left, status.runs) == (None, 0, ())
     write_record(none, {"cornn": status}, tmp_path)
     shown = {contest.name: contest for contest in comparison.read(tmp_path)}
-    assert shown["adding-20"].rows[0].trials == "2 (1 diverged)"
+    (row,) = shown["adding-20"].rows
+    assert row.trials == "2 (1 diverged)"
+    # A trial that never trained, which says nothing about the model, is not called diverged.
+    row.entry["trials"].append({"validation": None, "steps": None, "failed": "CUDA out of memory"})
+    assert row.trials == "3 (1 diverged; 1 failed: CUDA out of memory)"
     assert (shown["adding-none"].rows, shown["adding-none"].begun) == ((), ("coRNN",))
 
 
@@ -252,7 +287,9 @@ def test_the_command(cornn, tmp_path, monkeypatch):
     for words, said in (
         (("mnist",), "unknown contest 'mnist': choose from all, adding-20"),
         (("all", "--models", "cnn"), "unknown model 'cnn': choose from cornn, cornn-memory, cornn-ringing, lstm"),
+        (("adding-20", "--models", "cornn", "gru"), "gru takes no part in adding-20: choose another model"),
         (("all", "--trials", "0"), "trials must be above 0, got 0"),
+        (("all", "--patience", "nan"), "patience must be finite and not below 0, got nan"),
         (("all", "--workers", "0"), "workers must be above 0, got 0"),
         (("all", "--trial", "7"), "belongs to another comparison (trial was 6, is 7): choose another --results"),
     ):

@@ -118,6 +118,14 @@ def test_without_git_the_stamp_says_what_is_committed(tmp_path, monkeypatch):
             {"space": {"dt": "any"}},
             "the space of dt must be [lowest, highest] or an object with one of uniform, one of",
         ),
+        ({"space": {"dt": [0.1, 0.01]}}, "got [0.1, 0.01]: a range must be two finite numbers, the lowest first"),
+        ({"space": {"dt": [0, 0.1]}}, "got [0, 0.1]: a range that is drawn log-uniformly must lie above 0"),
+        ({"space": {"clip": {"one of": "ab"}}}, "the space of clip must be [lowest, highest] or an object with"),
+        ({"space": {"clip": {"one of": []}}}, "the space of clip must be [lowest, highest] or an object with"),
+        ({"space": {"clap": [0.1, 1]}}, "the task adding has no setting 'clap'"),
+        ({"finals": {"step": 9}}, "the task adding has no setting 'step'"),
+        ({"seeds": [1, 1]}, "seeds must be distinct, got [1, 1]"),
+        ({"seeds": [-1]}, "seed must not be below 0, got -1"),
         ({"trials": 0}, "trials must be above 0, got 0"),
         ({"tests": 3}, "the protocol has no setting 'tests'"),
         ({"task": "chess"}, "unknown task 'chess'"),
@@ -129,3 +137,17 @@ def test_a_protocol_that_makes_no_sense(tmp_path, changes, sentence):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         read_protocol(path).search("small")
     assert sentence in str(error.value)
+
+
+def test_a_folder_is_not_a_protocol(tmp_path):
+    with pytest.raises(OSError, match=r"cannot read .*: pass a protocol such as"):
+        read_protocol(tmp_path)
+
+
+def test_a_uniform_range_may_begin_at_0(tmp_path):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(CONTENT | {"space": {"weight_decay": {"uniform": [0, 1]}}}), encoding="utf8")
+    experiment = read_protocol(path).search("small")
+    values = [experiment.values(number)["weight_decay"] for number in range(20)]
+    assert 0 <= min(values) < 0.2
+    assert 0.8 < max(values) <= 1

@@ -52,6 +52,8 @@ def test_every_target_has_runs_and_none_comes_twice():
     assert {one.base.place.device for one in reproduce.plan(["har2"], device="cpu")} == {"cpu"}
     with pytest.raises(ValueError, match="unknown target 'mnist': choose from all, har2, adding"):
         reproduce.plan(["mnist"])
+    with pytest.raises(ValueError, match="seeds must be above 0, got 0"):
+        reproduce.plan(["har2"], seeds=0)
 
 
 def test_what_has_a_record_is_not_run_again(tmp_path):

@@ -204,6 +204,24 @@ def test_a_trial_that_needs_too_much_memory_failed_for_that_reason(tmp_path, mon
         monkeypatch.setattr(training, "validate", validate)
         (tmp_path / str(number)).mkdir()
         assert run(tmp_path / str(number), 1).rows[0]["failure"] == reason
+        assert len(entries(tmp_path / str(number))) == queues.ATTEMPTS
+
+
+def test_a_trial_that_found_the_gpu_full_is_repeated_after_the_others(tmp_path, monkeypatch):
+    """Other workers may have filled it, which is no property of the trial."""
+    real, calls = training.validate, []
+
+    def validate(*arguments):
+        calls.append(None)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return real(*arguments)
+
+    monkeypatch.setattr(training, "validate", validate)
+    status = run(tmp_path, 3)
+    assert (status.complete, status.failed) == (3, 0)
+    assert [row["values"] for row in status.rows] == [status.experiment.values(number) for number in range(3)]
+    assert [entry.user_attrs["trial"] for entry in entries(tmp_path)] == [0, 1, 2, 0]
 
 
 def test_a_trial_that_ends_its_workers_counts_as_failed_in_the_end(tmp_path, monkeypatch):
@@ -275,6 +293,8 @@ def test_a_study_of_another_search_is_refused(cornn, monkeypatch):
     code, _, err = cornn("search", *SHORT, "--trials", 1, "--batch-size", 7, "--quiet")
     assert code == 2
     assert "belongs to another experiment (config.budget.batch_size was 50, is 7): choose another name" in err
+    err = cornn("search", *SHORT, "--trials", 1, "--seed", 7, "--quiet")[2]
+    assert "belongs to another experiment (config.seed was its default, is 7): choose another name" in err
 
 
 def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):

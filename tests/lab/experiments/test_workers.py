@@ -19,6 +19,7 @@ from optuna.exceptions import StorageInternalError
 from test_search import BASE, SHORT, entries, pretend, run
 
 from cornn import cli
+from cornn.lab import training
 from cornn.lab.experiments import storage as storages
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.search import make_search
@@ -32,10 +33,17 @@ WORKERS.set_forkserver_preload(["cornn.lab.experiments.worker", "cornn.cli", "li
 
 
 def command(together, out, arguments):
-    """A worker that starts with the others and says all into a file."""
+    """A worker whose first trial begins once every worker has one. What it prints goes into a file."""
     torch.set_num_threads(1)
+    validate, waits = training.validate, [lambda: together.wait(60)]
+
+    def wait_and_validate(*arguments):
+        while waits:
+            waits.pop()()
+        return validate(*arguments)
+
+    training.validate = wait_and_validate
     with open(out, "w") as file, redirect_stdout(file), redirect_stderr(file):
-        together.wait(60)
         cli.run(arguments)
 
 
@@ -51,7 +59,7 @@ def hang(folder, trains):
 
 
 def two_workers(folder: Path, storage: str, trials: int) -> None:
-    """The same command twice: as many trials as are wanted, none twice, and both have a part in them."""
+    """The same command twice: as many trials as are wanted, none twice, and both take some of them."""
     length = ["--steps", "100", "--evaluate-every", "50", "--trials", str(trials)]
     arguments = ["search", *SHORT, *length, "--storage", storage, "--out", str(folder), "--quiet"]
     together, outs = WORKERS.Barrier(2), [folder / "one", folder / "other"]
@@ -59,7 +67,7 @@ def two_workers(folder: Path, storage: str, trials: int) -> None:
     for worker in workers:
         worker.start()
     for worker, out in zip(workers, outs, strict=True):
-        worker.join(60)
+        worker.join(180)
         assert worker.exitcode == 0, out.read_text()
         assert f"{trials} trials, 0 pruned, 0 failed" in out.read_text()
     rows = json.loads((folder / "trials.json").read_text())["trials"]
@@ -73,6 +81,28 @@ def two_workers(folder: Path, storage: str, trials: int) -> None:
 
 def test_two_processes_share_a_file(tmp_path):
     two_workers(tmp_path, f"sqlite:///{tmp_path}/trials.db", 4)
+
+
+def test_a_trial_in_a_file_is_taken_once(tmp_path, monkeypatch):
+    """A second worker asks for the trial after the first has read that it is waiting."""
+    one, other = (storages.open_storage(Storage(f"sqlite:///{tmp_path}/trials.db")) for _ in range(2))
+    study = optuna.create_study(storage=one)
+    study.enqueue_trial({})
+    check, taken, threads = one.check_trial_is_updatable, {}, []
+
+    def take(name, storage):
+        taken[name] = storage.set_trial_state_values(1, optuna.trial.TrialState.RUNNING)
+
+    def check_slowly(*arguments):
+        threads.append(threading.Thread(target=take, args=("other", other)))
+        threads[0].start()
+        threads[0].join(0.5)
+        check(*arguments)
+
+    monkeypatch.setattr(one, "check_trial_is_updatable", check_slowly)
+    take("one", one)
+    threads[0].join()
+    assert taken == {"one": True, "other": False}
 
 
 @pytest.mark.slow
@@ -149,6 +179,38 @@ def test_runs_whose_worker_is_killed_continue_from_their_checkpoints(tmp_path, m
     for seed in (1, 2):
         one, other = (Run(tmp_path / name / "seeds" / f"seed-{seed}").weights() for name in ("whole", "parts"))
         assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def give_up(folder):
+    """What other workers do with the first trial if they hear nothing from its worker, whose laptop may have slept."""
+    opened = optuna.storages.RDBStorage(f"sqlite:///{folder}/trials.db")
+    study = optuna.load_study(study_name="some", storage=opened)
+    study.tell(0, state=optuna.trial.TrialState.FAIL)
+    opened.remove_session()
+    opened.engine.dispose()
+
+
+@pytest.mark.parametrize("step", [5, 20])
+def test_a_worker_that_was_given_up_repeats_its_trial(tmp_path, step):
+    given_up = []
+
+    def follow(status, progress):
+        if progress is not None and progress.step == step and not given_up:
+            given_up.append(give_up(tmp_path))
+
+    status = run(tmp_path, 2, follow)
+    assert (status.complete, status.failed) == (2, 0)
+    assert [entry.state.name for entry in entries(tmp_path)] == ["FAIL", "COMPLETE", "COMPLETE"]
+
+
+def test_a_worker_that_was_given_up_can_be_stopped(tmp_path):
+    def follow(status, progress):
+        if progress is not None:
+            give_up(tmp_path)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 2, follow)
 
 
 class Away:

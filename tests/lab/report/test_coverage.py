@@ -7,7 +7,7 @@ import pytest
 import cornn
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import tables
-from cornn.lab.report.coverage import MEANINGS, _variant, ablation_grid, items
+from cornn.lab.report.coverage import MEANINGS, _lorenz, _variant, ablation_grid, items
 from cornn.theory.register import REGISTER
 
 ROOT = Path(__file__).parents[3]
@@ -75,3 +75,21 @@ def test_a_variant_is_compared_with_runs_that_differ_in_one_setting_only():
     item = _variant("here", "clipping", {"smnist": [plain, *others, changed]}, "clip")
     assert item.status == "reproduced"
     assert item.note.count("smnist: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "lstm", "alike", "status"),
+    [
+        ((0.2, 0.21, 0.22), (0.1, 0.11, 0.12), False, "confirmed"),
+        ((0.1, 0.11, 0.12), (0.2, 0.21, 0.22), False, "differs"),
+        ((0.1, 0.2, 0.3), (0.1, 0.2, 0.3), False, "undecided"),
+        ((0.2, 0.21, 0.22), (0.1, 0.11, 0.12), True, "differs"),
+        ((0.1, 0.11, 0.12), (0.2, 0.21, 0.22), True, "differs"),
+    ],
+)
+def test_an_lstm_is_better_only_if_its_error_is_smaller(ours, lstm, alike, status):
+    def group(model, tests):
+        records = tuple({"result": {"test": test, "better": "lower"}} for test in tests)
+        return tables.RunGroup("lorenz96", model, 64, {}, {}, records, failed=0)
+
+    assert _lorenz("an LSTM is better", group("cornn", ours), group("lstm", lstm), alike).status == status

@@ -125,8 +125,9 @@ def run(monkeypatch, *arguments):
 
 def test_the_command_writes_both_files_and_names_them(monkeypatch, capsys, tmp_path):
     record = watched(tmp_path / "run.json", "a", 0)
-    assert run(monkeypatch, "assumptions", record, "--out", tmp_path / "figure") == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / "figure.svg"), str(tmp_path / "figure.png")]
+    for out in ("figure", "figure.svg", "figure.png"):
+        assert run(monkeypatch, "assumptions", record, "--out", tmp_path / out) == 0
+        assert capsys.readouterr().out.split() == [str(tmp_path / "figure.svg"), str(tmp_path / "figure.png")]
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 

@@ -189,6 +189,20 @@ def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[
         watch: Returns a progress callback for the download of a file.
         tell: Called with a sentence for each other action.
     """
+    try:
+        _get(name, folder, watch, tell)
+    except OSError as error:
+        if error.errno is None:  # a sentence of our own
+            raise
+        reason = error.strerror or error
+        raise OSError(
+            f"cannot write in {folder} ({reason}): fix the cause, or choose another folder with --data or CORNN_DATA"
+        ) from error
+    return state(name, folder)
+
+
+def _get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[str], None]) -> None:
+    """Download, verify and unpack the files of a data set that are missing."""
     for download in SETS[name].downloads:
         path = folder / download.file
         if path.exists() and not has_checksum(path, download.checksum):
@@ -201,4 +215,3 @@ def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[
             unpack(path, folder, download.wanted, download.inside)
             if not here:
                 path.unlink()
-    return state(name, folder)

@@ -47,7 +47,7 @@ def unpack(archive: Path, folder: Path, wanted: str, inside: str | None = None) 
             except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
                 raise ValueError(f"{archive} is damaged ({error}): remove it and try again") from error
         if not files:
-            raise ValueError(f"{archive} contains none of the expected files")
+            raise ValueError(f"{archive} contains none of the expected files: remove it and try again")
         for name in files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(aside / name, folder / name)

@@ -183,7 +183,11 @@ def select_contests(contests: Sequence[str], models: Sequence[str] = (), **chang
     changed = [replace(contest, **given) for contest in chosen]
     if not models:
         return changed
-    return [replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in changed]
+    named = [replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in changed]
+    for name in models:
+        if not any(name in one.entrants for one in named):
+            raise ValueError(f"{name} takes no part in {', '.join(one.name for one in named)}: choose another model")
+    return [one for one in named if one.entrants]
 
 
 def _path(contest: Contest, results: Path) -> Path:
@@ -191,17 +195,23 @@ def _path(contest: Contest, results: Path) -> Path:
 
 
 def check_record(contest: Contest, results: Path) -> None:
-    """Reject a contest whose record has another budget: its rows would not be comparable."""
+    """Reject a contest whose record has another budget, or more trials or runs: its rows would not be comparable."""
     path = _path(contest, results)
     if path.exists():
         before = read_json(path)
-        changed = list_changes({name: before.get(name) for name in contest.about}, contest.about)
+        changed = list_changes({name: before[name] for name in contest.about if name in before}, contest.about)
+        for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
+            most = max((len(row[rows]) for row in before.get("models", {}).values()), default=0)
+            changed += [f"{what} was {most}, is {now}"] if most > now else []
         if changed:
             raise ValueError(f"{path} belongs to another comparison ({'; '.join(changed)}): choose another --results")
 
 
 def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path, workers: int = 1) -> Path | None:
-    """Write the record of a contest. Models that are not in `statuses` keep their rows.
+    """Write the record of a contest.
+
+    Models keep their rows if they are not in `statuses`, or if the rows have more trials or runs than the statuses,
+    such as those of a new database.
 
     Args:
         contest: The contest.
@@ -210,11 +220,16 @@ def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path
         workers: Number of processes on this machine.
     """
     check_record(contest, results)
-    found = {entrant: status for entrant, status in statuses.items() if status.done}
-    if not found:
-        return None
     path = _path(contest, results)
     before = read_json(path) if path.exists() else {}
+    rows = before.get("models", {})
+    found = {
+        entrant: status
+        for entrant, status in statuses.items()
+        if status.done and (entrant not in rows or not _has_more(rows[entrant], status))
+    }
+    if not found:
+        return None
     one = next(iter(found.values()))
     here = {"machine": machine(), "device": device_for(one.experiment.base.place.device), **source()}
     here |= {"version": __version__, "workers": workers}
@@ -226,11 +241,16 @@ def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path
         "better": one.task.better,
         "solved": one.task.solved,
         "machines": machines,
-        "models": before.get("models", {}) | {entrant: _entry(status) for entrant, status in found.items()},
+        "models": rows | {entrant: _entry(status) for entrant, status in found.items()},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, content, indent=None)
     return path
+
+
+def _has_more(row: Mapping[str, Any], status: Status) -> bool:
+    """Return whether a row of a record has more trials or runs than a status."""
+    return len(row["trials"]) > status.done or len(row["finals"]) > len(status.runs)
 
 
 def _entry(status: Status) -> dict[str, Any]:

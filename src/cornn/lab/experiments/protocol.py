@@ -52,6 +52,12 @@ class Protocol(Checked):
             raise ValueError("the space of a protocol must not be empty")
         if not self.seeds or self.base().seed in self.seeds:
             raise ValueError(f"seeds must not be empty or contain the seed of the search, {self.base().seed}")
+        # Mistakes in the space, the finals and the seeds are errors now, not after a search.
+        search = self.search("check")
+        config = search.trial_config(search.values(0)).override(**self.finals)
+        Experiment("check", config, seeds=self.seeds)
+        for seed in self.seeds:
+            config.override(seed=seed)
 
     def base(self, **place: Any) -> Train:
         """Return the configuration of the search."""
@@ -80,15 +86,16 @@ def _draw(setting: str, given: Any) -> Draw:
         "one of": lambda values: OneOf(tuple(values)),
         "pair": lambda pair: Pair(between(pair[0]), between(pair[1])),
     }
+    kind, content = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (None, given)
     try:
-        if isinstance(given, list):
-            return between(given)
-        ((kind, content),) = given.items()
-        return kinds[kind](content)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        if not isinstance(content, list) or not content:
+            raise TypeError
+        return between(content) if kind is None else kinds[kind](content)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
         known = ", ".join(kinds)
+        detail = f": {error}" if isinstance(error, ValueError) else ""
         raise ValueError(
-            f"the space of {setting} must be [lowest, highest] or an object with one of {known}, got {given!r}"
+            f"the space of {setting} must be [lowest, highest] or an object with one of {known}, got {given!r}{detail}"
         ) from None
 
 
@@ -97,8 +104,8 @@ def read_protocol(path: Path) -> Protocol:
     remedy = "pass a protocol such as results/protocols/psmnist-128.json"
     try:
         content = read_json(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}: {remedy}") from None
+    except OSError as error:
+        raise OSError(f"{error}: {remedy}") from None
     except ValueError as error:
         raise ValueError(f"{path} is not a protocol, since it is not a JSON object: {remedy}") from error
     try:

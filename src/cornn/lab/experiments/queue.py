@@ -5,16 +5,17 @@ The possible ends of an attempt are
 
     complete    trained to the end;
     pruned      stopped early, behind the median of the others;
-    failed      diverged, or ran out of memory: the attribute "failure" has the reason;
+    failed      diverged, or ran out of memory in the last attempt: the attribute "failure" has the reason;
     set aside   not counted: the worker was stopped, or another one has the same work ("set_aside");
-    died        none of these: the worker was killed, or ended with an error ("ended_by").
+    died        none of these: the worker was killed, ran out of memory, or ended with an error ("ended_by").
 
-Every worker puts work without an attempt into the queue. A piece of work whose worker died is thus repeated, with the
+Every worker puts work without an attempt into the queue. A piece of work whose attempt died is thus repeated, with the
 same number and the same values, up to `ATTEMPTS` times.
 """
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from cornn.lab.experiments.status import Status, TaskInfo, list_changes
 __all__ = ["NotTaken", "Queue", "Work", "make_status", "register_parameters"]
 
 ATTEMPTS = 3
-"""Number of workers that may die during the same work before it counts as failed."""
+"""Number of attempts at the same work that may die before it counts as failed."""
 TRIALS_BEFORE_PRUNING = 5
 """Minimum number of trials for a median."""
 
@@ -108,7 +109,9 @@ class Queue:
         for study in self._studies:
             _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
-        for number in range(self.experiment.trials):
+        # Trials that ended without a result come last: what ended them, such as a full GPU, may be over then.
+        died = Counter(_work_of(entry) for entry in entries if _died(entry))
+        for number in sorted(range(self.experiment.trials), key=lambda number: died[Work(number)]):
             values = self.experiment.values(number)
             if _enqueue(self.trials, entries, Work(number), _parameters(self.experiment, values), values):
                 return
@@ -134,14 +137,14 @@ class Queue:
         """
         for study in self._studies:
             if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
-
-                def objective(trial: Any, study: Any = study) -> float:
-                    return do(trial, _claim(study, trial))
-
-                # Other errors end the worker; the attributes of the entry describe them.
-                study.optimize(objective, n_trials=1, catch=(*caught, NotTaken))
+                _optimize_once(study, do, (*caught, NotTaken))
                 return True
         return False
+
+    def is_last_attempt(self, work: Work) -> bool:
+        """Return whether a trial will not be tried again if the present attempt ends without a result."""
+        entries = self.trials.get_trials(deepcopy=False)
+        return sum(_died(entry) for entry in entries if _work_of(entry) == work) + 1 >= ATTEMPTS
 
     @property
     def running(self) -> int:
@@ -156,6 +159,29 @@ class Queue:
 
 class NotTaken(Exception):
     """The work of this entry is done or taken by another one."""
+
+
+def _optimize_once(study: Any, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> None:
+    """Take one entry of a study. Errors that are not caught end the worker; the entry's attributes describe them."""
+    raised: BaseException | None = None
+
+    def objective(trial: Any) -> float:
+        nonlocal raised
+        try:
+            return do(trial, _claim(study, trial))
+        except BaseException as error:
+            raised = error
+            raise
+
+    try:
+        study.optimize(objective, n_trials=1, catch=caught)
+    except ValueError as error:
+        if error is raised:
+            raise
+        # Optuna's own error: other workers heard nothing for too long, such as from a laptop that slept, and ended the
+        # entry. Its work is in the queue again.
+        if isinstance(raised, KeyboardInterrupt):
+            raise raised from None
 
 
 def _claim(study: Any, trial: Any) -> Work:

@@ -139,6 +139,8 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     unknown = [target for target in targets if target not in (*TARGETS, "all")]
     if unknown:
         raise ValueError(f"unknown target {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
+    if seeds is not None and seeds < 1:
+        raise ValueError(f"seeds must be above 0, got {seeds}")
     changes = {key: value for key, value in place.items() if value is not None}
     experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:

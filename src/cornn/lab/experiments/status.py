@@ -104,8 +104,13 @@ def list_changes(before: dict[str, Any], now: dict[str, Any], at: str = "") -> l
         if isinstance(old, dict) and isinstance(new, dict):
             found += list_changes(old, new, f"{at}{name}.")
         elif _plain(old) != _plain(new):
-            found.append(f"{at}{name} was {old!r}, is {new!r}")
+            found.append(f"{at}{name} was {_shown(before, name)}, is {_shown(now, name)}")
     return found
+
+
+def _shown(values: dict[str, Any], name: str) -> str:
+    """Return a value in words. Settings with default values are left out of what experiments store."""
+    return repr(values[name]) if name in values else "its default"
 
 
 def _plain(value: Any) -> Any:

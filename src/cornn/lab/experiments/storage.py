@@ -4,6 +4,7 @@ If a database becomes unavailable, every operation is repeated for a while.
 """
 
 import functools
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -30,6 +31,10 @@ class Storage:
     url: str
     patience: float = PATIENCE
     heartbeat: int = HEARTBEAT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.patience < math.inf:
+            raise ValueError(f"patience must be finite and not below 0, got {self.patience}")
 
     @property
     def grace(self) -> int:
@@ -129,9 +134,23 @@ def _patient_storage() -> type:
     """Return a storage class that repeats its operations. It is created when needed, since Optuna is an extra."""
     from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
     from optuna.storages import RDBStorage
+    from sqlalchemy import text
     from sqlalchemy.exc import DBAPIError
 
-    class PatientStorage(RDBStorage):
+    class LockingStorage(RDBStorage):
+        def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> bool:
+            session = self.scoped_session()
+            if session.get_bind().dialect.name == "sqlite":
+                # Optuna relies on SELECT ... FOR UPDATE, which SQLite ignores: without this lock, two workers that read
+                # at the same moment that a trial is waiting would both take it.
+                try:
+                    session.execute(text("BEGIN IMMEDIATE"))
+                except DBAPIError:
+                    session.rollback()
+                    raise
+            return super().set_trial_state_values(trial_id, state, values)
+
+    class PatientStorage(LockingStorage):
         patience = 0.0
 
         def with_patience(self, seconds: float) -> "PatientStorage":
@@ -139,7 +158,7 @@ def _patient_storage() -> type:
             return self
 
     def repeat(name: str) -> Callable[..., Any]:
-        original = getattr(RDBStorage, name)
+        original = getattr(LockingStorage, name)
 
         @functools.wraps(original)
         def operation(self: PatientStorage, *arguments: Any, **options: Any) -> Any:

@@ -134,13 +134,17 @@ class Worker:
         except (optuna.TrialPruned, _NoResult):
             raise
         except KeyboardInterrupt as stop:
-            trial.set_user_attr("set_aside", "the time was over" if isinstance(stop, OutOfTime) else "it was stopped")
+            # Other workers may have ended the entry already.
+            with suppress(optuna.exceptions.UpdateFinishedTrialError):
+                why = "the time was over" if isinstance(stop, OutOfTime) else "it was stopped"
+                trial.set_user_attr("set_aside", why)
             raise
         except Exception as error:
             # Runs use settings with which a trial succeeded, so only trials may run out of memory.
             if work.trial is not None and is_out_of_memory(error):
                 reason = error.reason if isinstance(error, DeviceError) else describe_device_error(error)
-                trial.set_user_attr("failure", reason)
+                # Other workers may have filled the GPU: the budget of a model must not depend on them.
+                trial.set_user_attr("failure" if queue.is_last_attempt(work) else "ended_by", reason)
                 raise _NoResult from None
             trial.set_user_attr("ended_by", f"{type(error).__name__}: {error}")
             raise

@@ -1,5 +1,6 @@
 """Search ranges of `cornn compare`: the learning rate and clipping of every model, and each model's own settings."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,10 +24,17 @@ class Between:
     high: float
     even: bool = False
 
+    def __post_init__(self) -> None:
+        ends = f"got {self.low:g} and {self.high:g}"
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
+            raise ValueError(f"a range must be two finite numbers, the lowest first, {ends}")
+        if not self.even and self.low <= 0:
+            raise ValueError(f"a range that is drawn log-uniformly must lie above 0, {ends}")
+
     def draw(self, random: torch.Generator) -> float:
         share = torch.rand((), generator=random, dtype=torch.float64).item()
-        even, logarithmic = self.low + share * (self.high - self.low), self.low * (self.high / self.low) ** share
-        return float(f"{even if self.even else logarithmic:.{DIGITS}g}")
+        low, high = self.low, self.high
+        return float(f"{low + share * (high - low) if self.even else low * (high / low) ** share:.{DIGITS}g}")
 
     def distributions(self, name: str) -> "list[tuple[str, Between | tuple]]":
         """Return the name and the range of each number, for Optuna's tools."""

@@ -1,6 +1,7 @@
 """The records of `cornn compare`: coRNN and its rivals with equal tuning budgets."""
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,9 +93,18 @@ class ModelResult:
 
     @property
     def trials(self) -> str:
-        """Number of trials, and how many of them diverged."""
-        failed = sum(one["validation"] is None for one in self.entry["trials"])
-        return f"{len(self.entry['trials'])}" + (f" ({failed} diverged)" if failed else "")
+        """Number of trials, and how many of them diverged or did not train, with the reason."""
+        failed = [one for one in self.entry["trials"] if one["validation"] is None]
+        diverged = len(failed) - len(self.not_trained)
+        reasons = Counter(one.get("failed", "no reason recorded") for one in self.not_trained)
+        notes = [f"{diverged} diverged"] if diverged else []
+        notes += [f"{count} failed: {reason}" for reason, count in reasons.items()]
+        return f"{len(self.entry['trials'])}" + (f" ({'; '.join(notes)})" if notes else "")
+
+    @property
+    def not_trained(self) -> list[dict]:
+        """The trials that ended before they were trained, such as for lack of memory."""
+        return [one for one in self.entry["trials"] if one["validation"] is None and one["steps"] is None]
 
     @property
     def chosen(self) -> str:

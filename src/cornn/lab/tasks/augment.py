@@ -27,8 +27,12 @@ def check_not_negative(**options: float) -> None:
             raise ValueError(f"{name} must not be below 0, got {value}")
 
 
-def check_changes(shift: int, warp: float) -> None:
+def check_changes(side: int, shift: int, warp: float, cutout: int = 0) -> None:
+    """Reject changes that are not defined, or that leave nothing of images of `side` pixels."""
     check_not_negative(shift=shift, warp=warp)
+    for name, value in {"shift": shift, "cutout": cutout}.items():
+        if value >= side:
+            raise ValueError(f"{name} must be below the {side} pixels of a side of the images, got {value}")
     if warp >= 1:
         raise ValueError(f"warp must be below 1, got {warp}: it is a fraction, 0.15 warps by up to 15 %")
 

@@ -82,7 +82,7 @@ def _load(
     where: Path,
     notes: tuple[str, ...],
 ) -> Task:
-    check_changes(options.shift, options.warp)
+    check_changes(SIDE, options.shift, options.warp)
     images, labels = _tensors(*mnist.read(where, "train"))
     training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]

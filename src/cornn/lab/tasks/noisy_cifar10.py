@@ -68,7 +68,7 @@ class NoisyCIFAR10(Checked):
             raise ValueError("whitened pixels are standardised already: use --no-standard with --whiten")
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        check_changes(self.shift, self.warp)
+        check_changes(ROWS, self.shift, self.warp, self.cutout)
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
         words = changes_in_words(**changes)
         where = folder(data)
