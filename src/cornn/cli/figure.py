@@ -33,6 +33,9 @@ class FigureCommand:
             raise ValueError(f"unknown figure {self.name!r}: choose one of {', '.join(FIGURES)}")
         if self.runs and self.name != "assumptions":
             raise ValueError(f"the figure {self.name} takes no run folders: remove them (only assumptions takes any)")
-        figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
-        for path in save(figure, self.out or Path("figures") / self.name):
-            line(screen(), str(path))
+        console = screen()
+        with console.status(f"drawing the figure {self.name}"):
+            figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
+            paths = save(figure, self.out or Path("figures") / self.name)
+        for path in paths:
+            line(console, str(path))
