@@ -55,10 +55,7 @@ SKIPPED = {
 REFUSED = {"cornn resume runs/adding-0001": "runs/adding-0001 is complete: there is nothing to resume"}
 """Commands for what may happen to a reader and does not here -> what they say then."""
 
-BEFORE = {
-    "docs/theory.md": ["cornn train adding --length 50"],
-    "docs/training.md": ["cornn train adding --length 50"],
-}
+BEFORE = {"docs/theory.md": ["cornn train adding --length 50"]}
 """Page -> what its commands take for granted."""
 
 NEEDS = {
