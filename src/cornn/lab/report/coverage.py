@@ -249,21 +249,22 @@ def ablation_grid(found: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[flo
     """Return the grid of runs that differ in gamma and epsilon only.
 
     Args:
-        found: The runs of noise-padded CIFAR-10.
+        found: The runs of a task.
 
     Returns:
-        The number of epochs, and (gamma, epsilon) -> test results. If there are several numbers of epochs, the one with
-        the most points.
+        The number of epochs, and (gamma, epsilon) -> test results. Of several numbers of epochs or of neurons, those
+        with the most points.
     """
-    grids: dict[int | None, dict[tuple[float, float], list[float]]] = {}
+    grids: dict[tuple[int | None, int], dict[tuple[float, float], list[float]]] = {}  # epochs, neurons -> grid
     for one in found:
         if not one.records or one.options or not set(one.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}:
             continue
         config = records.read_config(one.records[0])
         if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None:
             point = (config.model.gamma, config.model.epsilon)
-            grids.setdefault(config.budget.epochs, {}).setdefault(point, []).extend(one.tests)
-    return max(grids.items(), key=lambda grid: len(grid[1]), default=(None, {}))
+            grids.setdefault((config.budget.epochs, one.units), {}).setdefault(point, []).extend(one.tests)
+    (epochs, _), grid = max(grids.items(), key=lambda item: len(item[1]), default=((None, 0), {}))
+    return epochs, grid
 
 
 def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[Item]:
