@@ -38,13 +38,13 @@ MEANINGS: dict[Status, str] = {
     "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
     "differs": "it lies outside, or the claim does not hold in our runs",
     "undecided": "neither, or there is a single run",
-    "no mean published": "run at full length and size; the paper has one figure, of its best run or of another paper",
+    "no mean published": "run at full length and size; the paper has one number, of its best run or from another paper",
     "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
     "not run": "a layer exists, a run does not",
     "confirmed": "holds, and a test or record shows it",
     "proven": "a statement of the theory that is true",
     "no counterexample": "a statement that tests did not refute",
-    "vacuous": "a statement about nothing",
+    "vacuous": "a statement whose assumptions never hold in the experiments, or contradict each other",
     "false": "a statement with a counterexample",
 }
 """Status -> what it means."""
