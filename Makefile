@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN = $(if $(filter Windows_NT,$(OS)),.venv/Scripts,.venv/bin)
 PIP = $(BIN)/python -m pip --disable-pip-version-check
-# Another version of PyTorch than constraints.txt has: make test TORCH='torch==2.11.*'
+# To test another version of PyTorch than that of constraints.txt: make test TORCH='torch==2.11.*'
 TORCH ?= torch
 PINS = $(if $(filter torch,$(TORCH)),-c constraints.txt)
 CPU_WHEELS = https://download.pytorch.org/whl/cpu
 HAS_GPU := $(shell command -v nvidia-smi 2>/dev/null)
-# Every worker of the tests imports PyTorch and more: without compiled modules on disk each compiles them again.
+# Without compiled modules on disk, every worker of the tests would compile PyTorch's modules again.
 unexport PYTHONDONTWRITEBYTECODE
-# What installs everything but PyTorch; .ci/run has a faster one.
+# Installs everything but PyTorch; .ci/run passes a faster installer.
 INSTALL = $(PIP) install -q
 
 .PHONY: demo test test-slow test-gpu types docs dist clean
@@ -45,8 +45,8 @@ dist: .venv/ready
 	$(BIN)/check-wheel-contents dist/*.whl
 	for wheel in dist/*manylinux*.whl; do $(BIN)/auditwheel show $$wheel; done
 
-# PyTorch goes first and alone: without a GPU it is the CPU build that is wanted, which has an index of its own, and not
-# the gigabytes of CUDA libraries that the plain name brings along.
+# Without a GPU, PyTorch is installed first, from the index of its CPU builds: the default build brings gigabytes of CUDA
+# libraries.
 .venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/cornn/engine/csrc/*)
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "cornn needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv

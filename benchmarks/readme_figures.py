@@ -52,15 +52,15 @@ def respond(gamma: torch.Tensor, epsilon: float, dt: float, gain: float) -> torc
 @styled
 def idea() -> Any:
     """Draw one neuron, a layer, and what it is good for."""
-    figure, axes = canvas(1, 3, size=(12.0, 3.5), width_ratios=(1, 1, 1.2))
+    figure, axes = canvas(1, 3, size=(10.0, 3.2), width_ratios=(1, 1, 1.25))
     neuron, layer, learning = axes[0]
 
-    neuron.set_title("One neuron is a damped, driven oscillator")
+    neuron.set_title("A neuron: a damped, driven oscillator")
     neuron.fill_between(range(STEPS), 0.5 * pulses(), step="post", color="#bbbbbb", label="input")
     holding = respond(torch.tensor([0.002]), 2.0, 0.3, 1.2)[:, 0]
     ringing = respond(torch.tensor([0.6]), 0.04, 0.3, 0.35)[:, 0]
     neuron.plot(holding, color=COLOURS[0], label="overdamped: keeps a value")
-    neuron.plot(ringing, color=COLOURS[1], linewidth=1.1, label="underdamped: rings")
+    neuron.plot(ringing, color=COLOURS[1], linewidth=1.1, label="underdamped: oscillates")
     neuron.set(xlabel="step", ylabel="y", ylim=(-0.7, 1.05))
     neuron.legend(loc="upper right")
 
@@ -82,10 +82,10 @@ def idea() -> Any:
             shown = label if place == 0 else None
             learning.bar(where, fmean(values), 0.9 * width, color=COLOURS[number], label=shown)
             learning.plot([where] * len(values), values, ".", color="#222222", markersize=3)
-    learning.set_xticks(range(len(TASKS)), TASKS.values(), fontsize=8)
+    learning.set_xticks(range(len(TASKS)), TASKS.values(), fontsize=7.5)
     learning.grid(visible=False, axis="x")
     learning.set(ylim=(0, 130), yticks=range(0, 101, 20))
-    learning.legend(loc="upper center", ncols=3, fontsize=7.5, columnspacing=0.8, handlelength=1)
+    learning.legend(loc="upper center", ncols=3, fontsize=7, columnspacing=0.6, handlelength=0.8, handletextpad=0.4)
     return figure
 
 

@@ -14,7 +14,7 @@ PROMISES: dict[str, tuple[str, str, str]] = {
         "{resumed} trainings ended, all compared",
     ),
     "power": (
-        "So does one whose power is cut, or `cornn resume` reports the damage in one sentence",
+        "So does one whose power is cut, or `cornn resume` reports the damage in a one-line error",
         "the same, and all bytes that were not synced are cut off at random or turn to NULs",
         "{noticed} cuts lost bytes; {resumed} trainings ended, {refused} refused",
     ),
@@ -24,13 +24,13 @@ PROMISES: dict[str, tuple[str, str, str]] = {
         "{noticed} noticed",
     ),
     "commands": (
-        "Damage is one sentence with exit code 2, never a traceback and never another result",
-        "files cut off, exchanged, overwritten or with other values, read by `evaluate`, `check`, `export`, `resume` "
+        "Damage is a one-line error with exit code 2, never a traceback and never another result",
+        "files truncated, exchanged, overwritten or with other values, read by `evaluate`, `check`, `export`, `resume` "
         "and `predict`; folders of version 0.1.0 too, which have no checksums and count for tracebacks only",
         "{noticed} refused",
     ),
     "settings": (
-        "A setting of a wrong type or size is one sentence",
+        "A setting of a wrong type or size is a one-line error",
         "a setting removed or replaced in a file for `--config`",
         "{noticed} refused",
     ),

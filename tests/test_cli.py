@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cornn import __version__, engine
 from cornn._extras import install_command
-from cornn.cli import COMMANDS, LAB, console, parsing, progress, report, train
+from cornn.cli import COMMANDS, LAB, console, fit, parsing, progress, report, train
 from cornn.cli.options import GROUPS, MAIN
 from cornn.lab import records, runs, training
 from cornn.lab.config import ALTERNATIVES, Budget, CoRNNSpec, Optimiser, Place, Train, as_dictionary
@@ -658,3 +658,24 @@ def test_the_bar_shows_what_is_known(capsys):
         watch = progress._bar(Console(width=120, force_terminal=True), stack)
         watch(training.Progress(4, 4, 1, 2, sequences=2, seconds=1.0, loss=0.25, metric=91.5, evaluations=()))
     assert "epoch 1/2  loss 0.2500  validation 91.5" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)
+
+
+def test_the_source_of_a_recipe_is_not_printed_for_another_model(cornn):
+    source = RECIPES["adding"]["ours"].source
+    assert f"recipe: ours, {source}" in cornn("train", "adding", *SHORT)[1]
+    out = cornn("train", "adding", "--model", "gru", *SHORT)[1]
+    assert "recipe: ours with another model\n" in out
+    assert source not in out
+
+
+def test_the_bar_of_fit_counts_epochs_only_if_there_are_any(capsys):
+    def show(*rows):
+        terminal = Console(width=120, force_terminal=True)
+        fit.FitCommand(Path("waves.csv"))._train_with_progress(terminal, lambda watch: [watch(row) for row in rows])
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)
+
+    bank = show()
+    assert "reading and fitting" in bank
+    assert "epoch" not in bank
+    assert "left" not in bank
+    assert "epoch 2 of 4, loss 0.25 training" in show({"epoch": 2, "epochs": 4, "training": 0.25})

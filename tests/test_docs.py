@@ -1,8 +1,8 @@
 """Every fenced block of the README and of the docs is run: page by page, in order, each page in a folder of its own.
 
 Commands that take long are shortened, those that need a GPU or downloaded data are only planned (`--dry-run`), or run
-on a few made-up sequences in the layout of the data. What is done to a command is in the tables below, and every entry
-has to be of use.
+on a few made-up sequences in the layout of the data. The tables below list how commands are changed; an entry that no
+command uses is an error.
 """
 
 import importlib
@@ -40,7 +40,7 @@ ADDED = {
     "cornn bench": "--cases tiny --repeats 1",
     "cornn export runs/small --to c": "--sequences 4",
 }
-"""How a command begins -> what is added to it, and counts for more than what stands before; the first that fits."""
+"""Prefix of a command -> options to append, which override its own; the first prefix that matches counts."""
 
 SKIPPED = {
     "cornn data get": "it downloads",
@@ -50,16 +50,13 @@ SKIPPED = {
     "make": "its targets are looked up",
     "python": "its files and options are looked up",
 }
-"""How a command begins -> why it is not run."""
+"""Prefix of a command -> why it is not run."""
 
 REFUSED = {"cornn resume runs/adding-0001": "runs/adding-0001 is complete: there is nothing to resume"}
-"""Commands for what may happen to a reader and does not here -> what they say then."""
+"""Commands for situations that do not occur here -> the expected error."""
 
-BEFORE = {
-    "docs/theory.md": ["cornn train adding --length 50"],
-    "docs/training.md": ["cornn train adding --length 50"],
-}
-"""Page -> what its commands take for granted."""
+BEFORE = {"docs/theory.md": ["cornn train adding --length 50"]}
+"""Page -> commands that have to run before its own."""
 
 NEEDS = {
     "docs/export.md": ("onnx", "onnxruntime", "huggingface_hub"),
@@ -86,7 +83,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 def commands(content: str) -> list[str]:
-    """Without comments; a line that ends with a backslash goes on."""
+    """Return the commands without comments; a backslash at the end of a line continues it."""
     lines = content.replace("\\\n", " ").splitlines()
     return [" ".join(shlex.split(line, comments=True)) for line in lines if line.strip()]
 
@@ -149,7 +146,7 @@ def test_the_page_runs(page, cornn, small):
                 run_command(command, cornn)
 
 
-def test_every_entry_of_the_tables_is_of_use():
+def test_every_entry_of_the_tables_is_used():
     run = [command.partition("-m ")[2] if command.startswith("torchrun ") else command for command in all_commands()]
     assert {entry(SKIPPED, command) for command in run} - {None} == set(SKIPPED)
     assert {entry(ADDED, command) for command in run if not entry(SKIPPED, command)} - {None} == set(ADDED)

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_tables_are_those_of_the_records(monkeypatch, capsys):
-    """README and docs are generated from results/: `python benchmarks/tables.py` writes them again."""
+    """README and docs are generated from results/: `python benchmarks/tables.py` updates them."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setattr(sys, "argv", ["tables.py", "--check"])
     importlib.import_module("tables").main()

@@ -65,7 +65,8 @@ class CheckCommand:
 
     def run(self) -> None:
         console = screen()
-        diagnosis = diagnose(self._subject())
+        with console.status("measuring states and gradients"):
+            diagnosis = diagnose(self._subject())
         _print(console, diagnosis)
         if self.html is not None:
             content = render_page(diagnosis)

@@ -36,6 +36,9 @@ class FigureCommand:
         out = self.out or Path("figures") / self.name
         if out.suffix in (".svg", ".png"):
             out = out.with_suffix("")
-        figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
-        for path in save(figure, out):
-            line(screen(), str(path))
+        console = screen()
+        with console.status(f"drawing the figure {self.name}"):
+            figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
+            paths = save(figure, out)
+        for path in paths:
+            line(console, str(path))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from cornn._counts import format_count
@@ -176,16 +176,17 @@ class FitCommand:
             return work(lambda row: write(f"epoch {row['epoch']:g} of {row['epochs']:g}, loss {_losses(row)}"))
         columns = (
             BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("epochs, loss {task.fields[loss]}"),
+            TextColumn("{task.description}"),
             TimeRemainingColumn(),
-            TextColumn("left"),
+            TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=console, transient=True) as bar:
-            shown = bar.add_task("training", total=None, loss="…")
+            shown = bar.add_task("reading and fitting", total=None, left="")  # only a network has epochs
 
             def watch(row: dict[str, float]) -> None:
-                bar.update(shown, completed=int(row["epoch"]), total=int(row["epochs"]), loss=_losses(row))
+                epoch, epochs = int(row["epoch"]), int(row["epochs"])
+                words = f"epoch {epoch} of {epochs}, loss {_losses(row)}"
+                bar.update(shown, completed=epoch, total=epochs, description=words, left="left")
 
             return work(watch)
 

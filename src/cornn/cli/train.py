@@ -80,6 +80,8 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
     )
     recipe = RECIPES[task.name].get(config.recipe)
     source = "" if recipe is None else f", {recipe.source}"
+    if recipe is not None and config.model.name != recipe.train.model.name:
+        source = " with another model"  # the source describes the recipe's own
     for note in (f"recipe: {config.recipe}{source}", *task.notes):
         line(console, note, style="dim")
 

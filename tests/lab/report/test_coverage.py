@@ -65,6 +65,14 @@ def test_the_grid_has_one_length_of_training():
     assert epochs is not None
 
 
+@pytest.mark.parametrize("task", ["smnist", "psmnist"])
+def test_the_grid_has_one_number_of_neurons(task):
+    """The recipes for 128 and 256 neurons have other constants, and are no grid."""
+    found = [group for group in tables.group_runs(ROOT / "results", task) if group.model == "cornn"]
+    assert {128, 256} <= {group.units for group in found}
+    assert len(ablation_grid(found)[1]) == 1
+
+
 def test_a_variant_is_compared_with_runs_that_differ_in_one_setting_only():
     def group(settings, *results):
         records = tuple({"result": {"test": test}} for test in results)

@@ -118,7 +118,7 @@ ENTRANTS = {
         "cornn",
         {"recurrent_rate": Between(3e-2, 1.0), "clip": OneOf((0.1, 1.0))},
         start="ringing",
-        variant="ringing",
+        variant="underdamped",
     ),
     "lstm": Entrant("lstm"),
     "gru": Entrant("gru"),

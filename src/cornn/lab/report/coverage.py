@@ -38,13 +38,13 @@ MEANINGS: dict[Status, str] = {
     "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
     "differs": "it lies outside, or the claim does not hold in our runs",
     "undecided": "neither, or there is a single run",
-    "no mean published": "run at full length and size; the paper has one figure, of its best run or of another paper",
+    "no mean published": "run at full length and size; the paper has one number, of its best run or from another paper",
     "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
     "not run": "a layer exists, a run does not",
     "confirmed": "holds, and a test or record shows it",
     "proven": "a statement of the theory that is true",
     "no counterexample": "a statement that tests did not refute",
-    "vacuous": "a statement about nothing",
+    "vacuous": "a statement whose assumptions never hold in the experiments, or contradict each other",
     "false": "a statement with a counterexample",
 }
 """Status -> what it means."""
@@ -249,21 +249,22 @@ def ablation_grid(found: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[flo
     """Return the grid of runs that differ in gamma and epsilon only.
 
     Args:
-        found: The runs of noise-padded CIFAR-10.
+        found: The runs of a task.
 
     Returns:
-        The number of epochs, and (gamma, epsilon) -> test results. If there are several numbers of epochs, the one with
-        the most points.
+        The number of epochs, and (gamma, epsilon) -> test results. Of several numbers of epochs or of neurons, those
+        with the most points.
     """
-    grids: dict[int | None, dict[tuple[float, float], list[float]]] = {}
+    grids: dict[tuple[int | None, int], dict[tuple[float, float], list[float]]] = {}  # epochs, neurons -> grid
     for one in found:
         if not one.records or one.options or not set(one.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}:
             continue
         config = records.read_config(one.records[0])
         if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None:
             point = (config.model.gamma, config.model.epsilon)
-            grids.setdefault(config.budget.epochs, {}).setdefault(point, []).extend(one.tests)
-    return max(grids.items(), key=lambda grid: len(grid[1]), default=(None, {}))
+            grids.setdefault((config.budget.epochs, one.units), {}).setdefault(point, []).extend(one.tests)
+    (epochs, _), grid = max(grids.items(), key=lambda item: len(item[1]), default=((None, 0), {}))
+    return epochs, grid
 
 
 def _lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
