@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from dataclasses import fields
+from datetime import date, timedelta
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
 from cornn.fitting.readers import Layout, read
+from cornn.fitting.readers.table import Table
 
 QUICK = ("--method", "network", "--hidden-size", "8", "--epochs", "4", "--device", "cpu", "--quiet")
 STEPS = 12
@@ -179,7 +181,7 @@ def test_a_series_is_forecast(cornn, tables):
     assert len(result["ahead"]) == 3
     assert result["count"] == 30 + 29 + 28  # origins from the first test step on
     rows = predictions(cornn("predict", "here", "series.csv")[1])
-    assert [list(rows[0]), len(rows)] == [["series", "step", "sales"], 3]
+    assert [list(rows[0]), len(rows)] == [["series", "step", "day", "sales"], 3]
     found = load(tables / "here/model.safetensors")
     assert (found.targets_, found.n_features_in_) == ([0], 2)
     code, out, _ = cornn(
@@ -189,6 +191,25 @@ def test_a_series_is_forecast(cornn, tables):
     assert code == 0
     assert json.loads(out)["folder"] == "runs/long-0001"
     assert not (tables / "runs/long-0001/report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (["2023-11", "2023-12"], "2024-01"),
+        (["Nov 2023", "Dec 2023"], "2024-01"),
+        (["2023 Q3", "2023 Q4"], "2024 Q1"),
+        (["2023-12-31", "2024-01-31"], "2024-02-29"),
+        (["2024-01-30", "2024-01-31"], "2024-02-01"),
+        (["2023-12-31 22:30", "2023-12-31 23:15"], "2024-01-01 00:00:00"),
+        (["2023-12-31T22:30+0200", "2023-12-31T23:15+0200"], "2024-01-01 00:00:00+02:00"),
+        (["9999-12-30", "9999-12-31"], ""),
+    ],
+)
+def test_a_later_date_is_written_like_those_of_the_file(times, expected):
+    numbers, calendar = Table("x.csv", {"t": times}, None).times("t")
+    assert calendar is not None
+    assert calendar.format(2 * numbers[1] - numbers[0]) == expected
 
 
 def test_a_column_without_values_in_the_test_part(cornn, tables):
@@ -216,8 +237,10 @@ def test_a_pool_forecasts_with_intervals_and_what_is_known_in_advance(cornn, tab
         [round(own, 3) if step < 120 else "", there]
         for step, (own, there) in enumerate(zip(sales, holiday, strict=True))
     ]
-    write_csv(tables / "shop.csv", ["sales", "holiday"], rows)
-    arguments = ("fit", "shop.csv", "--task", "forecast", "--target", "sales", "--known-future", "holiday")
+    first = date(2024, 2, 1)
+    dated = [[first + timedelta(step), *row] for step, row in enumerate(rows)]
+    write_csv(tables / "shop.csv", ["date", "sales", "holiday"], dated)
+    arguments = ("fit", "shop.csv", "--time", "date", "--target", "sales", "--known-future", "holiday")
     code, out, err = cornn(*arguments, "--horizon", "10", "--out", "here")
     assert (code, err) == (0, "")
     assert "pinball loss" in out
@@ -229,7 +252,8 @@ def test_a_pool_forecasts_with_intervals_and_what_is_known_in_advance(cornn, tab
     assert "cornn export" not in page
     code, out, _ = cornn("predict", "here", "shop.csv", "--level", "0.8")
     table = list(csv.DictReader(out.splitlines()))
-    assert list(table[0]) == ["series", "step", "sales", "sales low", "sales high"]
+    assert list(table[0]) == ["series", "step", "date", "sales", "sales low", "sales high"]
+    assert [row["date"] for row in table] == [str(row[0]) for row in dated[120:]]  # the rows without sales
     found = np.array([float(row["sales"]) for row in table])
     assert np.abs(found - sales[120:]).max() < 1.5
     assert all(float(row["sales low"]) < float(row["sales"]) < float(row["sales high"]) for row in table)

@@ -1,6 +1,7 @@
 """Times of samples, as numbers: dates, months and quarters, and the gaps between samples."""
 
 import re
+from calendar import monthrange
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -11,7 +12,18 @@ from numpy.typing import NDArray
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import to_float_array
 
-__all__ = ["compute_gaps", "is_date", "parse_date", "parse_dates", "read_gaps", "scale_timespan"]
+__all__ = [
+    "MONTH",
+    "are_last_days",
+    "compute_gaps",
+    "count_months",
+    "is_date",
+    "parse_date",
+    "parse_dates",
+    "parse_month",
+    "read_gaps",
+    "scale_timespan",
+]
 
 MONTH = 365.2425 / 12 * 86400
 """Seconds of a mean month."""
@@ -26,7 +38,7 @@ PATTERNS = (
 """1949-01; 1991 Jul; Jul 1991; 1970 Q1."""
 
 
-def _parse_month(text: str) -> int | None:
+def parse_month(text: str) -> int | None:
     """Return the number of a month since year 0, for a month or a quarter; None if it is something else."""
     for pattern, read in PATTERNS:
         if match := pattern.fullmatch(text.strip().lower()):
@@ -42,7 +54,7 @@ def parse_date(value: Any) -> datetime:
         ValueError: If it is not a date.
     """
     if isinstance(value, str):
-        month = _parse_month(value)
+        month = parse_month(value)
         value = datetime.fromisoformat(value.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
@@ -62,13 +74,21 @@ def is_date(value: Any) -> bool:
 
 def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
     """Return dates in seconds. Dates on the same day of each month are evenly spaced, however long the months are."""
+    months = count_months(dates)
+    return np.array([own.timestamp() for own in dates]) if months is None else months.astype(np.float64) * MONTH
+
+
+def count_months(dates: Sequence[datetime]) -> NDArray[np.int_] | None:
+    """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others."""
     months = np.array([12 * own.year + own.month for own in dates])
     first = {own.replace(year=2000, month=1, day=1) for own in dates}
-    days = {own.day for own in dates}
-    last = all(own.day == _last_day(own) for own in dates)
-    if len(dates) > 1 and len(first) == 1 and (len(days) == 1 or last) and len(set(months.tolist())) == len(months):
-        return months * MONTH
-    return np.array([own.timestamp() for own in dates])
+    same = len({own.day for own in dates}) == 1 or are_last_days(dates)
+    return months if len(dates) > 1 and len(first) == 1 and same and len(set(months.tolist())) == len(months) else None
+
+
+def are_last_days(dates: Sequence[datetime]) -> bool:
+    """Return whether all dates are the last days of their months."""
+    return all(own.day == monthrange(own.year, own.month)[1] for own in dates)
 
 
 def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
@@ -84,11 +104,6 @@ def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
     if (given < 0).any() or np.isinf(given).any():
         raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
     return given / unit
-
-
-def _last_day(own: datetime) -> int:
-    following = datetime(own.year + own.month // 12, own.month % 12 + 1, 1)
-    return (following - datetime(own.year, own.month, 1)).days
 
 
 def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float64]:

@@ -17,6 +17,8 @@ from cornn.forecasting.scores import BASELINES, TRIVIAL
 __all__ = ["AnyEstimator", "ClassScore", "Evaluation", "Predictions", "attribute", "evaluate", "predict"]
 
 INTERVAL = 0.9  # level of the intervals of forecasts
+DIGITS = 9  # significant digits of predicted numbers: as many as float32 has
+TIME_DIGITS = 12  # significant digits of times that are sums
 
 AnyEstimator = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
 
@@ -132,7 +134,7 @@ def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False, level: 
     else:
         predictions = estimator.predict(data.sequences).reshape(len(data), -1)
         header += _number_names("prediction", predictions.shape[1])
-        columns += predictions.T.tolist()
+        columns += [list(map(_shorten, own)) for own in predictions.T]
     return Predictions(tuple(header), list(zip(*columns, strict=True)))
 
 
@@ -166,12 +168,30 @@ def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float |
     for column, number in enumerate(estimator.targets_):
         header += [data.features[number], *(f"{data.features[number]} {end}" for end in ("low", "high")[: len(ends)])]
         columns += [own[:, :, column] for own in (predictions, *ends)]
-    rows = [
-        (own, step + 1, *(float(column[number, step]) for column in columns))
-        for number, own in enumerate(data.ids)
-        for step in range(estimator.horizon)
-    ]
-    return Predictions((data.id_name, "step", *header), rows)
+    dated = data.layout.time is not None and all(series.times is not None for series in data.sequences)
+    names = ["step", data.layout.time] if dated else ["step"]
+    rows = []
+    for number, own in enumerate(data.ids):
+        times = _list_future_times(estimator, data, number) if dated else [()] * estimator.horizon
+        for step, time in enumerate(times):
+            rows.append((own, step + 1, *time, *(_shorten(column[number, step]) for column in columns)))
+    return Predictions((data.id_name, *names, *header), rows)
+
+
+def _list_future_times(estimator: CoRNNForecaster, data: Dataset, number: int) -> list[tuple[str | float]]:
+    """Return the time of each step to forecast, written as in the file."""
+    times = np.asarray(data.sequences[number].times)
+    unit = estimator.unit_ or 1.0
+    # With features that are known in advance, the last rows are the steps to forecast.
+    start = times[-1] - (estimator.horizon * unit if estimator.known_future_ else 0.0)
+    ahead = (start + unit * np.arange(1, estimator.horizon + 1)).tolist()
+    if data.calendar is not None:
+        return [(data.calendar.format(time),) for time in ahead]
+    return [(float(f"{time:.{TIME_DIGITS}g}"),) for time in ahead]
+
+
+def _shorten(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
 def _number_names(name: str, count: int) -> list[str]:

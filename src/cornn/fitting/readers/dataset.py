@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.series import ValidSeries
+from cornn.fitting.readers.calendar import Calendar
 
 __all__ = ["FORMS", "Dataset", "Layout"]
 
@@ -54,6 +55,7 @@ class Dataset:
     target: list[tuple] | None  # as in the file: one tuple per sequence, strings or numbers, None if missing
     places: list[str]  # position of each sequence in the file
     groups: list[Any] | None = None  # group of each sequence
+    calendar: Calendar | None = None  # of times that are dates
     notes: tuple[str, ...] = ()  # assumptions of the reader, for the user to check
     companion: "Dataset | None" = None  # test data in the same file
     remedy: tuple[str | Argument, ...] = ("choose its column with ", Argument("target"))  # if there is no target

@@ -321,7 +321,7 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
     if not names:
         raise _no_values(table)
     columns = np.stack([table.numbers(name) for name in names], 1)
-    times = None if layout.time is None else table.times(layout.time)
+    times, calendar = (None, None) if layout.time is None else table.times(layout.time)
     pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)
     found = [1] if layout.form == "series" else [name for name, _ in pairs]
     rows = [own for _, own in pairs]
@@ -346,6 +346,7 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
         None if layout.form == "series" else _read_sequence_targets(table, target, rows, found),
         places,
         _read_groups(table, layout, rows),
+        calendar,
     )
 
 

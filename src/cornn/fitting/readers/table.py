@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn._extras import missing_extra
 from cornn.estimators.times import is_date, parse_date, parse_dates
+from cornn.fitting.readers.calendar import Calendar, find_calendar
 
 __all__ = [
     "FITTED_WITH",
@@ -80,8 +81,11 @@ class Table:
             )
         return found
 
-    def times(self, name: str) -> NDArray[np.float64]:
-        """Return a column as times: numbers unchanged, dates in seconds, months and quarters evenly spaced."""
+    def times(self, name: str) -> tuple[NDArray[np.float64], Calendar | None]:
+        """Return a column as times, and the calendar of dates.
+
+        Numbers are unchanged, dates are in seconds, and months and quarters are evenly spaced.
+        """
         found, dates = [], []
         for row, value in enumerate(self.columns[name]):
             try:
@@ -101,7 +105,7 @@ class Table:
                     )
         if found and dates:
             raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
-        return parse_dates(dates) if dates else np.array(found)
+        return (parse_dates(dates), find_calendar(self.columns[name], dates)) if dates else (np.array(found), None)
 
     def _number(self, name: str, row: int, value: Any) -> float:
         try:

@@ -1,0 +1,69 @@
+"""The dates of a file, so that the dates of forecasts can be written like them."""
+
+from calendar import monthrange
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from cornn.estimators.times import MONTH, are_last_days, count_months, parse_month
+
+__all__ = ["Calendar", "find_calendar"]
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """How the dates of a column are written.
+
+    Args:
+        first: The first date.
+        monthly: Whether times are whole months, in mean months; otherwise they are seconds.
+        last_days: Whether monthly dates are the last days of their months.
+        words: "quarter", "month", "day" or "time": what a date consists of.
+        zone: The time zone; None if dates have none.
+    """
+
+    first: datetime
+    monthly: bool
+    last_days: bool
+    words: str
+    zone: tzinfo | None
+
+    def format(self, time: float) -> str:
+        """Return a time, as the reader gives it, as a date; an empty text beyond the year 9999."""
+        try:
+            moment = self._in_months(time) if self.monthly else datetime.fromtimestamp(time, UTC)
+        except (OverflowError, ValueError, OSError):
+            return ""
+        if self.words == "quarter":
+            return f"{moment.year} Q{(moment.month + 2) // 3}"
+        if self.words == "month":
+            return f"{moment.year:04}-{moment.month:02}"
+        if self.words == "day":
+            return moment.date().isoformat()
+        if self.monthly or self.zone is None:
+            return moment.replace(tzinfo=self.zone).isoformat(" ")
+        return moment.astimezone(self.zone).isoformat(" ")
+
+    def _in_months(self, time: float) -> datetime:
+        year, month = divmod(round(time / MONTH) - 1, 12)
+        last = monthrange(year, month + 1)[1]
+        return self.first.replace(year=year, month=month + 1, day=last if self.last_days else min(self.first.day, last))
+
+
+def find_calendar(values: Sequence[Any], dates: Sequence[datetime]) -> Calendar:
+    """Return the calendar of a column.
+
+    Args:
+        values: The cells of the column.
+        dates: The same as dates, of which those without a time zone are in UTC.
+    """
+    value = values[0]
+    if isinstance(value, str) and parse_month(value) is not None:
+        words = "quarter" if "q" in value.lower() else "month"
+    else:
+        words = "day" if all(own.hour == own.minute == own.second == own.microsecond == 0 for own in dates) else "time"
+    given = datetime.fromisoformat(value.strip()) if isinstance(value, str) and words in ("day", "time") else value
+    zone = given.tzinfo if isinstance(given, datetime) else None
+    monthly = count_months(dates) is not None
+    return Calendar(dates[0], monthly, monthly and are_last_days(dates), words, zone)
