@@ -128,3 +128,13 @@ def test_a_sequence_without_a_target_is_named(missing):
     frame = pandas.DataFrame({"id": [1, 1, 2], "v": [1.0, 2.0, 3.0], "kind": ["a", "a", missing]})
     with pytest.raises(ValueError, match="column 'kind', row 2: the target is missing: fill it in, or remove the row"):
         read_target(frame, "kind", "id")
+
+
+def test_a_target_for_some_of_the_ids_is_an_error():
+    frame = pandas.DataFrame({"id": [3, 3, 5, 5], "value": 1.0})
+    with pytest.raises(ValueError, match="the index of y has no target for sequence 5: index y by the ids"):
+        read_target(frame, pandas.Series([1, 0], index=[3, 7]), "id")
+    for index in ([0, 1], ["a", "b"]):  # as pandas numbers rows, or of something else: in order of the ids
+        assert read_target(frame, pandas.Series([1, 0], index=index), "id").tolist() == [1, 0]
+    frame["id"] = [1, 1, 2, 2]
+    assert read_target(frame, pandas.Series([1, 0]), "id").tolist() == [1, 0]

@@ -137,9 +137,22 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
                     f"column {y!r} changes within sequence {format_value(name)}: a target must be constant per sequence"
                 )
         return values[[own[0] for own in rows]]
-    if hasattr(y, "loc") and set(ids) <= set(y.index):
-        return np.asarray(y.loc[ids])
+    if hasattr(y, "loc"):
+        known = set(y.index)
+        absent = [name for name in ids if name not in known]
+        if not absent:
+            return np.asarray(y.loc[ids])
+        if len(absent) < len(ids) and not _counts_from_zero(y.index):
+            raise ValueError(
+                f"the index of y has no target for sequence {format_value(absent[0])}: index y by the ids, or pass an "
+                "array in order of the ids"
+            )
     return y
+
+
+def _counts_from_zero(index: Any) -> bool:
+    """Return whether an index is the one that pandas gives by itself, and not one of ids."""
+    return index.tolist() == list(range(len(index)))
 
 
 def read_long(frame: Any, columns: Columns) -> list[SequenceData]:

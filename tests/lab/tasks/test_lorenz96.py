@@ -132,3 +132,9 @@ def test_without_scipy_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.integrate", None)
     with pytest.raises(ImportError, match=r'the Lorenz-96 task needs scipy: pip install "cornn\[lab\]"'):
         Lorenz96(force=0.9).load(0, tmp_path)
+
+
+@pytest.mark.parametrize("force", [1e6, -101.0])
+def test_a_force_that_the_solver_cannot_follow_is_an_error(force, tmp_path):
+    with pytest.raises(ValueError, match="force must lie between -100 and 100"):
+        Lorenz96(force=force).load(0, tmp_path)

@@ -26,6 +26,7 @@ __all__ = ["Lorenz96", "flow", "paths", "trajectories"]
 
 VARIABLES, TRAJECTORIES, POINTS, SPACING, AHEAD = 5, 128, 2000, 0.01, 25
 SPLITS = ("training", "validation", "test")
+STRONGEST = 100  # beyond, the solver takes minutes or does not end
 TOLERANCE = 1e-12
 """Relative and absolute tolerance of the solver. At F = 8 chaos amplifies an error about ten thousand times."""
 
@@ -40,8 +41,8 @@ class Lorenz96(Checked):
     name: ClassVar[str] = "lorenz96"
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        if not np.isfinite(self.force):
-            raise ValueError(f"force must be finite, got {self.force}")
+        if not abs(self.force) <= STRONGEST:
+            raise ValueError(f"force must lie between -{STRONGEST} and {STRONGEST}, got {self.force}")
         arrays = paths(self.force, folder(data))
         splits = {name: _split(torch.from_numpy(arrays[name]).float()) for name in SPLITS}
         path = torch.from_numpy(arrays["training"])
