@@ -14,7 +14,8 @@ INSTALL = $(PIP) install -q
 
 .PHONY: demo test test-slow test-gpu types docs dist clean
 
-demo: .venv/ready
+# Installs less than the tests need, unless everything is installed already.
+demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
 	$(BIN)/cornn demo
 
 # COVERAGE=1 measures which lines of the package the tests run.
@@ -45,17 +46,24 @@ dist: .venv/ready
 	$(BIN)/check-wheel-contents dist/*.whl
 	for wheel in dist/*manylinux*.whl; do $(BIN)/auditwheel show $$wheel; done
 
-# Without a GPU, PyTorch is installed first, from the index of its CPU builds: the default build brings gigabytes of CUDA
-# libraries.
-.venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/cornn/engine/csrc/*)
+# The environment with some extras. Without a GPU, PyTorch is installed first, from the index of its CPU builds: the default
+# build brings gigabytes of CUDA libraries.
+define install
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "cornn needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-ifeq ($(HAS_GPU),)
-	$(BIN)/python -c 'import torch' 2>/dev/null || \
-	$(PIP) install -q --no-deps --retries 1 --extra-index-url $(CPU_WHEELS) $(PINS) $(TORCH)
-endif
-	$(INSTALL) $(PINS) -e '.[test,dev]' '$(lastword $(TORCH))'
+	$(if $(HAS_GPU),,$(BIN)/python -c 'import torch' 2>/dev/null || \
+	$(PIP) install -q --no-deps --retries 1 --extra-index-url $(CPU_WHEELS) $(PINS) $(TORCH))
+	$(INSTALL) $(PINS) -e '.[$(1)]' '$(lastword $(TORCH))'
 	touch $@
+endef
+comma := ,
+SOURCES = pyproject.toml constraints.txt setup.py $(wildcard src/cornn/engine/csrc/*)
+
+.venv/demo: $(SOURCES)
+	$(call install,lab$(comma)report)
+
+.venv/ready: $(SOURCES)
+	$(call install,test$(comma)dev)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info
