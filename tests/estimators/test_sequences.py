@@ -138,3 +138,8 @@ def test_a_target_for_some_of_the_ids_is_an_error():
         assert read_target(frame, pandas.Series([1, 0], index=index), "id").tolist() == [1, 0]
     frame["id"] = [1, 1, 2, 2]
     assert read_target(frame, pandas.Series([1, 0]), "id").tolist() == [1, 0]
+
+
+def test_a_frame_without_features_is_an_error():
+    with pytest.raises(ValueError, match="the DataFrame has no feature columns next to 'id': add them"):
+        read_sequences(pandas.DataFrame({"id": [1, 2]}), Columns(id="id"))

@@ -162,7 +162,7 @@ def read_long(frame: Any, columns: Columns) -> list[SequenceData]:
     names = find_names(frame, columns)
     _require(frame, [name for name in used if name is not None])
     if not names:
-        raise ValueError(f"no feature columns besides {columns.id!r}: name them in value_columns")
+        raise ValueError(f"the DataFrame has no feature columns next to {columns.id!r}: add them")
     if len(frame) == 0:
         raise ValueError("the DataFrame has no rows: pass at least one sequence")
     times = None if columns.time is None else _times(frame, columns.time)

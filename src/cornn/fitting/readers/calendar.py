@@ -19,7 +19,7 @@ class Calendar:
         first: The first date.
         monthly: Whether times are whole months, in mean months; otherwise they are seconds.
         last_days: Whether monthly dates are the last days of their months.
-        words: "quarter", "month", "day" or "time": what a date consists of.
+        words: What a date consists of: "quarter", "month", "day", or "time" for day and time.
         zone: The time zone; None if dates have none.
     """
 
@@ -58,12 +58,13 @@ def find_calendar(values: Sequence[Any], dates: Sequence[datetime]) -> Calendar:
         values: The cells of the column.
         dates: The same as dates, of which those without a time zone are in UTC.
     """
-    value = values[0]
+    value, zone = values[0], None
     if isinstance(value, str) and parse_month(value) is not None:
         words = "quarter" if "q" in value.lower() else "month"
     else:
-        words = "day" if all(own.hour == own.minute == own.second == own.microsecond == 0 for own in dates) else "time"
-    given = datetime.fromisoformat(value.strip()) if isinstance(value, str) and words in ("day", "time") else value
-    zone = given.tzinfo if isinstance(given, datetime) else None
+        given = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        zone = given.tzinfo if isinstance(given, datetime) else None
+        midnight = all(own.hour == own.minute == own.second == own.microsecond == 0 for own in dates)
+        words = "day" if midnight and zone is None else "time"
     monthly = count_months(dates) is not None
     return Calendar(dates[0], monthly, monthly and are_last_days(dates), words, zone)
