@@ -1,5 +1,7 @@
 """The equations against what they claim to be: eq. (3) of the paper, and the ODE that it discretises."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -210,3 +212,13 @@ def test_backward_cost_grows_with_length_not_its_square():
         return sum(sizes)
 
     assert saved(80) < 2.2 * saved(40)
+
+
+def test_unroll_names_wrong_numbers_of_steps():
+    drive, y, W = torch.zeros(3, 2, 4), torch.zeros(2, 4), torch.zeros(4, 4)
+    constants = {"dt": 0.1, "gamma": 1.0, "epsilon": 1.0}
+    plain = inspect.unwrap(unroll)  # without the checks of shapes that only the tests have
+    with pytest.raises(ValueError, match="timespans has 2 steps, drive has 3: pass one factor per step"):
+        plain(drive, y, y, W, W, **constants, timespans=torch.ones(2))
+    with pytest.raises(ValueError, match="drive has no steps: pass at least one"):
+        plain(drive[:0], y, y, W, W, **constants)

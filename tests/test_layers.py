@@ -798,7 +798,7 @@ def test_trainable_is_the_names_of_constants(kind, trainable, monkeypatch):
         kind(2, 4, trainable=trainable)
 
 
-@pytest.mark.parametrize("sizes", [(0, 4), (-1, 4), (2, 0), (2, -3)])
+@pytest.mark.parametrize("sizes", [(0, 4), (-1, 4), (2, 0), (2, -3), (True, 4)])
 @pytest.mark.parametrize("kind", [CoRNN, CoRNNCell])
 def test_bad_sizes_are_refused_in_a_sentence(kind, sizes):
     with pytest.raises(ValueError, match=r"(input|hidden)_size must be a positive integer, got"):

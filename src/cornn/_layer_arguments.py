@@ -25,7 +25,7 @@ __all__ = [
 def check_sizes(input_size: int, hidden_size: int) -> None:
     """Raise ValueError unless both sizes are positive integers."""
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-        if not isinstance(size, int) or size < 1:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 

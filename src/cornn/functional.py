@@ -349,6 +349,10 @@ def unroll(
         >>> y, z = torch.zeros(2, 8, 16)
         >>> ys, (y, z) = unroll(torch.randn(100, 8, 16), y, z, W, W_z, dt=0.05, gamma=0.5, epsilon=4.0)
     """
+    if not len(drive):
+        raise ValueError("drive has no steps: pass at least one")
+    if timespans is not None and len(timespans) != len(drive):
+        raise ValueError(f"timespans has {len(timespans)} steps, drive has {len(drive)}: pass one factor per step")
     ys = []
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
     drives = drive.unbind(0)

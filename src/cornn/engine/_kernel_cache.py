@@ -1,12 +1,11 @@
 """The folder on disk with the compiled kernels."""
 
 import contextlib
-import os
-import sys
 import time
 from pathlib import Path
 
 from cornn._atomic import TEMPORARY, write_atomically
+from cornn._cache import cache_folder
 
 __all__ = ["LEFTOVER_AGE", "folder", "write_kernel"]
 
@@ -16,11 +15,7 @@ LEFTOVER_AGE = 3600.0
 
 def folder() -> Path:
     """Return the folder of the compiled kernels: CORNN_CACHE if it is set, else in the user's cache directory."""
-    if own := os.environ.get("CORNN_CACHE"):
-        return Path(own)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "cornn" / "kernels"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cornn" / "kernels"
+    return cache_folder("kernels")
 
 
 def write_kernel(path: Path, content: bytes) -> None:

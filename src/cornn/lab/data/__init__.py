@@ -3,6 +3,6 @@
 Needs numpy and the standard library only. One module per set; `places` knows the folders.
 """
 
-from cornn.lab.data.places import folder, user_cache
+from cornn.lab.data.places import folder
 
-__all__ = ["folder", "user_cache"]
+__all__ = ["folder"]

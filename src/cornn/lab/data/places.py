@@ -2,25 +2,15 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["check_md5", "folder", "missing", "user_cache"]
+__all__ = ["check_md5", "folder", "missing"]
 
 
 def folder(data: Path | None = None) -> Path:
     """Return the data folder: the given one, else CORNN_DATA, else ./data."""
     return Path(data or os.environ.get("CORNN_DATA") or "data")
-
-
-def user_cache() -> Path:
-    """Return the cache folder that is used without a data folder: CORNN_CACHE, else the user's cache directory."""
-    if "CORNN_CACHE" in os.environ:
-        return Path(os.environ["CORNN_CACHE"])
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cornn"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cornn"
 
 
 def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoundError:

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._cache import cache_folder
 from cornn._checked import Checked
 from cornn._extras import missing_extra
 from cornn._random import generator
-from cornn.lab.data import folder, user_cache
+from cornn.lab.data import folder
 from cornn.lab.data.cache import read_cached
 from cornn.lab.tasks.task import Batch, Split, Task
 
@@ -73,7 +74,7 @@ class Lorenz96(Checked):
 def paths(force: float, where: Path) -> dict[str, np.ndarray]:
     """Return the trajectories of each split, (128, 2000, 5) in double precision, from the cache if possible."""
     about = f"{force!r} {TRAJECTORIES} {POINTS} {SPACING} {TOLERANCE}"
-    place = where if where.is_dir() else user_cache()
+    place = where if where.is_dir() else cache_folder()
     return read_cached(place, f"lorenz96-{force:g}", [], lambda: _solve(force), about)
 
 
