@@ -1,12 +1,14 @@
 """What the page of a fitted forecaster shows: the series, the forecast with its intervals, and the backtest."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cornn.fitting.fit import FitResult
-from cornn.plots.forecasts import DrawnForecast, draw_errors_ahead, draw_forecasts, draw_members
+from cornn.fitting.readers.calendar import Calendar
+from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_errors_ahead, draw_forecasts, draw_members
 
 __all__ = ["draw_forecast_pictures"]
 
@@ -15,6 +17,7 @@ LEAST_STEPS = 40  # of a drawn series before its forecast
 HORIZONS = 8  # before the forecast
 BACKTESTS = 6  # forecasts drawn over the test split
 LEVELS = (0.9, 0.5)
+TO_MINUTES = len("2026-01-31 12:00")  # seconds and time zones would take too much space
 
 
 def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
@@ -33,6 +36,7 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
     coming, earlier = [], []
     series_drawn = min(MOST_SERIES, len(data.sequences))
     for number, (series, cut) in enumerate(zip(data.sequences[:series_drawn], cuts[:series_drawn], strict=True)):
+        format_step = _list_dates(data.calendar, series, estimator.unit_)
         for column, feature in enumerate(estimator.targets_[: max(1, MOST_SERIES // series_drawn)]):
             name = data.features[feature]
             title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
@@ -41,14 +45,16 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
             own = _forecast(estimator, series, length, column)
             first = max(0, length - max(LEAST_STEPS, HORIZONS * horizon))
             if own is not None:
-                coming.append((title, np.arange(first, length), values[first:], [own], None))
+                steps = np.arange(first, length)
+                coming.append(ForecastPanel(title, steps, values[first:], [own], format_step=format_step))
             if splits.test is not None:
                 start = cut if cut is not None else length // 2
                 origins = range(max(start, 1), length, max(horizon, -(-(length - start) // BACKTESTS)))
                 drawn = [_forecast(estimator, series, origin, column) for origin in origins]
                 first = max(0, start - (length - start))
                 there = [one for one in drawn if one is not None]
-                earlier.append((title, np.arange(first, length), values[first:], there, start if cut else None))
+                steps, first_test = np.arange(first, length), start if cut else None
+                earlier.append(ForecastPanel(title, steps, values[first:], there, first_test, format_step))
     found = []
     if coming:
         found.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
@@ -62,6 +68,20 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
         weights = {str(member): own for member, own in estimator.models_[0].pool.weights.items() if own > 0}
         found.append(("Members of the pool and their weights", draw_members(weights)))
     return found
+
+
+def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> Callable[[int], str] | None:
+    """Return what gives the date of a step of a series or after it; None if its times are not dates."""
+    if calendar is None or series.times is None:
+        return None
+    times = np.asarray(series.times)
+
+    def format_step(step: int) -> str:
+        after = max(0, step - len(times) + 1)
+        written = calendar.format(times[step - after] + after * (unit or 1.0)) if step >= 0 else ""
+        return written[:TO_MINUTES]
+
+    return format_step
 
 
 def _forecast(estimator: Any, series: Any, origin: int, column: int) -> DrawnForecast | None:

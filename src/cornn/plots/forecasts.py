@@ -1,6 +1,6 @@
 """Figures of forecasts: the series with what comes next, the backtest, errors by step ahead, and the pool."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
 
-__all__ = ["DrawnForecast", "draw_errors_ahead", "draw_forecasts", "draw_members"]
+__all__ = ["DrawnForecast", "ForecastPanel", "draw_errors_ahead", "draw_forecasts", "draw_members"]
 
 MOST_MEMBERS = 12
+DATE_CHARACTERS = 60  # of all dates below a panel
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,34 @@ class DrawnForecast:
     intervals: Mapping[float, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
-@styled
-def draw_forecasts(
-    panels: Sequence[tuple[str, NDArray[np.float64], NDArray[np.float64], Sequence[DrawnForecast], float | None]],
-) -> Any:
-    """Draw series and forecasts.
+@dataclass(frozen=True)
+class ForecastPanel:
+    """What one panel of `draw_forecasts` shows.
 
     Args:
-        panels: One panel each: its title, the steps and values of the series, its forecasts, and the first test step.
-
-    Returns:
-        The figure.
+        title: The title.
+        steps: Steps of the series, shape (steps,).
+        values: Values of the series, shape (steps,).
+        forecasts: The forecasts.
+        cut: The first test step, if any.
+        format_step: Returns the date of a step; None if steps have no dates.
     """
+
+    title: str
+    steps: NDArray[Any]
+    values: NDArray[np.float64]
+    forecasts: Sequence[DrawnForecast]
+    cut: float | None = None
+    format_step: Callable[[int], str] | None = None
+
+
+@styled
+def draw_forecasts(panels: Sequence[ForecastPanel]) -> Any:
+    """Draw series and forecasts, one panel each, and return the figure."""
     figure, axes = canvas(len(panels), 1, size=(6.8, 2.6 * len(panels)))
-    for panel, (title, steps, values, forecasts, cut) in zip(axes[:, 0], panels, strict=True):
-        panel.plot(steps, values, color=COLOURS[6], linewidth=1.1, label="series")
-        for number, own in enumerate(forecasts):
+    for panel, shown in zip(axes[:, 0], panels, strict=True):
+        panel.plot(shown.steps, shown.values, color=COLOURS[6], linewidth=1.1, label="series")
+        for number, own in enumerate(shown.forecasts):
             for level, (low, high) in own.intervals.items():
                 shade = 0.35 if level == min(own.intervals) else 0.18
                 label = f"{100 * level:.0f} % interval" if number == 0 else None
@@ -52,12 +65,23 @@ def draw_forecasts(
             marker = "." if len(own.steps) < 4 else None
             label = "forecast" if number == 0 else None
             panel.plot(own.steps, own.mean, color=COLOURS[0], marker=marker, label=label)
-        if cut is not None:
-            panel.axvline(cut, color="#999999", linewidth=0.8, linestyle=":")
-        panel.set_title(title.replace("$", r"\$"))
-    axes[-1, 0].set_xlabel("step")
+        if shown.cut is not None:
+            panel.axvline(shown.cut, color="#999999", linewidth=0.8, linestyle=":")
+        panel.set_title(shown.title.replace("$", r"\$"))
+        if shown.format_step is not None:
+            _date_steps(panel, shown.format_step, len(shown.format_step(int(shown.steps[0]))))
+    if panels[-1].format_step is None:
+        axes[-1, 0].set_xlabel("step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return figure
+
+
+def _date_steps(panel: Any, format_step: Callable[[int], str], length: int) -> None:
+    """Write dates of `length` characters at the ticks of a panel."""
+    from matplotlib.ticker import MaxNLocator
+
+    panel.xaxis.set_major_locator(MaxNLocator(max(2, DATE_CHARACTERS // length), integer=True))
+    panel.xaxis.set_major_formatter(lambda step, _: format_step(round(step)))
 
 
 @styled

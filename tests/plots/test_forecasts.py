@@ -1,0 +1,28 @@
+"""Figures of forecasts."""
+
+import numpy as np
+
+from cornn.estimators import Series
+from cornn.fitting.forecast_pictures import _list_dates
+from cornn.fitting.readers.table import Table
+from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_forecasts
+
+
+def labels(axes):
+    axes.figure.canvas.draw()
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_steps_have_dates_if_the_file_has():
+    times, calendar = Table("x.csv", {"t": ["2026-01", "2026-02", "2026-04"]}, None).times("t")
+    format_step = _list_dates(calendar, Series(np.zeros(3), times), times[1] - times[0])
+    assert format_step is not None
+    assert [format_step(step) for step in range(-1, 5)] == ["", "2026-01", "2026-02", "2026-04", "2026-05", "2026-06"]
+    assert _list_dates(None, Series(np.zeros(3), times), 1.0) is None
+    forecast = DrawnForecast(np.arange(3.0, 5), np.zeros(2), {})
+    dated = ForecastPanel("sales", np.arange(3), np.zeros(3), [forecast], format_step=format_step)
+    plain = ForecastPanel("sales", np.arange(3), np.zeros(3), [forecast])
+    assert {"2026-01", "2026-06"} <= set(labels(draw_forecasts([dated]).axes[0]))
+    figure = draw_forecasts([plain])
+    assert "2026-01" not in labels(figure.axes[0])
+    assert [draw_forecasts([one]).axes[0].get_xlabel() for one in (dated, plain)] == ["", "step"]
