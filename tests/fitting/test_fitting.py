@@ -182,6 +182,8 @@ def test_a_series_is_forecast(cornn, tables):
     assert result["count"] == 30 + 29 + 28  # origins from the first test step on
     rows = predictions(cornn("predict", "here", "series.csv")[1])
     assert [list(rows[0]), len(rows)] == [["series", "step", "day", "sales"], 3]
+    days = [int(row["day"]) for row in predictions((tables / "series.csv").read_text())]  # whole, as those of forecasts
+    assert [row["day"] for row in rows] == [str(days[-1] + step) for step in (1, 2, 3)]
     found = load(tables / "here/model.safetensors")
     assert (found.targets_, found.n_features_in_) == ([0], 2)
     code, out, _ = cornn(

@@ -187,11 +187,13 @@ def _list_future_times(estimator: CoRNNForecaster, data: Dataset, number: int) -
     ahead = (start + unit * np.arange(1, estimator.horizon + 1)).tolist()
     if data.calendar is not None:
         return [(data.calendar.format(time),) for time in ahead]
-    return [(float(f"{time:.{TIME_DIGITS}g}"),) for time in ahead]
+    numbers = [_shorten(time, TIME_DIGITS) for time in ahead]
+    # Such as years, which have no fraction in the file either.
+    return [(int(own) if own.is_integer() else own,) for own in numbers]
 
 
-def _shorten(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _shorten(value: float, digits: int = DIGITS) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def _number_names(name: str, count: int) -> list[str]:

@@ -217,10 +217,10 @@ def pull_back(
 ) -> Sequence[Tensor]:
     """Return the gradients of a function's arguments for those of its results, also inside a registered operator."""
     with torch.enable_grad():
-        leaves = [x.detach().requires_grad_() for x in arguments]
         if not torch.zeros((), device="cpu", requires_grad=True).neg().requires_grad:
             # PyTorch records nothing for autograd inside an operator; `torch.func` does, and takes longer.
             return torch.func.vjp(function, *arguments)[1](tuple(gradient))
+        leaves = [x.detach().requires_grad_() for x in arguments]
         results = function(*leaves)
         pairs = [pair for pair in zip(results, gradient, strict=True) if pair[0].requires_grad]
         if not pairs:
