@@ -75,14 +75,15 @@ def check_state(
     """Return the tensors of a state after checking them; zeros if it is None."""
     if state is None:
         return tuple(input.new_zeros(shape) for _ in names)
-    if not isinstance(state, Tensor | tuple | list):
+    if not isinstance(state, (Tensor, tuple, list)):  # a union of types would take longer, in each step of a cell
         raise TypeError(f"state is of type {type(state).__name__}, expected a tuple of tensors: ({', '.join(names)})")
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     if len(state) != len(names):
         raise ValueError(f"state has {format_count(len(state), 'tensor')}, expected {len(names)}: ({', '.join(names)})")
     device, dtype, alike = input.device, input.dtype, True
     for name, part in zip(names, state, strict=True):
-        check_tensor(part, f"state {name}")
+        if not isinstance(part, Tensor):
+            check_tensor(part, f"state {name}")
         if part.shape != shape:
             raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(shape)}")
         if part.device != device:

@@ -124,20 +124,20 @@ def _equations(weights: CellWeights, damping: str, input, y, z, V, b, R) -> tupl
 _apply = find_apply(_Step)
 
 
-def _has_shapes(weights: CellWeights) -> bool:
-    """Return whether the weights have the shapes of a cell; with others the library would read beyond their end."""
+def _has_sizes(weights: CellWeights) -> bool:
+    """Return whether the weights have the sizes of a cell; with others the library would read beyond their end."""
     V, b, R, scale_V, scale_b, scale_R, dt, gamma, epsilon = weights
-    shape = V.shape
-    each, pair = shape[:1], (shape[0], 2 * shape[0])
+    hidden, features = V.shape
+    # Numbers of elements, since a shape takes several times as long, in each step of a loop.
     return (
-        R.shape == pair
-        and (b is None or b.shape == each)
-        and (scale_V is None or scale_V.shape == shape)
-        and (scale_b is None or scale_b.shape == each)
-        and (scale_R is None or scale_R.shape == pair)
-        and (not dt.dim() or dt.shape == each)
-        and (not gamma.dim() or gamma.shape == each)
-        and (not epsilon.dim() or epsilon.shape == each)
+        R.shape == (hidden, 2 * hidden)
+        and (b is None or b.numel() == hidden)
+        and (scale_V is None or scale_V.numel() == hidden * features)
+        and (scale_b is None or scale_b.numel() == hidden)
+        and (scale_R is None or scale_R.numel() == 2 * hidden * hidden)
+        and (dt.numel() == hidden or not dt.dim())
+        and (gamma.numel() == hidden or not gamma.dim())
+        and (epsilon.numel() == hidden or not epsilon.dim())
     )
 
 
@@ -158,7 +158,7 @@ def step(
     dtype, tensors = V.dtype, (input, y, z, *weights)
     products = input.numel() * hidden * (2 * hidden + features)
     # First whether the tensors are plain: a compiler cannot trace how the library is loaded.
-    if not V.is_cpu or products > MOST_PRODUCTS * features or not is_eager(tensors) or not _has_shapes(weights):
+    if not V.is_cpu or products > MOST_PRODUCTS * features or not is_eager(tensors) or not _has_sizes(weights):
         return None
     passes = _passes(dtype)
     if passes is None:
