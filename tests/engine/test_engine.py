@@ -330,6 +330,15 @@ def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):
         run(**given_, update="cornn/explicit/tanh", backend=backend)
 
 
+@pytest.mark.parametrize("backend", ["portable", "c", "auto"])
+@pytest.mark.parametrize("name", ["weight", "bias", "parameters"])
+def test_types_are_checked_before_a_kernel_sees_them(backend, name):
+    given_, _ = arguments(5, 3, 4, 2)
+    given_[name] = given_[name].float()
+    with pytest.raises(ValueError, match=rf"{name} is torch.float32, the input torch.float64: convert one with"):
+        run(**given_, update="cornn/explicit/tanh", backend=backend)
+
+
 def test_clusters_serve_steps_whose_bytes_they_can_count(monkeypatch):
     monkeypatch.setattr(cuda, "_usable_there", lambda *arguments: (True, ""))
     fits = problem_of("cornn/explicit/tanh", torch.device("cuda", 0), torch.float32, 1, 3, 2**22 - 1, 256, False)

@@ -195,3 +195,20 @@ def test_what_it_cannot_serve_is_said():
         cell.sequence(torch.zeros(2, 1, 3), torch.zeros(2, 1, 4), **given)
     with pytest.raises(RuntimeError, match="neither timespans nor lengths"):
         cell.sequence(torch.zeros(2, 1, 3), torch.zeros(2, 1, 4), **given | {"timespans": torch.ones(2, 1)})
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "words"),
+    [
+        ("state", torch.zeros(2, 4, 8), r"state has shape \(2, 4, 8\), expected \(2, 3, 8\)"),
+        ("weight_ih", torch.zeros(32, 1), r"weight_ih has shape \(32, 1\), expected \(32, 2\)"),
+        ("bias", torch.zeros(8), r"bias has shape \(8,\), expected \(32,\)"),
+        ("weight_hh", torch.zeros(32, 8), r"weight_hh has shape \(32, 8\), expected \(24, 8\)"),
+        ("weight_zy", torch.zeros(8, 8).half(), "weight_zy is torch.float16, the input torch.float32: convert one"),
+    ],
+)
+def test_tensors_are_checked_before_a_kernel_sees_them(name, tensor, words):
+    shapes = (5, 3, 2), (2, 3, 8), (32, 2), (32,), (24, 8), (8, 8)
+    given = lem.Given(*map(torch.zeros, shapes))._replace(**{name: tensor})
+    with pytest.raises(ValueError, match=words):
+        lem.run(given, 0.1, True, lambda given: (given.input, given.state))

@@ -28,6 +28,7 @@ __all__ = [
     "about_this_machine",
     "active",
     "check",
+    "check_tensor",
     "initial_state",
     "live_spans",
     "split_state",
@@ -200,7 +201,7 @@ def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
 
 
 def check(update: Update, given: Given) -> None:
-    """Raise ValueError for wrong shapes and devices, with which kernels would read beyond the end of a tensor."""
+    """Raise ValueError for wrong shapes, devices and types, with which kernels would read beyond a tensor's end."""
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     shape, group, hidden = input.shape, weight.shape[:-2], weight.shape[-2] // update.products
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
@@ -208,26 +209,28 @@ def check(update: Update, given: Given) -> None:
         raise ValueError(f"input has shape {tuple(shape)}, expected (time, batch, features), time-major and batched")
     if input_weight is None and features != drives:
         raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
-    device = input.device
-    _check("weight", weight, (*group, update.products * hidden, update.states * hidden), device)
-    _check("parameters", parameters, (len(update.parameters), *group, hidden), device)
+    check_tensor("weight", weight, (*group, update.products * hidden, update.states * hidden), input)
+    check_tensor("parameters", parameters, (len(update.parameters), *group, hidden), input)
     if state is not None:
-        _check("state", state, (update.states, *batch, hidden), device)
+        check_tensor("state", state, (update.states, *batch, hidden), input)
     if input_weight is not None:
-        _check("input_weight", input_weight, (*group, drives, features), device)
+        check_tensor("input_weight", input_weight, (*group, drives, features), input)
     if bias is not None:
-        _check("bias", bias, (*group, drives), device)
+        check_tensor("bias", bias, (*group, drives), input)
     if timespans is not None:
-        _check("timespans", timespans, (shape[0], *batch), device)
+        check_tensor("timespans", timespans, (shape[0], *batch), input)
     if lengths is not None:
-        _check("lengths", lengths, tuple(batch), lengths.device)
+        check_tensor("lengths", lengths, tuple(batch), lengths)
 
 
-def _check(name: str, tensor: Tensor, shape: tuple[int, ...], device: torch.device) -> None:
+def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> None:
+    """Raise ValueError if a tensor does not have this shape, or not the device and the type of the input."""
     if tensor.shape != shape:
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
-    if tensor.device != device:
-        raise ValueError(f"{name} is on {tensor.device}, the input on {device}: move one with .to(...)")
+    if tensor.device != input.device:
+        raise ValueError(f"{name} is on {tensor.device}, the input on {input.device}: move one with .to(...)")
+    if tensor.dtype is not input.dtype:
+        raise ValueError(f"{name} is {tensor.dtype}, the input {input.dtype}: convert one with .to(...)")
 
 
 def split_state(state: Tensor) -> tuple[Tensor, ...]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cornn._autocast import no_autocast
 from cornn._torch_private import is_eager
 from cornn.engine.backends.cuda.launch import Launch, explain_unusable, launch, prepare
+from cornn.engine.contract import check_tensor
 from cornn.engine.second_order import by_autograd
 
 __all__ = ["SIZES", "Given", "run", "unusable", "unusable_there"]
@@ -77,11 +78,26 @@ def run(given: Given, dt: float, every: bool, steps: Steps) -> tuple[Tensor, Ten
         dt: Longest time step.
         every: Whether to return y of every step.
         steps: The same by the plain equations, for second derivatives.
+
+    Raises:
+        ValueError: For wrong shapes, devices and types, with which the kernels would read beyond a tensor's end.
     """
+    _check(given)
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given):
         return _Kernels.apply(steps, dt, *given)  # pyright: ignore[reportReturnType]
     output, _, _, last = forward(given, _number(dt, given.input), every, keep=False)
     return given.input.new_empty(0) if output is None else output, last
+
+
+def _check(given: Given) -> None:
+    input, state, weight_ih, bias, weight_hh, weight_zy = given
+    batch, features, hidden = input.shape[1], input.shape[2], state.shape[-1]
+    check_tensor("state", state, (2, batch, hidden), input)
+    check_tensor("weight_ih", weight_ih, (GATES * hidden, features), input)
+    check_tensor("weight_hh", weight_hh, (3 * hidden, hidden), input)
+    check_tensor("weight_zy", weight_zy, (hidden, hidden), input)
+    if bias is not None:
+        check_tensor("bias", bias, (GATES * hidden,), input)
 
 
 def _number(dt: float, like: Tensor) -> Tensor:
