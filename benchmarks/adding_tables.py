@@ -7,7 +7,7 @@ from statistics import median
 
 from cornn.lab import records
 from cornn.lab.recipes import resolve
-from cornn.lab.report import tables
+from cornn.lab.report import intervals, tables
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}
@@ -217,7 +217,7 @@ def adding_watched() -> str:
 
 
 def memory_elsewhere() -> str:
-    """Mean test accuracies on other tasks with our constants and initialisations, and with the paper's."""
+    """Test accuracies and their 95 % intervals on other tasks, with our constants and with the paper's."""
     rows = [
         "| task | the paper's constants | `memory` (overdamped) | `ringing` (underdamped) |",
         "| --- | ---: | ---: | ---: |",
@@ -229,7 +229,8 @@ def memory_elsewhere() -> str:
             same = records.group_identity(resolve(task, recipe, hidden_size=size))
             tests = [test for one in found if one.records and one.identity == same for test in one.tests]
             seeds = f"{len(tests)} seed" + "s" * (len(tests) > 1)
-            cells.append(f"{sum(tests) / len(tests):.2f} ({seeds})" if tests else "not run")
+            summary = intervals.describe(tests, "higher", "{:.2f}".format) if tests else ""
+            cells.append(f"{summary} ({seeds})" if tests else "not run")
         rows.append(f"| {task} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 

@@ -99,10 +99,7 @@ def compare(results: Path = RESULTS) -> str:
 def compare_adding(results: Path = RESULTS) -> str:
     """One row per model, one column per length: the mean test error, and how many seeds solved the task."""
     contests = [contest for contest in comparison.read(results) if contest.record["solved"] is not None]
-    return _summary(
-        contests,
-        lambda row: f"{statistics.fmean(row.tests):.4f}; {row.solved_count}" if row.tests else "",
-    )
+    return _summary(contests, lambda row: f"{row.test_summary}; {row.solved_count}" if row.tests else "")
 
 
 def adding_trials(results: Path = RESULTS) -> str:
@@ -119,9 +116,32 @@ def compare_accuracy(results: Path = RESULTS) -> str:
     return _summary(contests, lambda row: row.test_summary)
 
 
+def ranks(results: Path = RESULTS) -> str:
+    """Say where coRNN with the paper's initialisation stands in each contest, by the mean test result."""
+    words = []
+    for contest in comparison.read(results):
+        ended = {row.name: statistics.fmean(row.tests) for row in contest.rows if row.tests}
+        if "cornn" not in ended:
+            continue
+        budget = f"{contest.record['final']:,} {contest.record['unit']}"
+        if contest.record["solved"] is not None:
+            row = next(row for row in contest.rows if row.name == "cornn")
+            words.append(f"{contest.name} (at most {budget}): solved by {row.solved_count} seeds")
+            continue
+        sign = 1 if contest.record["better"] == "higher" else -1
+        place = 1 + sum(sign * value > sign * ended["cornn"] for value in ended.values())
+        words.append(f"{contest.name} ({budget}): {place} of {len(ended)}")
+    return "Place of coRNN with the paper's initialisation, by the mean test result. " + "; ".join(words) + "."
+
+
 def _summary(contests: list[comparison.ContestResult], cell: Callable[[comparison.ModelResult], str]) -> str:
     heads = [contest.name for contest in contests]
     lines = ["| model | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
+    budgets = [
+        f"{one.record['trial']:,}; {one.record['final']:,} {one.record['unit']}"  # of a trial, and of a final run
+        for one in contests
+    ]
+    lines.append("| *budget: one trial; one final run* | " + " | ".join(f"*{budget}*" for budget in budgets) + " |")
     for name in dict.fromkeys(row.name for contest in contests for row in contest.rows):
         rows = [next((row for row in contest.rows if row.name == name), None) for contest in contests]
         lines.append(f"| {comparison.title(name)} | " + " | ".join(cell(row) if row else "" for row in rows) + " |")
@@ -133,6 +153,7 @@ TABLES = {
     "compare": compare,
     "compare-accuracy": compare_accuracy,
     "compare-adding": compare_adding,
+    "ranks": ranks,
     "rival-sizes": rival_sizes,
     "speed-rivals": speed_rivals,
 }

@@ -1,10 +1,66 @@
 """The tables of the README and of the docs are those of the records."""
 
 import importlib
+import json
+import re
 import sys
 from pathlib import Path
 
+import pytest
+
+from cornn.lab.report import comparison
+from cornn.lab.report.tables import RunGroup
+
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Return a function that imports a module of benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module
+
+
+def test_the_goals_are_those_of_the_protocols(tables):
+    """Each protocol names its target in words; the table compares the results with the same figures."""
+    goals = tables("better_tables").GOALS
+    files = [path for path in (ROOT / "results/protocols").glob("*.json") if not path.stem.endswith("-chosen")]
+    named = {
+        path.stem: [float(figure) for figure in re.findall(r"(?:at least|stretch:) ([\d.]+)", target)]
+        for path in files
+        if "at least" in (target := json.loads(path.read_text(encoding="utf8"))["target"])
+    }
+    assert {name: list(figures) for name, figures in goals.items()} == named
+
+
+def test_a_target_within_the_interval_is_said(tables):
+    is_met = tables("better_tables")._is_met
+    records = tuple({"result": {"test": value, "better": "higher"}} for value in (96.0, 97.0, 98.0))
+    runs = RunGroup("psmnist", "cornn", 128, {}, {}, records, failed=0)
+    found = [is_met(runs, goal) for goal in (90.0, 96.5, 97.5, 99.9)]
+    assert found == ["yes", "yes, within the interval", "no, within the interval", "no"]
+
+
+def test_places_in_the_comparison_have_their_budget(tables, monkeypatch):
+    """A rank without the length of the training would say nothing."""
+    module = tables("rival_tables")
+
+    def contest(name, better, solved, **tests):
+        entries = {
+            model: {"finals": [{"test": value, "steps": 10} for value in values], "trials": []}
+            for model, values in tests.items()
+        }
+        record = {"better": better, "solved": solved, "final": 1500, "unit": "steps", "models": entries}
+        rows = tuple(comparison.ModelResult(model, entry, record) for model, entry in entries.items())
+        return comparison.ContestResult(name, record, rows, ())
+
+    found = [
+        contest("up", "higher", None, cornn=[50.0, 60.0], gru=[70.0, 80.0], lstm=[10.0, 20.0]),
+        contest("down", "lower", 0.01, cornn=[0.001, 0.1], gru=[0.1, 0.1]),
+        contest("without", "higher", None, gru=[70.0]),
+    ]
+    monkeypatch.setattr(module.comparison, "read", lambda results: found)
+    assert module.ranks().endswith("up (1,500 steps): 2 of 3; down (at most 1,500 steps): solved by 1 of 2 seeds.")
 
 
 def test_tables_are_those_of_the_records(monkeypatch, capsys):

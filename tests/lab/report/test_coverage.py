@@ -1,5 +1,6 @@
 """The page of coverage: every table row and statement of the paper once, with evidence that exists."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,20 @@ def test_every_label_of_a_figure_and_table_is_covered(found):
         *appendix,
     ):
         assert label in places, label
+
+
+def test_runs_of_adding_have_their_budget(found):
+    """Whether a task is solved means nothing without the number of training steps."""
+    notes = [item.note for item in found if item.place == "fig:adding_results"]
+    assert len(notes) == 6
+    assert all(re.search(r"in at most [\d,]+( or [\d,]+)* training steps", note) for note in notes)
+    assert "outside the comparison also by GRU (3 seeds), LEM (3 seeds)" in notes[-1]
+
+
+def test_the_note_on_the_random_search_has_its_numbers_of_trials(found):
+    """The paper gives no number of trials, so that no search has fewer."""
+    (note,) = (item.note for item in found if item.place == "tab:hyperparameters")
+    assert "HAR-2 repeated with 48 trials of 50 epochs; adding with 12 trials of 1,000 steps at length 500" in note
 
 
 def test_the_grid_has_one_length_of_training():

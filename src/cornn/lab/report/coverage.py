@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cornn._json import read_json
 from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.config import CoRNNSpec
@@ -100,8 +101,9 @@ def _section_4(groups: dict[str, list[RunGroup]], contests: dict[str, ContestRes
     recipes = ("src/cornn/lab/recipes/paper.py",)
     yield Item("section 4", "no dropout, clipping or batch normalisation", "confirmed", note, recipes)
     yield _variant("section 4", "explicit damping is marginally better than implicit", groups, "damping")
-    ranks = ", ".join(_rank(contests[name]) for name in ("har2", "psmnist") if name in contests)
-    note = f"with equal tuning coRNN with the paper's initialisation is {ranks}, and solves adding from no seed"
+    notes = [_rank(contests[name]) for name in ("har2", "psmnist") if name in contests]
+    counts = (_solved(contests[name]) for name in comparison.FIRST if name in contests)
+    note = f"tuned equally, coRNN with the paper's initialisation is {', '.join((*notes, *counts))}"
     pages = ("docs/rivals.md", "results/compare")
     yield Item("abstract, section 5", "comparable to the state of the art, or ahead", "differs", note, pages)
     chip = ("docs/export.md", "results/microcontroller.json")
@@ -120,7 +122,15 @@ def _rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
     ended = [row for row in contest.rows if row.tests]
     better = sum(_mean(row) > _mean(next(one for one in ended if one.name == "cornn")) for row in ended)
-    return f"number {better + 1} of {len(ended)} on {contest.name}"
+    budget = f"{contest.record['final']} {contest.record['unit']}"
+    return f"number {better + 1} of {len(ended)} on {contest.name} after {budget}"
+
+
+def _solved(contest: ContestResult) -> str:
+    """Return how many seeds of coRNN with the paper's initialisation solve a task, with the budget."""
+    row = next(one for one in contest.rows if one.name == "cornn")
+    budget = f"{contest.record['final']:,} {contest.record['unit']}"
+    return f"solves {contest.name} from {row.solved_count} seeds within {budget}"
 
 
 def _mean(row: ModelResult) -> float:
@@ -208,7 +218,9 @@ def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResul
         count = sum(len(one.records) + one.failed for one in runs)
         solved = sum(test < SOLVED for test in tests)
         status: Status = "not run" if not count else "reproduced" if solved == count else "differs"
-        note = f"solved in {solved} of {count} runs"
+        budgets = {records.read_config(record).budget.steps or 0 for one in runs for record in one.records}
+        limit = " or ".join(f"{steps:,}" for steps in sorted(budgets))
+        note = f"solved in {solved} of {count} runs, within at most {limit} training steps"
         evidence = ("docs/adding.md", "results/adding")
         yield Item("fig:adding_results", f"coRNN learns T = {length:,}", status, note, evidence)
         contest = contests.get(f"adding-{length}")
@@ -221,6 +233,7 @@ def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResul
                 5000: "no rival beats chance at T = 5,000",
             }[length]
             note = f"in at most {contest.record['final']:,} training steps, solved by: {words}"
+            note += _longer_rivals(groups["adding"], length)
             yield Item("fig:adding_results", content, "other budget", note, (f"results/compare/{contest.name}.json",))
     if "psmnist" in contests:
         note = f"curves of {len(contests['psmnist'].rows)} models over {contests['psmnist'].record['final']} epochs"
@@ -233,6 +246,17 @@ def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResul
     evidence = ("docs/theory.md", "results/theory")
     yield Item("fig:weight_assumptions", "eq:assm holds during training, for all tasks", "false", note, evidence)
     yield _ablation(groups["noisy-cifar10"])
+
+
+def _longer_rivals(found: Sequence[RunGroup], length: int) -> str:
+    """Return which rivals solve adding in runs outside the contests, or nothing."""
+    solved = {
+        one.model: sum(test < SOLVED for test in one.tests)
+        for one in found
+        if one.model != "cornn" and one.options.get("length", 500) == length and any(t < SOLVED for t in one.tests)
+    }
+    words = ", ".join(f"{MODELS[name].title} ({count} seed{'s' * (count > 1)})" for name, count in solved.items())
+    return f"; outside the comparison also by {words}" if words else ""
 
 
 def _ablation(found: Sequence[RunGroup]) -> Item:
@@ -279,6 +303,28 @@ def _lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
     return Item("appendix A", content, status, note, ("results/lorenz96", "results/lorenz96-baselines.json"))
 
 
+def _random_search(results: Path) -> Item:
+    """Return how far the paper's random search, whose number of trials it does not give, was repeated."""
+    notes, evidence = ["`cornn search` has its ranges"], ["docs/search.md"]
+    name = "har2-random-search.json"
+    if (results / name).exists():
+        content = read_json(results / name)
+        notes.append(f"HAR-2 repeated with {len(content['rows'])} trials of {content['epochs']} epochs")
+        evidence.append(f"results/{name}")
+    trials = [
+        f"{len(row.entry['trials'])} trials of {contest.record['trial']:,} steps at length {length:,}"
+        for length in ADDING
+        for contest in comparison.read(results)
+        if contest.name == f"adding-{length}"
+        for row in contest.rows
+        if row.name == "cornn"
+    ]
+    if trials:
+        notes.append(f"adding with {', '.join(trials)}, where the learning rate was searched too")
+        evidence.append("results/compare")
+    return Item("tab:hyperparameters", "random search", "other budget", "; ".join(notes), tuple(evidence))
+
+
 def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[Item]:
     by_force: dict[float, dict[str, RunGroup]] = {}
     for one in groups["lorenz96"]:
@@ -297,11 +343,7 @@ def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[It
     recipes = ("src/cornn/lab/recipes/paper.py", "tests/lab/test_recipes.py")
     yield Item("appendix B", "initialisation, epochs and learning rates", "confirmed", note, recipes)
     yield _variant("appendix B", "trained dt, gamma and epsilon make no major difference", groups, "trainable")
-    again = {"adding": "adding-search", "HAR-2": "har2-random-search.json"}
-    again = {task: name for task, name in again.items() if (results / name).exists()}
-    note = f"`cornn search` has its ranges; repeated with fewer trials for {' and '.join(again)}"
-    evidence = ("docs/search.md", *(f"results/{name}" for name in again.values()))
-    yield Item("tab:hyperparameters", "random search", "other budget", note, evidence)
+    yield _random_search(results)
     yield Item("tab:hyperparameters_rounded", "constants and rates", "confirmed", "recipes `paper`", recipes)
     figure = ("docs/figures/theory-illustration.svg", "src/cornn/lab/report/figures/neurons.py")
     note = "`cornn figure illustration`; initial values, horizon and steps are ours, the paper gives none"
