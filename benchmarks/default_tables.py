@@ -63,6 +63,17 @@ def _difference(task: str, ours: dict[int, float], other: dict[int, float]) -> s
     return f"{middle:+.{digits}f} ± {width:.{digits}f}, {'even' if abs(middle) <= width else verdict}"
 
 
+def compare_with_gru() -> dict[str, tuple[str, str]]:
+    """Return task -> difference to the GRU with its 95 % interval, and "even", "worse" or "**better**"."""
+    rows = _load("default-layer.json")
+    found = {}
+    for task in NAMES:
+        ours, other = (_select(rows, task, model=model, hidden_size=_size(task)) for model in ("default", "gru"))
+        difference, _, verdict = _difference(task, ours, other).partition(", ")
+        found[task] = difference, verdict
+    return found
+
+
 def means(*models: str) -> dict[str, list[float]]:
     """Return task -> means of the comparison with equal units, one per model."""
     rows = _load("default-layer.json")
