@@ -34,7 +34,7 @@ def _default() -> str:
         "seeds, 1,500 training steps, validation images).\n"
         f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU gets to "
         f"{statistics.fmean(longer.tests):.1f} %. On {len(found)} [other tasks](docs/default.md#results) it is {ahead}"
-        f"level with the GRU on {even} and behind on {worse}."
+        f"not significantly different from the GRU on {even}, and behind on {worse}."
     )
 
 
