@@ -18,9 +18,9 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 def runs() -> str:
     """Every benchmark that has records: our mean over seeds, the paper's best and mean, and whether they agree."""
     lines = [
-        "| task | model | test, mean [95 % interval] | std | best | seeds | paper: best; mean ± std | difference "
-        "| verdict | parameters |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |",
+        "| task | model | verdict | test, mean [95 % interval] | std | best | seeds | paper: best; mean ± std "
+        "| difference |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for task in TASKS:
         for row in [] if task == "adding" else tables.rows(task, tables.group_runs(RESULTS, task)):
@@ -29,10 +29,10 @@ def runs() -> str:
                 continue
             mean = "" if theirs is None or theirs.mean is None else f"; {theirs.mean:g} ± {theirs.deviation:g}"
             lines.append(
-                f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} | {ours.summary} "
-                f"| {'-' if ours.deviation is None else ours.number(ours.deviation)} | {ours.number(ours.best)} "
-                f"| {len(ours.tests)} | {'-' if theirs is None else f'{theirs.figure:g}{mean}'} "
-                f"| {_difference(row)} | {_verdict(row)} | {ours.parameters:,} |"
+                f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} | {_verdict(row)} "
+                f"| {ours.summary} | {'-' if ours.deviation is None else ours.number(ours.deviation)} "
+                f"| {ours.number(ours.best)} | {len(ours.tests)} "
+                f"| {'-' if theirs is None else f'{theirs.figure:g}{mean}'} | {_difference(row)} |"
             )
     return "\n".join(lines)
 
