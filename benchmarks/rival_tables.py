@@ -117,21 +117,24 @@ def compare_accuracy(results: Path = RESULTS) -> str:
 
 
 def ranks(results: Path = RESULTS) -> str:
-    """Say where coRNN with the paper's initialisation stands in each contest, by the mean test result."""
-    words = []
+    """Show where coRNN with the paper's initialisation stands in each contest, and which model leads."""
+    lines = ["| contest | final runs | coRNN | best mean |", "| --- | ---: | ---: | --- |"]
     for contest in comparison.read(results):
         ended = {row.name: statistics.fmean(row.tests) for row in contest.rows if row.tests}
         if "cornn" not in ended:
             continue
-        budget = f"{contest.record['final']:,} {contest.record['unit']}"
-        if contest.record["solved"] is not None:
-            row = next(row for row in contest.rows if row.name == "cornn")
-            words.append(f"{contest.name} (at most {budget}): solved by {row.solved_count} seeds")
-            continue
-        sign = 1 if contest.record["better"] == "higher" else -1
+        record = contest.record
+        sign = 1 if record["better"] == "higher" else -1
+        order = sorted(contest.rows, key=lambda row: -sign * ended.get(row.name, -sign * float("inf")))
+        ours = next(row for row in order if row.name == "cornn")
         place = 1 + sum(sign * value > sign * ended["cornn"] for value in ended.values())
-        words.append(f"{contest.name} ({budget}): {place} of {len(ended)}")
-    return "Place of coRNN with the paper's initialisation, by the mean test result. " + "; ".join(words) + "."
+        # Where most models are at chance, only what is solved says something.
+        found = f"number {place} of {len(ended)}"
+        if ours.solved_count is not None:
+            found = f"solved by {ours.solved_count} seeds"
+        budget = f"{record['final']:,} {record['unit']}"
+        lines.append(f"| {contest.name} | {budget} | {found} | {order[0].title} {order[0].test_summary} |")
+    return "\n".join(lines)
 
 
 def _summary(contests: list[comparison.ContestResult], cell: Callable[[comparison.ModelResult], str]) -> str:
