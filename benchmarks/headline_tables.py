@@ -4,6 +4,7 @@ import statistics
 from pathlib import Path
 
 from default_tables import compare_with_gru, gru_at_5000, means
+from rival_tables import leads
 
 from cornn._checked import encode
 from cornn.lab import records
@@ -17,8 +18,9 @@ LENGTH = 5000  # steps of the adding problem in the second headline
 
 
 def headlines() -> str:
-    """Three results from the records, as a list."""
-    return "\n".join((_default(), _long_memory(), _noisy_images()))
+    """Three results from the records, as a list, and how the paper's coRNN compares."""
+    found = "\n".join((_default(), _long_memory(), _noisy_images()))
+    return f"{found}\n\n{leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets))."
 
 
 def _default() -> str:

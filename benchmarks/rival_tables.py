@@ -137,6 +137,19 @@ def ranks(results: Path = RESULTS) -> str:
     return "\n".join(lines)
 
 
+def leads(results: Path = RESULTS) -> str:
+    """Say in how many contests coRNN with the paper's initialisation has the best mean."""
+    led = contests = 0
+    for contest in comparison.read(results):
+        means = {row.name: statistics.fmean(row.tests) for row in contest.rows if row.tests}
+        if "cornn" in means:
+            best = max if contest.record["better"] == "higher" else min
+            contests += 1
+            led += best(means.values()) == means["cornn"]
+    shares = f"{led} of {contests}"
+    return f"coRNN with the paper's initialisation has the best mean in {shares} comparisons at equal tuning."
+
+
 def _summary(contests: list[comparison.ContestResult], cell: Callable[[comparison.ModelResult], str]) -> str:
     heads = [contest.name for contest in contests]
     lines = ["| model | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
@@ -157,6 +170,7 @@ TABLES = {
     "compare-accuracy": compare_accuracy,
     "compare-adding": compare_adding,
     "ranks": ranks,
+    "leads": leads,
     "rival-sizes": rival_sizes,
     "speed-rivals": speed_rivals,
 }

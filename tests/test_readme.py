@@ -64,6 +64,7 @@ def test_places_in_the_comparison_have_their_budget(tables, monkeypatch):
         "| up | 1,500 steps | number 2 of 3 | GRU 75.00 [11.47, 100.00]† |",
         "| down | 1,500 steps | solved by 1 of 2 seeds | coRNN 0.0505 [0.0000, 0.6795]† |",
     ]
+    assert " best mean in 1 of 2 comparisons" in module.leads()
 
 
 def test_tables_are_those_of_the_records(monkeypatch, capsys):
