@@ -111,9 +111,9 @@ def adding_trials(results: Path = RESULTS) -> str:
 
 
 def compare_accuracy(results: Path = RESULTS) -> str:
-    """One row per model, one column per contest: the test accuracy."""
-    contests = [contest for contest in comparison.read(results) if contest.record["solved"] is None]
-    return _summary(contests, lambda row: row.test_summary)
+    """One row per model, one column per contest of several epochs: the test accuracy."""
+    contests = [one for one in comparison.read(results) if one.record["solved"] is None]
+    return _summary([one for one in contests if one.record["unit"] == "epochs"], lambda row: row.test_summary)
 
 
 def ranks(results: Path = RESULTS) -> str:
@@ -157,7 +157,7 @@ def _summary(contests: list[comparison.ContestResult], cell: Callable[[compariso
         f"{one.record['trial']:,}; {one.record['final']:,} {one.record['unit']}"  # of a trial, and of a final run
         for one in contests
     ]
-    lines.append("| *budget: one trial; one final run* | " + " | ".join(f"*{budget}*" for budget in budgets) + " |")
+    lines.append("| *one trial; one final run* | " + " | ".join(f"*{budget}*" for budget in budgets) + " |")
     for name in dict.fromkeys(row.name for contest in contests for row in contest.rows):
         rows = [next((row for row in contest.rows if row.name == name), None) for contest in contests]
         lines.append(f"| {comparison.title(name)} | " + " | ".join(cell(row) if row else "" for row in rows) + " |")
