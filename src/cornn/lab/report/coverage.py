@@ -206,6 +206,17 @@ def _rival(
     return Item(published.table, content, "not run", "no run on this task", ("results/missing-runs.md",))
 
 
+def _longer_rivals(found: Sequence[RunGroup], length: int) -> str:
+    """Return which rivals solve adding in runs outside the contests, or nothing."""
+    solved = {
+        one.model: sum(test < SOLVED for test in one.tests)
+        for one in found
+        if one.model != "cornn" and one.options.get("length", 500) == length and any(t < SOLVED for t in one.tests)
+    }
+    words = ", ".join(f"{MODELS[name].title} ({count} seed{'s' * (count > 1)})" for name, count in solved.items())
+    return f"; outside the comparison also by {words}" if words else ""
+
+
 def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]) -> Iterator[Item]:
     for length in ADDING:
         runs = [
@@ -246,17 +257,6 @@ def _figures(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResul
     evidence = ("docs/theory.md", "results/theory")
     yield Item("fig:weight_assumptions", "eq:assm holds during training, for all tasks", "false", note, evidence)
     yield _ablation(groups["noisy-cifar10"])
-
-
-def _longer_rivals(found: Sequence[RunGroup], length: int) -> str:
-    """Return which rivals solve adding in runs outside the contests, or nothing."""
-    solved = {
-        one.model: sum(test < SOLVED for test in one.tests)
-        for one in found
-        if one.model != "cornn" and one.options.get("length", 500) == length and any(t < SOLVED for t in one.tests)
-    }
-    words = ", ".join(f"{MODELS[name].title} ({count} seed{'s' * (count > 1)})" for name, count in solved.items())
-    return f"; outside the comparison also by {words}" if words else ""
 
 
 def _ablation(found: Sequence[RunGroup]) -> Item:
