@@ -44,7 +44,7 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
     kinds = random.integers(0, 2, 40)
     table = np.sin(np.linspace(0, 9, 30) * (1 + kinds[:, None])) + 0.1 * random.normal(size=(40, 30))
     rows = [",".join([*(f"t{n}" for n in range(30)), "kind"])]
-    rows += [",".join([*(f"{value:.4f}" for value in row), "ab"[kind]]) for row, kind in zip(table, kinds, strict=True)]
+    rows += [",".join([*(f"{value:.4f}" for value in row), "1x"[kind]]) for row, kind in zip(table, kinds, strict=True)]
     (tmp_path / "waves.csv").write_text("\n".join(rows) + "\n")
     fit = "fit waves.csv --target kind --method network --hidden-size 8 --epochs 5 --no-report --out fitted"
     code, _, error = cornn(*fit.split())
@@ -53,6 +53,11 @@ def test_of_a_fitted_file_on_the_command_line(cornn, tmp_path):
     code, out, error = cornn(*export_it, "--data", "waves.csv", "--largest-loss", 10)
     assert code == 0, error
     assert "on 40 sequences of the data" in out
+    # A file with numbers only has the classes of the model, which are strings.
+    (tmp_path / "ones.csv").write_text("\n".join([rows[0], *(row for row in rows if row.endswith(",1"))]) + "\n")
+    code, out, error = cornn(*export_it, "--data", "ones.csv", "--largest-loss", 100)
+    assert code == 0, error
+    assert re.search(r"^accuracy: PyTorch [1-9]", out, re.MULTILINE), out
     code, _, error = cornn(*export_it, "--out", "other")
     assert (code, "calibration: pass --data, in the layout" in error) == (2, True)
 

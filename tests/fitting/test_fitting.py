@@ -17,6 +17,7 @@ import pytest
 
 from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
+from cornn.fitting import fit_file
 from cornn.fitting.readers import Layout, read
 from cornn.fitting.readers.table import Table
 
@@ -333,6 +334,36 @@ def test_an_estimator_that_was_saved_predicts_too(cornn, tables):
     CoRNNClassifier(neurons=16, random_state=0).fit(X, y).save(tables / "mine.safetensors")
     np.savez(tables / "new.npz", X=X)
     assert len(predictions(cornn("predict", "mine.safetensors", "new.npz")[1])) == 40
+
+
+def test_a_saved_estimator_reads_arrays_in_its_layout(cornn, tables):
+    X, y = waves()
+    X = np.stack([X, -X], 1)  # (sequences, features, time)
+    fitted = CoRNNClassifier(neurons=16, random_state=0, layout="nct").fit(X, y)
+    fitted.save(tables / "mine.safetensors")
+    np.save(tables / "new.npy", X)
+    rows = predictions(cornn("predict", "mine.safetensors", "new.npy")[1])
+    assert [int(row["prediction"]) for row in rows] == fitted.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    ("training", "test"),
+    [(["1", "2", "x"], ["1", "2"]), (["1", "2"], ["1", "2", "x"]), (["1", "2"], ["1", "2"])],
+    ids=["only-training-has-a-word", "only-test-has-a-word", "numbers"],
+)
+def test_a_label_is_the_same_class_in_training_and_test(tables, training, test):
+    """Labels are integers if all are: a split without the words of the other one has other types."""
+    for name, labels in (("training", training), ("test", test)):
+        rows = [[label, *(np.full(STEPS, ord(label)) + 0.1 * k)] for label in labels for k in range(8)]
+        write_csv(tables / f"{name}.csv", ["kind", *(f"t{k}" for k in range(STEPS))], rows)
+    files = {"path": tables / "training.csv", "test": tables / "test.csv", "out": tables / "out"}
+    result = fit_file(**files, target="kind", settings={"neurons": 96, "random_state": 0})
+    assert result.evaluation is not None
+    known = [label for label in test if label in training]
+    assert result.evaluation.classes == tuple(dict.fromkeys([*training, *test]))
+    assert result.evaluation.test == len(known) / len(test)
+    assert result.evaluation.trivial > 0
+    assert all(f"true {label}, predicted {label}" in (tables / "out/report.html").read_text() for label in known)
 
 
 ONE = "a,b,y\n" + "1,2,x\n" * 6

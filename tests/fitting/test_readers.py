@@ -519,6 +519,14 @@ def test_the_order_of_axes(tmp_path):
     )
     data = read(tmp_path / "a.npz", Layout(axes="nct"))
     assert (data.notes, data.sequences[0].values.tolist()) == ((), VALUES[0].tolist())
+    # Forecasts read every file as a series.
+    data = read(tmp_path / "a.npz", Layout(form="series", axes="nct"))
+    assert (data.notes, data.sequences[0].values.tolist()) == ((), VALUES[0].tolist())
+
+
+def test_an_array_of_one_series(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.arange(5.0))
+    assert read(tmp_path / "a.npz", Layout(form="series")).sequences[0].values.shape == (5, 1)
 
 
 @pytest.mark.parametrize(
@@ -608,6 +616,10 @@ def test_a_line_of_the_archive_without_its_class(tmp_path):
     path.write_text("1 0.1 0.2 0.3\nNaN 0.1 0.2 0.3\n")
     with pytest.raises(ValueError, match=r"row 2 \(line 2\): the target is missing"):
         read(path).labels()
+    tabs = tmp_path / "a.tsv"
+    tabs.write_text("1\t0.1\t0.2\t0.3\n\t0.1\t0.2\t0.3\t\n")
+    data = read(tabs)
+    assert (data.target, [len(own.values) for own in data.sequences]) == ([("1",), (None,)], [3, 3])
     path.write_text("1 0.1 0.2 0.3\ninf 0.1 0.2 0.3\n")
     with pytest.raises(ValueError, match=r"row 2 \(line 2\): the target is infinite"):
         read(path).numbers()

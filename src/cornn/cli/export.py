@@ -112,8 +112,8 @@ def _c(command: ExportCommand, console: Console) -> None:
         read_data = read(command.data, load_fitted(command.source)[1], require_target=False)
         data = read_data.sequences
         if read_data.target is not None:
-            classes = trained.estimator.output_spec().meaning == "classes"
-            target = read_data.labels() if classes else read_data.numbers()
+            classes = trained.estimator.output_spec().classes
+            target = read_data.labels(classes) if classes else read_data.numbers()
     for text in to_c(trained, command.place("c"), options, data, target).lines():
         line(console, text)
 

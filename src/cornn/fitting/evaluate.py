@@ -164,7 +164,7 @@ def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float |
     header, columns = [], []
     predictions = estimator.predict(data.sequences)
     with_intervals = level is not None or estimator.method_ == "pool"
-    ends = estimator.predict_interval(data.sequences, level or INTERVAL) if with_intervals else ()
+    ends = estimator.predict_interval(data.sequences, INTERVAL if level is None else level) if with_intervals else ()
     for column, number in enumerate(estimator.targets_):
         header += [data.features[number], *(f"{data.features[number]} {end}" for end in ("low", "high")[: len(ends)])]
         columns += [own[:, :, column] for own in (predictions, *ends)]
@@ -220,7 +220,7 @@ def evaluate(estimator: AnyEstimator, training: Dataset, test: Dataset, cuts: li
 
 
 def _evaluate_classes(estimator: CoRNNClassifier, training: Dataset, test: Dataset) -> Evaluation:
-    truth, predictions = test.labels(), estimator.predict(test.sequences)
+    truth, predictions = test.labels(estimator.classes_.tolist()), estimator.predict(test.sequences)
     known = [*estimator.classes_.tolist(), *sorted(set(truth.tolist()) - set(estimator.classes_.tolist()), key=str)]
     number = {name: index for index, name in enumerate(known)}
     confusion = np.zeros((len(known), len(known)), int)

@@ -188,6 +188,7 @@ def load_fitted(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | Non
     estimator = saved.estimator()
     if saved.is_file:
         names = {"id": estimator.id_column, "time": estimator.time_column, "values": estimator.columns_ or ()}
+        names["axes"] = estimator.layout
         with naming(path):
             return estimator, decode(Layout, names, "layout"), None
     config = saved.config

@@ -152,7 +152,7 @@ def _draw_examples(finished: FitResult) -> list[Example]:
     if test is None or finished.task == "forecast":
         return []
     if finished.task == "classify":
-        truth = test.labels()
+        truth = test.labels(estimator.classes_.tolist())  # pyright: ignore[reportAttributeAccessIssue]
         chances = estimator.predict_proba(test.sequences)  # pyright: ignore[reportAttributeAccessIssue]
         found = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
         surest = np.argsort(-chances.max(1), kind="stable")

@@ -26,7 +26,8 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
     """
     arrays = _load_arrays(path)
     if layout.form is not None and not {*layout.values, *layout.target} & set(arrays):
-        layout = Layout()  # the layout is that of a model fitted to a table
+        # The names of columns are those of a model fitted to a table, or there are none.
+        layout = Layout(form="series" if layout.form == "series" else None, axes=layout.axes)
     names = {"X": layout.values[0] if layout.values else "X", "y": layout.target[0] if layout.target else "y"}
     if not layout.values and "X" not in arrays and "X_train" in arrays:
         names = {"X": "X_train", "y": layout.target[0] if layout.target else "y_train"}

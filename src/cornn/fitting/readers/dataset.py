@@ -93,13 +93,23 @@ class Dataset:
         table = np.array(numbers)
         return table[:, 0] if table.shape[1] == 1 else table
 
-    def labels(self) -> NDArray:
-        """Return the targets as labels: integers if all are integers, else strings."""
+    def labels(self, known: Sequence[Any] = ()) -> NDArray:
+        """Return the targets as labels: integers if all are integers, else strings.
+
+        Args:
+            known: The classes of a model. A label that is spelled like one of them is that class, whatever the other
+                labels of this data set are: the strings "1" and "x" of a model are not compared with the integer 1.
+        """
         rows = self._present()
         if len(rows[0]) > 1:
             target, task = Argument("target"), Argument("task", "regress")
             raise ArgumentError("classes are read from one column: name a single ", target, ", or use ", task)
         values = [row[0] for row in rows]
+        if len(known):
+            classes = {_spell(label): label for label in known}
+            found = [classes.get(_spell(value), value) for value in values]
+            # An array of labels of several types would convert them to strings.
+            return np.array(found) if set(found) <= set(classes.values()) else np.array(found, object)
         if all(isinstance(value, str) for value in values):
             try:
                 # Only if they are printed in the same way: "01" stays a string.
@@ -130,3 +140,8 @@ class Dataset:
             if any(value is None for value in row):
                 raise ValueError(f"{self.source}, {place}: the target is missing: fill it in, or remove the row")
         return self.target
+
+
+def _spell(label: Any) -> str:
+    """Return a label as text; a whole number has no fraction."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)

@@ -38,7 +38,7 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
         if not line.strip():
             continue
         place = f"row {len(sequences) + 1} (line {number})"
-        label, *cells = SEPARATOR.split(line.strip())
+        label, *cells = SEPARATOR.split(line.rstrip().lstrip(" "))  # a tab at the start follows an empty class
         try:
             values, answer = np.array([parse_number(cell) for cell in cells]), _parse_label(label)
         except ValueError:
