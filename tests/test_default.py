@@ -164,6 +164,10 @@ def test_hx_is_another_name_of_state():
     assert torch.equal(layer(input, state)[0], layer(input, hx=state)[0])
     with pytest.raises(ValueError, match="state and hx are two names of one argument: give one of them"):
         layer(input, state, hx=state)
+    cell, state = CoRNNCell(3, 5), tuple(part[0] for part in state)
+    assert torch.equal(cell(input[0], state)[0], cell(input[0], hx=state)[0])
+    with pytest.raises(ValueError, match="state and hx are two names of one argument: give one of them"):
+        cell(input[0], state, hx=state)
 
 
 def test_all_weights_and_proj_size_are_those_of_an_lstm():

@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 from cornn import HORN, CoRNN, CoRNNCell
 from cornn._layer_arguments import check_input
 from cornn._random import generator
+from cornn.baselines import TanhRNN
 from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
 from cornn.layers import INITS
 
@@ -903,6 +904,12 @@ def test_repr_says_what_the_layer_is(options, line):
     shown = repr(make(**options))
     assert shown.startswith("CoRNN(")
     assert line in shown
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, CoRNN, TanhRNN])
+def test_repr_shows_the_options_of_lstm(kind):
+    assert "3, 4, num_layers=2, bias=False, batch_first=True" in repr(kind(3, 4, 2, bias=False, batch_first=True))
+    assert "bias" not in repr(kind(3, 4))
 
 
 @pytest.mark.parametrize("features", [1, 2, 5, 28])

@@ -128,7 +128,7 @@ class Stack(nn.Module):
             cell.reset_parameters(generator)
 
     def extra_repr(self) -> str:
-        usual = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
         usual |= {"checkpoint_every": None, "backend": "auto", "precision": "exact"}
         changed = [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *changed])

@@ -290,6 +290,7 @@ class CoRNNCell(nn.Module):
         input: Float[Tensor, "*batch input"],
         state: tuple[Tensor, Tensor] | None = None,
         *,
+        hx: tuple[Tensor, Tensor] | None = None,
         timespans: float | Float[Tensor, "*batch"] | None = None,
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
         """Compute the next state.
@@ -298,12 +299,17 @@ class CoRNNCell(nn.Module):
             input: Shape `(batch, input_size)`, or `(input_size)` for a single sequence.
             state: y and z, each of shape `(batch, hidden_size)`, or `(hidden_size)` for a single sequence; zeros if
                 None.
+            hx: Another name of `state`, as in `nn.LSTMCell`.
             timespans: Duration of this step: one number, or one per sequence, shape `(batch)`. With the default
                 constants a number of steps, with given ones a factor on dt.
 
         Returns:
             The next `(y, z)`.
         """
+        if hx is not None:
+            if state is not None:
+                raise ValueError("state and hx are two names of one argument: give one of them")
+            state = hx
         input = check_input(input, self.weight_ih, ranks=(1, 2), kind="(batch, features) or (features)")
         shape = (*input.shape[:-1], self.hidden_size)
         y, z = (None, None) if state is None else check_state(state, self.states, shape, input)

@@ -58,7 +58,10 @@ def describe_model(model: SequenceModel) -> ModelSpec | None:
     """Return the arguments of a model; None if its layer or its encoder is not one of this package's or PyTorch's."""
     layer, encoder = model.layer, model.encoder
     name = next((name for name, one in MODELS.items() if type(layer) is one.layer), None)
-    if name is None or not isinstance(encoder, nn.Identity | nn.Embedding):
+    # A subclass may compute something else, and max_norm is not stored.
+    if name is None or type(encoder) not in (nn.Identity, nn.Embedding):
+        return None
+    if isinstance(encoder, nn.Embedding) and encoder.max_norm is not None:
         return None
     names = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
     arguments: dict[str, Any] = {own: getattr(layer, own) for own in names}

@@ -66,14 +66,23 @@ def test_a_weight_that_is_missing_is_noticed(tmp_path):
         HubModel.from_pretrained(tmp_path, strict=True)
 
 
+class Doubled(nn.Embedding):
+    """An encoder of the user, which computes something else."""
+
+    def forward(self, input):
+        return 2 * super().forward(input)
+
+
 @pytest.mark.parametrize(
     ("model", "says"),
     [
         (lambda: SequenceModel(nn.GRU(3, 5), 2), "need a CoRNN layer, this one has GRU"),
-        (lambda: model_of(encoder=nn.Linear(2, 3)), "an embedding or no encoder, this one has Linear"),
+        (lambda: model_of(encoder=nn.Linear(2, 3)), "or no encoder; this one has Linear"),
+        (lambda: model_of(encoder=nn.Embedding(7, 3, max_norm=1.0)), "without max_norm, .* this one has Embedding"),
+        (lambda: model_of(encoder=Doubled(7, 3)), "or no encoder; this one has Doubled"),
         (lambda: model_of().double(), "are float32, this one is torch.float64"),
     ],
-    ids=["layer", "encoder", "double"],
+    ids=["layer", "encoder", "max-norm", "subclass", "double"],
 )
 def test_what_the_hub_has_no_place_for(model, says):
     with pytest.raises(ValueError, match=says):

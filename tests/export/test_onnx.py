@@ -145,6 +145,18 @@ def test_uneven_times(tmp_path, damping, init):
     assert_near(found, model.head(torch.cat(y.unbind(0), -1)))
 
 
+@pytest.mark.parametrize("lengths", [None, torch.tensor([9, 1, 4])], ids=["equal", "lengths"])
+def test_the_mean_at_uneven_times(tmp_path, lengths):
+    model = model_of(read="mean", bidirectional=True)
+    to_onnx(model, tmp_path / "model.onnx", OnnxOptions(timespans=True, lengths=lengths is not None))
+    input, spans = values(3, 9, 3), values(3, 9).abs()
+    feeds = {"input": input, "timespans": spans} | ({} if lengths is None else {"lengths": lengths})
+    alone = []
+    for own, times, length in zip(input, spans, [9, 9, 9] if lengths is None else lengths, strict=True):
+        alone.append(model.layer(own[:length], timespans=times[:length])[0].mean(0))
+    assert_near(ran(tmp_path / "model.onnx", **feeds)["output"], model.head(torch.stack(alone)))
+
+
 def test_a_model_in_training_stays_in_training(tmp_path):
     model = model_of(num_layers=2, dropout=0.5).train()
     to_onnx(model, tmp_path / "model.onnx")

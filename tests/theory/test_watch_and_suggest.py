@@ -9,6 +9,7 @@ import torch
 
 from cornn import CoRNN
 from cornn._random import generator
+from cornn.functional import ACTIVATIONS
 from cornn.theory import hypotheses, linear, measure, network_from_layer, suggest, watch
 
 LENGTHS = (100, 500, 2000)
@@ -68,6 +69,13 @@ def test_an_unstable_layer_is_watched_too():
     assert found["energy_share"] == 0
     assert found["energy"] > 1e6
     assert all(math.isfinite(value) for value in found.values())
+
+
+def test_the_energy_of_any_bounded_activation_has_a_share_of_its_bound(monkeypatch):
+    monkeypatch.setitem(ACTIVATIONS, "own", ACTIVATIONS["tanh"])
+    found = [watch(CoRNN(2, 4, dt=0.05, activation=name).double(), an_input(20)) for name in ("own", "relu")]
+    assert found[0]["energy_share"] > 0
+    assert found[1]["energy_share"] == 0
 
 
 @pytest.mark.parametrize("damping", ["explicit", "implicit"])

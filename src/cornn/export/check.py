@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from cornn._extras import missing_extra
 from cornn._random import generator
@@ -19,7 +19,7 @@ from cornn._stacking import Stack
 from cornn._tf32 import no_tf32
 from cornn.export.load import TrainedModel
 from cornn.export.recurrent import state_names
-from cornn.models import SequenceModel
+from cornn.models import SequenceModel, average_steps
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 try:
@@ -129,19 +129,30 @@ def run_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
                 output, last = None, layer.last_state(features, state, lengths=lengths, **options)
         else:
             packed = lengths is not None
-            features = pack_padded_sequence(features, lengths, enforce_sorted=False) if packed else features
-            output, last = layer(features, state)
+            output, last = layer(
+                pack_padded_sequence(features, lengths, enforce_sorted=False) if packed else features, state
+            )
         last = (last,) if isinstance(last, Tensor) else last
         if model.read == "every":
             answer = model.head(output).transpose(0, 1)
         elif model.read == "mean":
-            answer = model(given["input"].transpose(0, 1), lengths)
+            answer = model.head(_average_outputs(layer, features, lengths, spans))
         else:
             answer = model.head(model.read_out(last))
     wanted = {"output": answer.numpy()}
     if state is not None:
         wanted |= {f"last_{name}": part.numpy() for name, part in zip(names, last, strict=True)}
     return wanted
+
+
+def _average_outputs(layer: Any, features: Tensor, lengths: Tensor | None, spans: Tensor | None) -> Tensor:
+    """Return the mean of the outputs over the steps of each sequence; spans: (batch, time)."""
+    steps = len(features) if lengths is None else int(lengths.max())
+    options = {} if spans is None else {"timespans": spans.T[:steps]}
+    if lengths is None:
+        return average_steps(layer(features, **options)[0], None)
+    packed = pack_padded_sequence(features, lengths, enforce_sorted=False)
+    return average_steps(pad_packed_sequence(layer(packed, **options)[0])[0], lengths)
 
 
 def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:

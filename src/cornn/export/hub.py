@@ -137,16 +137,16 @@ class HubModel(
             raise ValueError(
                 f"hub models need a CoRNN layer, this one has {type(layer).__name__}: export it to ONNX instead"
             )
-        if not isinstance(encoder, nn.Identity | nn.Embedding):
+        spec = describe_model(model)
+        if spec is None:
             raise ValueError(
-                f"hub models need an embedding or no encoder, this one has {type(encoder).__name__}: export to ONNX"
+                "hub models need an nn.Embedding without max_norm, or no encoder; this one has "
+                f"{type(encoder).__name__}: export it to ONNX, or publish the layer without it"
             )
         if model.head.weight.dtype != torch.float32:
             raise ValueError(
                 f"hub models are float32, this one is {model.head.weight.dtype}: convert it with model.float()"
             )
-        spec = describe_model(model)
-        assert spec is not None
         made = cls(outputs=spec.outputs, read=spec.read, words=spec.words, **spec.arguments)
         made.model.load_state_dict(model.state_dict())
         return made.eval()

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from cornn.functional import ACTIVATIONS
 from cornn.theory._network import network_from_layer
 from cornn.theory.energy import energy, energy_bound
 from cornn.theory.hypotheses import assumption, eta, largest_r, row_sums, smallest_constant
@@ -56,7 +57,7 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
         "W_norm": row_sums(network.W).max().item(),
         "W_z_norm": row_sums(network.W_z).max().item(),
         "energy": own.max().item(),
-        "energy_share": (own / bound).max().item() if network.activation == "tanh" else 0.0,
+        "energy_share": (own / bound).max().item() if ACTIVATIONS[network.activation].unit_bounded else 0.0,
         "gradient_quarter": ratio[steps - 1 - (steps - 1) // 4].item(),
         "gradient_half": ratio[(steps - 1) // 2].item(),
         "gradient_first": ratio[0].item(),
