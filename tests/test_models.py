@@ -155,3 +155,13 @@ def test_a_packed_input_with_lengths(kind, read):
     packed = nn.utils.rnn.pack_sequence([torch.randn(7, 2), torch.randn(5, 2)])
     with pytest.raises(ValueError, match="a packed input already contains its lengths: omit lengths"):
         SequenceModel(kind(2, 4), 5, read=read)(packed, torch.tensor([7, 5]))
+
+
+@pytest.mark.parametrize("read", ["last", "every", "mean"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [CoRNN, nn.LSTM])
+def test_a_batch_without_sequences_has_no_lengths(kind, bidirectional, read):
+    model = SequenceModel(kind(2, 4, bidirectional=bidirectional), 3, read=read)
+    found = model(torch.randn(5, 0, 2), torch.zeros(0, dtype=torch.long))
+    assert found.shape == ((5, 0, 3) if read == "every" else (0, 3))
+    found.sum().backward()

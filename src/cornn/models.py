@@ -127,7 +127,8 @@ class SequenceModel(nn.Module):
 
     def _outputs(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """(time, batch, hidden); values beyond the end of a sequence are undefined."""
-        if lengths is None or not self.layer.bidirectional:  # a step forwards does not depend on later ones
+        # A step forwards does not depend on later ones. PyTorch packs no batch without sequences.
+        if lengths is None or not self.layer.bidirectional or not len(lengths):
             return self.layer(features)[0]
         packed = pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False)
         return pad_packed_sequence(self.layer(packed)[0], total_length=len(features))[0]
@@ -135,7 +136,7 @@ class SequenceModel(nn.Module):
     def _last_state(self, features: Tensor, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         if isinstance(self.layer, Stack):
             return self.layer.last_state(features, lengths=lengths)
-        if lengths is None:
+        if lengths is None or not len(lengths):
             return self.layer(features)[1]
         return self.layer(pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False))[1]
 
