@@ -23,7 +23,7 @@ from cornn._stacking import Stack
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
-__all__ = ["Layer", "Scaling", "Stream", "open_stream"]
+__all__ = ["Layer", "Scaling", "Stream", "open_stream", "unpack_state"]
 
 
 @dataclass(frozen=True)
@@ -194,10 +194,7 @@ class Stream:
             TypeError: If it has neither type.
             ValueError: If this is not the state of a stream of this model.
         """
-        try:
-            given = load(bytes(state)) if isinstance(state, bytes | bytearray | memoryview) else state
-        except SafetensorError as error:
-            raise ValueError(f"this is not a stream's state: {error}") from error
+        given = unpack_state(state) if isinstance(state, bytes | bytearray | memoryview) else state
         if not isinstance(given, Mapping):
             raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(given).__name__}")
         for name, value in self.state().items():
@@ -284,6 +281,16 @@ class Stream:
         if self._head is not None:
             self._answer[:] = self._head[0] @ inputs + self._head[1]
         return True
+
+
+def unpack_state(state: bytes | bytearray | memoryview) -> dict[str, NDArray]:
+    """Return the arrays of a state that the `to_bytes` of a stream returned."""
+    if not isinstance(state, bytes | bytearray | memoryview):
+        raise TypeError(f"a stream's state is bytes, got {type(state).__name__}")
+    try:
+        return load(bytes(state))
+    except SafetensorError as error:
+        raise ValueError(f"this is not a stream's state: {error}") from error
 
 
 @functools.lru_cache(maxsize=64)

@@ -192,10 +192,11 @@ def test_a_stream_gives_what_predict_gives(scaling, timed):
         own = None if spans is None else spans[5:6, : t + 1]
         np.testing.assert_allclose(found, fitted.predict_proba(values[5:6, : t + 1], timespans=own)[0], atol=ROUNDING)
     again = fitted.stream("predict_proba")
-    again.restore(kept)
-    for t in range(8, 15):
-        resumed = again(values[5, t], None if spans is None else spans[5, t])
-    np.testing.assert_array_equal(resumed, found)
+    for kind in (bytes, bytearray, memoryview):
+        again.restore(kind(kept))
+        for t in range(8, 15):
+            resumed = again(values[5, t], None if spans is None else spans[5, t])
+        np.testing.assert_array_equal(resumed, found)
     many = fitted.stream(sensors=40)
     for t in range(15):
         labels = many(values[:, t], None if spans is None else spans[:, t])

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
+from cornn import CoRNN
 from cornn.estimators import CoRNNForecaster, Series, forecast_pool, load
 from cornn.forecasting import detect_periods
 from cornn.forecasting.series import fill_gaps, regular_steps
@@ -91,10 +92,16 @@ def test_a_stream_forecasts_what_predict_forecasts():
         if step in (0, 5, 23, 24, 30, 59):
             np.testing.assert_allclose(found[:, 0], fitted.predict(series[None, : step + 1])[0], rtol=1e-9)
     again = fitted.stream()
-    again.restore(stream.to_bytes())
-    np.testing.assert_array_equal(again.forecast(), stream.forecast())
-    with pytest.raises(ValueError, match="not the state of a stream"):
+    for kind in (bytes, bytearray, memoryview):
+        again.reset()
+        again.restore(kind(stream.to_bytes()))
+        np.testing.assert_array_equal(again.forecast(), stream.forecast())
+    with pytest.raises(ValueError, match="not a stream's state"):
         again.restore(b"nothing")
+    with pytest.raises(ValueError, match="not the state of a forecaster's stream: 'rows' is missing"):
+        again.restore(CoRNN(1, 2).stream().to_bytes())
+    with pytest.raises(TypeError, match="a stream's state is bytes, got str"):
+        again.restore("nothing")
 
 
 def test_a_stream_with_gaps_forecasts_what_predict_forecasts():

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from cornn.engine.bank import Memory, Sequences, pool
 from cornn.estimators.bank_inputs import RunningInputs
 from cornn.estimators.bank_model import BankModel
 from cornn.estimators.times import scale_timespan
+from cornn.streaming import unpack_state
 
 __all__ = ["BankStream"]
 
@@ -84,12 +84,9 @@ class BankStream:
         """Return the state as bytes, for `restore`."""
         return save({**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed})
 
-    def restore(self, state: bytes) -> None:
+    def restore(self, state: bytes | bytearray | memoryview) -> None:
         """Resume from a state that `to_bytes` returned, from a stream of the same estimator."""
-        try:
-            given = load(state)
-        except SafetensorError as error:
-            raise ValueError(f"this is not a stream's state: {error}") from error
+        given = unpack_state(state)
         own = {**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed}
         for name, value in own.items():
             if name not in given:

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.times import scale_timespan
 from cornn.forecasting import Forecasts, History, Model
 from cornn.forecasting.members import SmoothingStates
 from cornn.forecasting.series import check_length
+from cornn.streaming import unpack_state
 
 __all__ = ["ForecastStream"]
 
@@ -102,12 +102,12 @@ class ForecastStream:
         """Return the samples so far as bytes, for `restore`."""
         return save({"rows": self._rows[: self._length].copy()})
 
-    def restore(self, state: bytes) -> None:
+    def restore(self, state: bytes | bytearray | memoryview) -> None:
         """Resume from what `to_bytes` returned, from a stream of the same forecaster."""
-        try:
-            rows = load(state)["rows"]
-        except (SafetensorError, KeyError) as error:
-            raise ValueError(f"this is not the state of a stream: {error}") from None
+        given = unpack_state(state)
+        if "rows" not in given:
+            raise ValueError("this is not the state of a forecaster's stream: 'rows' is missing")
+        rows = given["rows"]
         if rows.ndim != 2 or rows.shape[1] != self._features:
             raise ValueError(f"the state has samples of shape {rows.shape[1:]}, expected ({self._features},)")
         self.reset()

@@ -60,6 +60,6 @@ class PredictionStream:
         """Return the state as bytes, for `restore`."""
         return self.stream.to_bytes()
 
-    def restore(self, state: bytes) -> None:
+    def restore(self, state: bytes | bytearray | memoryview) -> None:
         """Resume from a state that `to_bytes` returned, from a stream of the same estimator."""
         self.stream.restore(state)
