@@ -66,7 +66,7 @@ class UnICORNNCell(Cell):
             self.bias.zero_()
 
     def constants(self) -> tuple[Tensor, Tensor]:
-        """w and s as they act, (hidden) each.
+        """Return w and s as they act, (hidden) each.
 
         The stiffness alpha + w * tanh' of a neuron lies between alpha and alpha + w. w is kept where that is neither
         negative, which drives a neuron away from rest, nor more than the step can follow.

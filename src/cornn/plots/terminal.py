@@ -57,7 +57,7 @@ def draw_curves(
     low, high = _range(min(values), max(values))
 
     def cell(x: float, value: float) -> tuple[int, int]:
-        """The row, counted from the top, and the column of a point."""
+        """Return the row, counted from the top, and the column of a point."""
         first, at, last = (math.log(value) if log_x else value for value in (left, x, right))
         column = 0 if right == left else round((at - first) / (last - first) * (width - 1))
         return round((high - math.log10(value)) / (high - low) * (height - 1)), column
@@ -99,14 +99,14 @@ def _is_shown(point: tuple[float, float]) -> bool:
 
 
 def _range(smallest: float, largest: float) -> tuple[float, float]:
-    """The ends of the axis, as decimal logarithms."""
+    """Return the ends of the axis, as decimal logarithms."""
     low, high = math.log10(smallest), math.log10(largest)
     margin = max(MARGIN * (high - low), (SMALLEST_RANGE - (high - low)) / 2)
     return low - margin, high + margin
 
 
 def _line(first: tuple[int, int], second: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """The cells of a straight line, both ends included."""
+    """Return the cells of a straight line, both ends included."""
     steps = max(abs(second[0] - first[0]), abs(second[1] - first[1]), 1)
     for step in range(steps + 1):
         share = step / steps
@@ -114,7 +114,7 @@ def _line(first: tuple[int, int], second: tuple[int, int]) -> Iterator[tuple[int
 
 
 def _labels(smallest: float, largest: float, row_of: Callable[[float], int]) -> dict[int, str]:
-    """Row -> label: round values where at least two fit, else the smallest and the largest value."""
+    """Return row -> label: round values where at least two fit, else the smallest and the largest value."""
     labels = {}
     for power in range(math.floor(math.log10(smallest)), math.ceil(math.log10(largest)) + 1):
         for digit in TICKS:

@@ -128,7 +128,7 @@ def bank_to_c(
     scale, offset = estimator.output_scaling()
     sequences = _sequences(estimator, data)
     expected = model(sequences) * scale + offset
-    texts = _texts(estimator, model, scale, offset, sequences, expected)
+    texts = _render_files(estimator, model, scale, offset, sequences, expected)
     flash, state = measure_memory(model)
     deviation = agreement = None
     if host.find_compiler() is not None:
@@ -199,7 +199,7 @@ def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
     return [SequenceData(rounded(own.values), None if own.gaps is None else rounded(own.gaps)) for own in read]
 
 
-def _texts(estimator, model: BankModel, scale, offset, sequences, expected) -> dict[str, str]:
+def _render_files(estimator, model: BankModel, scale, offset, sequences, expected) -> dict[str, str]:
     bank, inputs = model.bank.bank, model.bank.inputs
     spec = estimator.output_spec()
     title = f"Oscillator bank ({type(estimator).__name__}): {bank.neurons} neurons, {inputs.features} inputs."

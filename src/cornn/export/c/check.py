@@ -81,7 +81,7 @@ def check(
         (folder / f"{name}.c").write_text(program, encoding="ascii")
         host.compile_program(folder, folder / name, sanitized=name == "sanitized")
         found.append(host.run_program(folder / name, part, model.outputs))
-    checked = _compared(vectors, found[0], found[-1], len(few))
+    checked = _compare(vectors, found[0], found[-1], len(few))
     if weights == "float32":
         limit = max(FLOAT32_LIMIT, OWN_ERROR * _share(vectors.answers, vectors.double))
         if not checked.difference <= limit:
@@ -99,7 +99,7 @@ def check(
     return checked
 
 
-def _compared(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitized: int) -> Comparison:
+def _compare(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitized: int) -> Comparison:
     pytorch, c = vectors.measure(vectors.answers), vectors.measure(answers)
     if vectors.better == "higher":
         loss = (pytorch - c) * vectors.percent

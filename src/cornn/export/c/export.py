@@ -113,7 +113,7 @@ def to_c(
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
         return bank_to_c(trained.estimator, folder, **limits, data=data, target=target)
     folder, arrays = Path(folder), extract_ir(trained)
-    header, source, written = _texts(trained, arrays, folder, options, data)
+    header, source, written = _render_files(trained, arrays, folder, options, data)
     if options.max_flash is not None or options.max_ram is not None:
         raise ArgumentError(
             f"this network needs {written.flash:,} bytes of flash and {written.state:,} bytes of RAM with "
@@ -135,7 +135,7 @@ def to_c(
     return written
 
 
-def _texts(
+def _render_files(
     trained: TrainedModel, model: ModelIR, folder: Path, options: COptions, data: Any
 ) -> tuple[str, str, CExport]:
     layers = f"{len(model.layers)} layer{'s' if len(model.layers) > 1 else ''}"

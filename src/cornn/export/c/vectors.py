@@ -45,7 +45,7 @@ def load_calibration(trained: TrainedModel, count: int, data: Any = None) -> Ten
         rows = torch.arange(min(split.size, count) if split.size else count)
         input = split.batch(rows, generator(0, "export", "calibration")).input
     elif data is not None:
-        input = _given(trained, data, count)[1].input
+        input = _read_data(trained, data, count)[1].input
     else:
         words = "int8 needs sample sequences for calibration: pass "
         raise ArgumentError(words, Argument("data"), ", in the layout of the training data")
@@ -67,7 +67,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
     """
     if trained.task is not None:
         return _of_task(trained, trained.task, count)
-    sequences, batch = _given(trained, _drawn(trained) if data is None else data, count)
+    sequences, batch = _read_data(trained, _draw_sequences(trained) if data is None else data, count)
     answers, double = _answers(trained, batch)
     kind = trained.estimator is not None and trained.estimator.output_spec().meaning == "classes"
     words = f"{len(sequences):,} sequences " + ("drawn at random" if data is None else "of the data")
@@ -152,7 +152,7 @@ def _sequences(batch: Batch) -> list[NDArray]:
     return [np.ascontiguousarray(row[:length]) for row, length in zip(table, lengths, strict=True)]
 
 
-def _given(trained: TrainedModel, data: Any, count: int) -> tuple[list[NDArray], Batch]:
+def _read_data(trained: TrainedModel, data: Any, count: int) -> tuple[list[NDArray], Batch]:
     """Return the sequences as inputs of the C code and as inputs of the model."""
     nothing = torch.empty(0)
     if trained.estimator is None:
@@ -167,7 +167,7 @@ def _given(trained: TrainedModel, data: Any, count: int) -> tuple[list[NDArray],
     return rounded, Batch(padded.input, nothing, padded.lengths)
 
 
-def _drawn(trained: TrainedModel) -> Any:
+def _draw_sequences(trained: TrainedModel) -> Any:
     """Draw sequences with the scale of the training data of an estimator, or with standard deviation 1."""
     random, encoder = generator(0, "export", "drawn"), trained.model.encoder
     if isinstance(encoder, nn.Embedding):
