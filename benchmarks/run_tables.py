@@ -225,17 +225,23 @@ def lorenz_search() -> str:
     return "\n".join(lines)
 
 
-def _search(rows: list[dict], form: str, highest: bool) -> tuple[list[str], int]:
+def adding_search() -> str:
+    """The best trials of the paper's random search on adding over 500 steps."""
+    rows = json.loads((RESULTS / "adding-random-search.json").read_text(encoding="utf8"))["rows"]
+    return "\n".join(_search(rows, "{:.4f}", highest=False, names=("dt", "gamma", "epsilon"))[0])
+
+
+def _search(rows: list[dict], form: str, highest: bool, names: tuple[str, ...] = SEARCHED) -> tuple[list[str], int]:
     """Return the lines of the five best trials and the median, and the number of the best trial."""
     ended = [row for row in rows if row.get("validation") is not None]
     ended.sort(key=lambda row: row["validation"], reverse=highest)
-    lines = ["| trial | " + " | ".join(SEARCHED) + " | validation |", "| --- |" + " ---: |" * (len(SEARCHED) + 1)]
+    lines = ["| trial | " + " | ".join(names) + " | validation |", "| --- |" + " ---: |" * (len(names) + 1)]
     for row in ended[:5]:
-        values = " | ".join(f"{row['values'][name]:.3g}" for name in SEARCHED)
+        values = " | ".join(f"{row['values'][name]:.3g}" for name in names)
         lines.append(f"| {row['trial']} | {values} | {form.format(row['validation'])} |")
     failed = f", {len(rows) - len(ended)} diverged" if len(ended) < len(rows) else ""
     middle = form.format(statistics.median(row["validation"] for row in ended))
-    lines.append(f"| median of {len(rows)} trials{failed} | | | | | {middle} |")
+    lines.append(f"| median of {len(rows)} trials{failed} |{' |' * len(names)} {middle} |")
     return lines, ended[0]["trial"]
 
 
@@ -277,5 +283,6 @@ TABLES = {
     "psmnist-clipped": psmnist_clipped,
     "ablation": ablation,
     "har2-random-search": har2_search,
+    "adding-random-search": adding_search,
     "lorenz-search": lorenz_search,
 }

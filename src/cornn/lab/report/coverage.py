@@ -311,6 +311,11 @@ def _random_search(results: Path) -> Item:
         content = read_json(results / name)
         notes.append(f"HAR-2 repeated with {len(content['rows'])} trials of {content['epochs']} epochs")
         evidence.append(f"results/{name}")
+    name = "adding-random-search.json"
+    if (results / name).exists():
+        content = read_json(results / name)
+        notes.append(f"adding at length 500 with {len(content['rows'])} trials of {content['steps']:,} steps")
+        evidence.append(f"results/{name}")
     trials = [
         f"{len(row.entry['trials'])} trials of {contest.record['trial']:,} steps at length {length:,}"
         for length in ADDING
@@ -320,7 +325,7 @@ def _random_search(results: Path) -> Item:
         if row.name == "cornn"
     ]
     if trials:
-        notes.append(f"adding with {', '.join(trials)}, where the learning rate was searched too")
+        notes.append(f"adding in contests with {', '.join(trials)}, where the learning rate was searched too")
         evidence.append("results/compare")
     return Item("tab:hyperparameters", "random search", "other budget", "; ".join(notes), tuple(evidence))
 
