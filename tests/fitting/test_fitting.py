@@ -618,6 +618,20 @@ def test_the_folder_is_reserved_at_the_start(tables):
     assert not (tables / ".new-here-p999999999-x").exists()
 
 
+def test_the_result_is_announced_before_the_report(cornn, tables, monkeypatch):
+    from cornn.fitting import fit_file, page
+
+    events = []
+    monkeypatch.setattr(page, "render_page", lambda *_: events.append("report") or "page")
+    told = fit_file(
+        tables / "wide.csv", target="kind", out=tables / "here", announce=lambda own: events.append(own.evaluation.test)
+    )
+    assert events == [told.evaluation.test, "report"]
+    monkeypatch.setattr(page, "render_page", lambda *_: print("drawing the report") or "page")
+    out = cornn("fit", "wide.csv", "--target", "kind", "--out", "there")[1]
+    assert out.index("test accuracy") < out.index("drawing the report") < out.index("folder: there")
+
+
 def test_the_format_is_checked_before_the_target(cornn, tables):
     (tables / "a.xlsx").write_text("x")
     assert "ends with '.xlsx'" in cornn("fit", "a.xlsx")[2]
