@@ -671,7 +671,9 @@ def test_the_source_of_a_recipe_is_not_printed_for_another_model(cornn):
 def test_the_bar_of_fit_counts_epochs_only_if_there_are_any(capsys):
     def show(*rows):
         terminal = Console(width=120, force_terminal=True)
-        fit.FitCommand(Path("waves.csv"))._train_with_progress(terminal, lambda watch: [watch(row) for row in rows])
+        fit.FitCommand(Path("waves.csv"))._train_with_progress(
+            terminal, lambda watch, describe: [watch(row) for row in rows]
+        )
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)
 
     bank = show()

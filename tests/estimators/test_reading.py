@@ -24,7 +24,8 @@ ESTIMATORS = {
     "pool": CoRNNForecaster(candidates=["ridge on lags", "last value"], period=1, horizon=2),
     "network forecaster": CoRNNForecaster(hidden_size=4, epochs=1, random_state=0),
 }
-CONTAINERS = {"long": LONG, "frames": FRAMES, "series": TIMED, "dated": DATED}
+NESTED = LONG.assign(at=np.tile(np.arange(STEPS), SEQUENCES)).set_index(["id", "at"])  # as sktime has it
+CONTAINERS = {"long": LONG, "frames": FRAMES, "series": TIMED, "dated": DATED, "nested": NESTED}
 
 
 def change(X, edit):
@@ -65,6 +66,41 @@ def test_columns_are_found_by_their_names(kind, container, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
+def test_an_index_of_two_levels_is_the_sequence_and_the_time(kind):
+    forecasts = isinstance(ESTIMATORS[kind], CoRNNForecaster)
+    answers = [] if forecasts else [pd.Series(LABELS, range(SEQUENCES))[::-1]]  # found by their index
+    long = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params()).set_params(id_column="id", time_column="at")
+    nested = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params())
+    long.fit(NESTED.reset_index(), *answers)
+    nested.fit(NESTED, *answers)
+    expected = answer(long, NESTED.reset_index())
+    assert len(expected) == SEQUENCES
+    np.testing.assert_array_equal(answer(nested, NESTED), expected)
+    np.testing.assert_array_equal(answer(nested, NESTED.rename_axis([None, None])), expected)
+    np.testing.assert_array_equal(answer(long, NESTED), expected)  # settings may name levels
+    mixed = NESTED.sample(frac=1, random_state=0)
+    order = list(dict.fromkeys(mixed.index.get_level_values(0)))
+    np.testing.assert_array_equal(answer(nested, mixed), expected[order])
+    if isinstance(nested, CoRNNClassifier | CoRNNRegressor):
+        assert nested.ids(mixed).tolist() == order
+        named = nested.fit(NESTED.assign(kind=np.repeat(LABELS, STEPS)), "kind")
+        np.testing.assert_array_equal(answer(named, NESTED), expected)
+        assert named.score(mixed, *answers) == pytest.approx(named.score(NESTED, LABELS))
+    with pytest.raises(ValueError, match="the index of X has 3 levels, expected two, sequence and time: omit the"):
+        nested.fit(pd.concat({"all": NESTED}), *answers)
+    with pytest.raises(ValueError, match="'at' is both a column of X and a level of its index: rename one"):
+        nested.fit(NESTED.assign(at=0.0), *answers)
+
+
+def test_an_index_of_two_levels_may_have_dates_or_periods():
+    for times in (pd.date_range("2020", periods=STEPS, freq="h"), pd.period_range("2020-01", periods=STEPS, freq="M")):
+        X = NESTED.set_axis(pd.MultiIndex.from_product([range(SEQUENCES), times], names=["series", "month"]))
+        forecaster = CoRNNForecaster(horizon=2, targets="a", candidates="last value").fit(X)
+        last = X["a"].groupby("series", sort=False).last().to_numpy()
+        np.testing.assert_allclose(forecaster.predict(X)[:, :, 0], np.stack([last, last], 1))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_steps_by_name_are_in_the_order_of_training(kind, tmp_path):
     names = ["morning", "noon", "evening", *(f"x{step}" for step in range(4)), *(f"y{step}" for step in range(3))]
     # With an index of names, the rows are series for a forecaster too.
@@ -89,6 +125,28 @@ def test_steps_by_name_are_in_the_order_of_training(kind, tmp_path):
         assert len(answer(reader, X.set_axis([f"z{step}" for step in range(len(names))], axis=1))) == SEQUENCES
     with pytest.raises(ValueError, match=r"value_columns are features, but the columns .* are steps"):
         fitted.set_params(value_columns=["noon"]).fit(X, *([] if forecasts else [LABELS]))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_numbered_steps_have_no_gaps_and_nothing_else_next_to_them(kind):
+    names = [f"t{step}" for step in range(8, 18)]
+    X = pd.DataFrame(VALUES[:, :10, 0], [f"p{row}" for row in range(SEQUENCES)], names)
+    forecasts = isinstance(ESTIMATORS[kind], CoRNNForecaster)
+    fitted = ESTIMATORS[kind].__class__(**ESTIMATORS[kind].get_params()).fit(X, *([] if forecasts else [LABELS]))
+    with pytest.raises(ValueError, match=r"X has no column 't11' between 't10' and 't13', .*: add it, with NaN"):
+        answer(fitted, X.drop(columns=["t11", "t12"]))
+    for extra in (X.assign(age=1.0), X.assign(**{"2": 1.0})):
+        with pytest.raises(
+            ValueError, match=r"column '\w+' of X is not a step like 't8' to 't17' in training: omit it"
+        ):
+            answer(fitted, extra)
+    for part in (
+        X[names[2:]],
+        X[names[:-2]],
+        X.assign(t18=0.0),
+        X.set_axis([f"s{step}" for step in range(10)], axis=1),
+    ):
+        assert len(answer(fitted, part)) == SEQUENCES
 
 
 def test_columns_without_names_are_read_by_position():

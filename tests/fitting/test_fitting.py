@@ -13,6 +13,7 @@ from dataclasses import fields
 from datetime import date, timedelta
 
 import numpy as np
+import pandas
 import pytest
 
 from cornn._extras import install_command
@@ -647,6 +648,59 @@ def test_the_folder_is_reserved_at_the_start(tables):
     (tables / ".new-here-p999999999-x").mkdir()  # of a process that was killed
     fit_file(tables / "wide.csv", target="kind", out=tables / "there", report=False)
     assert not (tables / ".new-here-p999999999-x").exists()
+
+
+def test_the_result_is_announced_before_the_report(cornn, tables, monkeypatch):
+    from cornn.fitting import fit_file, page
+
+    events = []
+    monkeypatch.setattr(page, "render_page", lambda *_: events.append("report") or "page")
+    told = fit_file(
+        tables / "wide.csv", target="kind", out=tables / "here", announce=lambda own: events.append(own.evaluation.test)
+    )
+    assert events == [told.evaluation.test, "report"]
+    monkeypatch.setattr(page, "render_page", lambda *_: print("drawing the report") or "page")
+    out = cornn("fit", "wide.csv", "--target", "kind", "--out", "there")[1]
+    assert out.index("test accuracy") < out.index("drawing the report") < out.index("folder: there")
+
+
+@pytest.mark.parametrize("method", ["pool", "network"])
+def test_errors_of_forecasts_name_the_column(cornn, tmp_path, method):
+    rows = "".join(f"2020-01-{day:02},{day % 3},\n" for day in range(1, 29))
+    (tmp_path / "wind.csv").write_text("day,sales,wind\n" + rows)
+    arguments = ("fit", "wind.csv", "--time", "day", "--horizon", "2", "--method", method, "--no-report")
+    code, _, err = cornn(*arguments, "--target", "wind", "--quiet")
+    assert code == 2
+    assert re.search(r"no training sequence has .* of wind", err)
+
+
+def test_a_model_of_a_file_knows_its_columns(cornn, tmp_path):
+    rows = "".join(f"2020-01-{day:02},{day % 3},{day % 4}\n" for day in range(1, 29))
+    (tmp_path / "wind.csv").write_text("day,sales,wind\n" + rows)
+    arguments = ("--time", "day", "--horizon", "2", "--target", "sales", "--no-report", "--out", "here")
+    assert cornn("fit", "wind.csv", *arguments)[0] == 0
+    (tmp_path / "new.csv").write_text(re.sub(r",\d,", ",,", "day,sales,wind\n" + rows))
+    assert "has no known value of sales" in cornn("predict", "here", "new.csv")[2]
+    assert load(tmp_path / "here/model.safetensors").feature_names_in_.tolist() == ["sales", "wind"]
+
+
+def test_the_model_of_a_folder_is_read_as_the_folder(cornn, tables):
+    arguments = ("--target", "kind", "--id", "who", "--ignore", "at", "size", "--no-report", "--out", "here")
+    assert cornn("fit", "long.csv", *QUICK, *arguments)[0] == 0
+    assert cornn("predict", "here/model.safetensors", "long.csv")[1] == cornn("predict", "here", "long.csv")[1] != ""
+
+
+def test_a_model_of_frames_reads_a_file_as_one_sequence(tmp_path):
+    from cornn.fitting import predict_file
+
+    random = np.random.default_rng(0)
+    frames = [pandas.DataFrame({"a": random.normal(size=20) + number % 2}) for number in range(8)]
+    model = CoRNNClassifier(neurons=16, random_state=0).fit(frames, np.arange(8) % 2)
+    model.save(tmp_path / "model.safetensors")
+    frames[1].assign(b=0.0)[["b", "a"]].to_csv(tmp_path / "new.csv", index=False)
+    ((_, answer, *chances),) = predict_file(tmp_path / "model.safetensors", tmp_path / "new.csv").rows
+    assert answer == model.predict(frames[1:2])[0]
+    assert chances == pytest.approx(model.predict_proba(frames[1:2])[0].tolist(), abs=1e-6)
 
 
 def test_the_format_is_checked_before_the_target(cornn, tables):

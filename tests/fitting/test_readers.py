@@ -95,6 +95,16 @@ def test_every_form_gives_the_same_sequences(tmp_path):
     np.testing.assert_array_equal(data.labels(), LABELS)
 
 
+def test_a_parquet_file_keeps_the_levels_of_its_index(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    index = pandas.MultiIndex.from_product([["p", "q"], range(3)], names=["who", "at"])
+    pandas.DataFrame({"speed": np.arange(6.0)}, index).to_parquet(tmp_path / "levels.parquet")
+    data = read(tmp_path / "levels.parquet", Layout(id="who", time="at"))
+    assert (data.ids, data.features) == (["p", "q"], ("speed",))
+    np.testing.assert_array_equal(data.sequences[1].values[:, 0], [3, 4, 5])
+
+
 def test_the_sequences_of_a_file_are_validated_once(tmp_path, monkeypatch):
     (tmp_path / "long.csv").write_text(rows_of(long_columns()))
     data = read(tmp_path / "long.csv", Layout(id="who", time="at", target=("kind",)))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cornn import CoRNN, theory
+from cornn.cli import console
 from cornn.functional import ACTIVATIONS, Activation
 from cornn.lab.diagnose import subject_from_task
 from cornn.plots import diagnosis
@@ -54,7 +55,7 @@ def test_a_task_before_training_and_its_paper_recipe():
 
 
 def test_a_broken_bound_is_seen_and_strict_fails(cornn, monkeypatch):
-    wrong = replace(bounds.BOUNDS[1], compare=lambda network, trajectory: bounds.Comparison(1.0, 2.0, False))
+    wrong = replace(bounds.BOUNDS[1], compare=lambda case: bounds.Comparison(1.0, 2.0, False))
     monkeypatch.setattr(bounds, "BOUNDS", (wrong,))
     code, out, _ = cornn(
         "check", "--dt", "0.1", "--gamma", "1", "--epsilon", "1", "--hidden-size", "4", "--length", "20"
@@ -78,6 +79,25 @@ def test_check_prints_tables_and_writes_a_page_that_stands_alone(cornn, tmp_path
     assert "http" not in text.replace("http://www.w3.org", "")
     for word in ("prop:n3_cont", "Proven bounds", "eq:ndt"):
         assert word in text
+
+
+def test_check_shows_its_progress(cornn, monkeypatch):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.0)
+    code, _, err = cornn("check", "--dt", "0.1", "--gamma", "1", "--epsilon", "4", "--length", "20")
+    assert code == 0
+    assert "measuring states and gradients, 50%" in err.splitlines()
+
+
+def test_a_small_layer_is_diagnosed_on_one_thread():
+    """With more, the short parallel sections of linear algebra wait for each other."""
+    threads, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        diagnose(subject_from_constants(0.1, 1.0, 4.0, **SMALL), lambda share: seen.append(torch.get_num_threads()))
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_check_of_a_run(cornn):

@@ -89,6 +89,34 @@ def test_products_and_singular_values_are_autograds(damping):
             assert math.exp(energies[lag // 4, 1]) == pytest.approx(scaled, rel=1e-9)
 
 
+@pytest.mark.parametrize("activation", ["tanh", "identity"])
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_norms_of_a_step_are_those_of_its_jacobian(damping, activation):
+    one = a_network(damping, activation)
+    slopes = measure.simulate(one, an_input()).slopes - 0.5  # some are negative
+    want = measure.jacobian(one, slopes).abs().sum(-1).amax(-1)
+    torch.testing.assert_close(measure.jacobian_norms(one, slopes), want, **FLOAT64)
+
+
+def test_several_norms_come_from_one_pass_that_reports_its_progress():
+    one, shares = a_network("explicit"), []
+    found = measure.simulate(one, an_input())
+    lags, logs = measure.product_norms_of(one, found, every=3, watch=shares.append)
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+    for norm, own in logs.items():
+        alone = measure.product_norms(one, found, norm=norm, every=3)
+        assert torch.equal(alone[0], lags)
+        assert torch.equal(alone[1], own)
+
+
+@pytest.mark.parametrize("scale", [1e40, 1e200])
+def test_products_do_not_overflow(scale):
+    one = network(torch.zeros(1, 1), torch.full((1, 1), scale, dtype=torch.float64), 0.1, 0.0, 10.0)
+    steps = measure.simulate(one, torch.zeros(20, 1, 1))
+    _, logs = measure.product_norms(one, steps, every=20)
+    assert logs[-1].item() == pytest.approx(20 * math.log(0.1 * scale), rel=1e-12)
+
+
 def test_products_do_not_underflow():
     one = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.1, 25.0, 10.0, V=torch.ones(1, 2))
     _, logs = measure.product_norms(one, measure.simulate(one, torch.zeros(3000, 1, 2)))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cornn._atomic import write_atomically, write_errors
-from cornn.cli.console import line, screen
+from cornn.cli.console import line, progress_lines, screen
 from cornn.lab.diagnose import subject_from_run, subject_from_task
 from cornn.plots.diagnosis import render_page
 from cornn.theory import Diagnosis, Subject, diagnose, subject_from_constants
@@ -65,8 +65,17 @@ class CheckCommand:
 
     def run(self) -> None:
         console = screen()
-        with console.status("measuring states and gradients"):
-            diagnosis = diagnose(self._subject())
+        subject = self._subject()
+        write = progress_lines()
+        words = "measuring states and gradients"
+        with console.status(words) as status:
+
+            def watch(share: float) -> None:
+                status.update(f"{words}, {share:.0%}")
+                if not console.is_terminal:
+                    write(f"{words}, {share:.0%}")
+
+            diagnosis = diagnose(subject, watch)
         _print(console, diagnosis)
         if self.html is not None:
             content = render_page(diagnosis)

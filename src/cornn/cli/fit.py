@@ -126,9 +126,14 @@ class FitCommand:
             if not self.quiet:
                 line(console, _describe_data(plan))
 
-        def work(watch: Callable) -> "FitResult":
-            more = {"out": self.out, "report": self.report, "introduce": introduce, "watch": watch}
-            return fitting.fit_file(self.data, **self._options(), **more)
+        def work(watch: Callable, describe: Callable[[str], None]) -> "FitResult":
+            def announce(finished: "FitResult") -> None:
+                if not self.json:
+                    _print_result(console, finished, details=not self.quiet)
+                describe("writing the report" if self.report else "writing the folder")
+
+            more = {"out": self.out, "report": self.report, "introduce": introduce}
+            return fitting.fit_file(self.data, **self._options(), **more, watch=watch, announce=announce)
 
         try:
             finished = self._train_with_progress(console, work)
@@ -168,12 +173,12 @@ class FitCommand:
         names = (field.name for field in fields(FitOptions) if field.name != "settings")
         return {name: getattr(self, name) for name in names} | {"settings": settings}
 
-    def _train_with_progress(self, console: Console, work: Callable[[Callable], Any]) -> Any:
+    def _train_with_progress(self, console: Console, work: Callable[[Callable, Callable[[str], None]], Any]) -> Any:
         if self.quiet:
-            return work(lambda row: None)
+            return work(lambda row: None, lambda words: None)
         if self.json or not console.is_terminal:
             write = progress_lines()
-            return work(lambda row: write(f"epoch {row['epoch']:g} of {row['epochs']:g}, loss {_losses(row)}"))
+            return work(lambda row: write(f"epoch {row['epoch']:g} of {row['epochs']:g}, loss {_losses(row)}"), write)
         columns = (
             BarColumn(bar_width=24),
             TextColumn("{task.description}"),
@@ -188,22 +193,25 @@ class FitCommand:
                 words = f"epoch {epoch} of {epochs}, loss {_losses(row)}"
                 bar.update(shown, completed=epoch, total=epochs, description=words, left="left")
 
-            return work(watch)
+            return work(watch, lambda words: bar.update(shown, description=words, left=""))
 
     def _conclude(self, console: Console, finished: "FitResult") -> None:
-        out, evaluation = finished.folder, finished.evaluation
+        out = finished.folder
         if self.json:
             print(json.dumps({**finished.result, "folder": str(out)}), flush=True)
             return
-        after = f"{finished.seconds:.1f} s"
-        if finished.result.get("epochs"):
-            after = f"{format_count(finished.result['epochs'], 'epoch')} and {after}"
-        if evaluation is None:
-            line(console, f"fitted after {after}; there is no test split")
-        else:
-            _print_answer(console, evaluation, after, details=not self.quiet)
         page = f"page: {out / 'report.html'}; " if out is not None and (out / "report.html").exists() else ""
         line(console, f"folder: {out}; {page}predict with: cornn predict {shlex.quote(str(out))} DATA")
+
+
+def _print_result(console: Console, finished: "FitResult", details: bool) -> None:
+    after = f"{finished.seconds:.1f} s"
+    if finished.result.get("epochs"):
+        after = f"{format_count(finished.result['epochs'], 'epoch')} and {after}"
+    if finished.evaluation is None:
+        line(console, f"fitted after {after}; there is no test split")
+    else:
+        _print_answer(console, finished.evaluation, after, details)
 
 
 def _losses(row: dict[str, float]) -> str:

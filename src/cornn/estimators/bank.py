@@ -182,7 +182,8 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         differences: Whether half of the neurons are driven by differences instead of values.
         thresholds: Number of thresholds per variable, 1 to 4.
         statistics: Whether to add maximum, mean, root mean square and last value of y and z.
-        id_column: Column of a long-form DataFrame that identifies the sequence of a row.
+        id_column: Column of a long-form DataFrame that identifies the sequence of a row. A DataFrame whose index has
+            two levels, sequence and time, needs neither this nor `time_column`.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
         value_columns: Column or columns of DataFrames with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,

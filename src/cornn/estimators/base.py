@@ -60,7 +60,8 @@ class Estimator(SequenceReader, BaseEstimator):
         validation_share: Share of the training sequences held out for early stopping; 0 disables it. Defaults to a
             tenth if there are at least 50 sequences, else to 0.
         patience: Number of epochs without a better validation loss after which training stops. Default: 50.
-        id_column: Column of a long-form DataFrame that identifies the sequence of a row.
+        id_column: Column of a long-form DataFrame that identifies the sequence of a row. A DataFrame whose index has
+            two levels, sequence and time, needs neither this nor `time_column`.
         time_column: Column of a long-form DataFrame with the time of a row, or None for evenly spaced samples.
         value_columns: Column or columns of DataFrames with the features. Defaults to all other columns.
         layout: Order of the axes of three-dimensional arrays: "ntc", (sequences, time, features), or "nct", (sequences,
@@ -112,14 +113,15 @@ class Estimator(SequenceReader, BaseEstimator):
         """Return the ids of the sequences of a long-form DataFrame, in the order of `predict`.
 
         Args:
-            frame: A DataFrame with the column `id_column`.
+            frame: A DataFrame with the column `id_column`, or with an index of two levels.
 
         Returns:
             The ids, shape (sequences,), in order of first appearance.
         """
-        if self.id_column is None:
+        frame, columns = self._flatten_index(frame)
+        if columns.id is None:
             raise ValueError("set id_column to read a long-form DataFrame")
-        return sequence_ids(frame, self.id_column)[0]
+        return sequence_ids(frame, columns.id)[0]
 
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
@@ -235,8 +237,9 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def _read_answers(self, X: Any, y: Any) -> Any:
         """Return one label or target per sequence: y, or a column of a long-form DataFrame, or values by its ids."""
-        if is_frame(X) and self.id_column is not None:
-            return read_target(X, y, self.id_column)
+        X, columns = self._flatten_index(X)
+        if is_frame(X) and columns.id is not None:
+            return read_target(X, y, columns.id)
         if isinstance(y, str):
             raise ValueError(
                 "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"

@@ -16,7 +16,7 @@ from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
 from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
-from cornn.estimators.frames import find_gap, is_frame
+from cornn.estimators.frames import find_gap
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
@@ -356,7 +356,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""
-        long = self.id_column is not None and is_frame(X)
+        long = self._is_long(X)
         single = not long and is_single(X)
         flat = getattr(X, "ndim", 1) == 1 if single else not long and getattr(X, "ndim", None) == 2
         found = found[..., 0] if flat and found.shape[-1] == 1 else found

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.series import SequenceData, Series, check_known
+from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
 from cornn.estimators.times import compute_gaps, parse_date, parse_dates
 from cornn.estimators.values import format_value, read_labels, to_float_array
 
@@ -16,6 +16,7 @@ __all__ = [
     "find_gap",
     "find_names",
     "find_steps",
+    "flatten_index",
     "group_rows",
     "index_times",
     "is_dated",
@@ -58,6 +59,27 @@ def index_times(index: Any) -> NDArray | None:
     return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
 
 
+def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
+    """Return a frame whose index has the levels (sequence, time), as in sktime, in long form; other X as they are."""
+    levels = getattr(getattr(X, "index", None), "levels", None)
+    if levels is None or not is_frame(X) or columns.id in X.columns:
+        return X, columns
+    if len(levels) != 2:
+        raise ValueError(
+            f"the index of X has {len(levels)} levels, expected two, sequence and time: omit the others with "
+            "X.droplevel, or pass X.reset_index() and set id_column and time_column"
+        )
+    names = [f"level_{number}" if name is None else name for number, name in enumerate(X.index.names)]
+    twice = next((name for name in names if name in X.columns), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} is both a column of X and a level of its index: rename one of them")
+    frame = X.reset_index(names=names)
+    if hasattr(levels[1], "to_timestamp"):
+        frame[names[1]] = X.index.get_level_values(1).to_timestamp()
+    found = columns._replace(id=columns.id or names[0], time=columns.time or names[1])
+    return frame.drop(columns=[name for name in names if name not in (found.id, found.time)]), found
+
+
 def find_gap(X: Any) -> float | None:
     """Return the median time between the samples of X in seconds, by its index of dates or periods; None without."""
     if not is_dated(X) or len(X) < 2:
@@ -82,6 +104,8 @@ def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[
         return list(columns.values or [name for name in X.columns if name not in used])
     frame = None
     if isinstance(X, list | tuple):
+        if X and isinstance(X[0], ValidSeries) and X[0].names:
+            return list(X[0].names)
         parts = (item.values if isinstance(item, Series) else item for item in X)
         frame = next((part for part in parts if is_frame(part)), None)
     elif columns.single and is_frame(X) and is_dated(X):

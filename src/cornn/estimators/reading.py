@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
-from cornn.estimators.frames import Columns, find_names, find_steps
+from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, is_frame
 from cornn.estimators.sequences import read_sequences
 from cornn.estimators.series import SequenceData
 
@@ -21,6 +21,7 @@ class SequenceReader:
     Names of features are in `columns_`, names of steps in `steps_`.
 
     The columns of a long-form DataFrame, of a DataFrame with an index of dates and of a list of DataFrames have names.
+    A DataFrame whose index has two levels, sequence and time, is in long form too.
     Once fitted, an estimator reads such X by these names: columns may be in another order, others are ignored, and a
     missing one is an error. X without names is read by position. So are the columns of a DataFrame in wide form, which
     are steps; those that were there in training must be in the same order.
@@ -49,7 +50,8 @@ class SequenceReader:
 
     def _read_training(self, X: Any, timespans: Any, leave_out: Sequence[str] = ()) -> list[SequenceData]:
         """Read X for `fit`, and store the names of its features. Columns in `leave_out` are not features."""
-        columns, steps = self._columns(self.value_columns), self._find_steps(X)
+        X, columns = self._flatten_index(X, self.value_columns)
+        steps = self._find_steps(X, columns)
         names = find_names(X, columns, leave_out)
         sequences = read_sequences(X, columns._replace(values=names), timespans, warn=True)
         # From here on an earlier fit is replaced: if this one fails, the estimator is not fitted.
@@ -60,13 +62,21 @@ class SequenceReader:
     def _read_new(self, X: Any, timespans: Any = None) -> list[SequenceData]:
         """Read X for a fitted estimator."""
         check_is_fitted(self)
-        self._find_steps(X)
-        columns = self._columns(self.columns_ or self.value_columns)
+        X, columns = self._flatten_index(X, self.columns_ or self.value_columns)
+        self._find_steps(X, columns)
         return read_sequences(X, columns._replace(steps=self.steps_), timespans)
 
-    def _find_steps(self, X: Any) -> list[str] | None:
+    def _flatten_index(self, X: Any, values: str | Sequence[str] | None = None) -> tuple[Any, Columns]:
+        """Return X and how it is read; a DataFrame whose index has two levels is brought into long form."""
+        return flatten_index(X, self._columns(values))
+
+    def _is_long(self, X: Any) -> bool:
+        """Return whether X is a DataFrame with one row per sample of several sequences."""
+        return is_frame(X) and self._flatten_index(X)[1].id is not None
+
+    def _find_steps(self, X: Any, columns: Columns) -> list[str] | None:
         """Return the names of the columns of a DataFrame in wide form; None for other X."""
-        steps = find_steps(X, self._columns(None))
+        steps = find_steps(X, columns)
         if steps is not None and self.value_columns is not None:
             raise ValueError(
                 "value_columns are features, but the columns of this DataFrame are steps, with one row per sequence: "

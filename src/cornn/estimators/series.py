@@ -34,7 +34,10 @@ class ValidSeries(Series):
     Args:
         values: Values, shape (time, features), of type float64, at least one step, without infinity.
         times: Finite, increasing times of the samples, shape (time,), of type float64. None means evenly spaced.
+        names: Names of the features, if the file has some.
     """
+
+    names: tuple[str, ...] = ()
 
 
 class SequenceData(NamedTuple):

@@ -46,7 +46,7 @@ def check_order(frame: Any) -> None:
 
 
 def check_same_order(frame: Any, trained: Sequence[str]) -> None:
-    """Reject a frame whose columns are in another order than in training.
+    """Reject a frame whose columns are in another order than in training, or numbered with a gap or something else.
 
     There may be fewer columns, or others, because sequences may have any length.
 
@@ -63,4 +63,26 @@ def check_same_order(frame: Any, trained: Sequence[str]) -> None:
             raise ValueError(
                 f"column {before!r} of X comes before column {after!r}, in training it came after it: the columns are "
                 "the steps of a sequence, pass them in the order of training"
+            )
+    _check_numbered(frame, list(trained), {name for name, _ in common})
+
+
+def _check_numbered(frame: Any, trained: list[str], common: set[str]) -> None:
+    """Check columns whose names were one text and numbers in training, such as t0, t1, ..., if some are there again."""
+    matches = [NUMBERED.fullmatch(name) for name in trained]
+    prefixes = {None if match is None else match[1] for match in matches}
+    if not common or len(prefixes) > 1 or None in prefixes:
+        return
+    for name in frame.columns:
+        match = NUMBERED.fullmatch(str(name))
+        if match is None or match[1] not in prefixes:
+            raise ValueError(
+                f"column {str(name)!r} of X is not a step like {trained[0]!r} to {trained[-1]!r} in training: omit it"
+            )
+    places = [place for place, name in enumerate(trained) if name in common]
+    for before, after in pairwise(places):
+        if after > before + 1:
+            raise ValueError(
+                f"X has no column {trained[before + 1]!r} between {trained[before]!r} and {trained[after]!r}, which "
+                "was a step in training: add it, with NaN if its values are unknown"
             )

@@ -143,6 +143,7 @@ def fit_file(
     report: bool = True,
     introduce: Callable[[FitPlan], None] | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
+    announce: Callable[[FitResult], None] | None = None,
 ) -> FitResult:
     """Fit a model to a file of sequences, test it, and write it with a report to a folder.
 
@@ -168,6 +169,7 @@ def fit_file(
         report: Whether to write report.html, if the packages for it are installed.
         introduce: Called with the plan before training.
         watch: Called with the losses after every epoch of a trained network.
+        announce: Called with the result before the report is drawn and the folder is written.
 
     Returns:
         The fitted estimator, its test result and the folder.
@@ -212,6 +214,8 @@ def fit_file(
             epochs = format_count(finished.estimator.n_iter_, "epoch")
             notes.append(f"stopped by Ctrl-C after {epochs}: the best model so far is kept")
         finished = replace(finished, facts=plan.facts, result=build_result(finished, words), notes=tuple(notes))
+        if announce is not None:
+            announce(finished)
         finished, page = _write_page(finished, Path(path).name, folder) if report else (finished, None)
         place, note = write_folder(folder, plan.data, finished, finished.result, page)
         if place != folder:

@@ -184,11 +184,15 @@ def load_fitted(path: Path) -> tuple[AnyEstimator, Layout, tuple[str, ...] | Non
     Returns:
         The estimator, the layout of its data, and the names of its features (None if unknown).
     """
+    if path.name == artifacts.WEIGHTS and (path.parent / artifacts.CONFIG).is_file():
+        path = path.parent  # the folder knows how its data are laid out
     saved = artifacts.load_estimator(path)
     estimator = saved.estimator()
     if saved.is_file:
         names = {"id": estimator.id_column, "time": estimator.time_column, "values": estimator.columns_ or ()}
         names["axes"] = estimator.layout
+        if estimator.columns_ and estimator.id_column is None:
+            names["form"] = "series"  # its columns were features, not steps
         with naming(path):
             return estimator, decode(Layout, names, "layout"), None
     config = saved.config

@@ -9,7 +9,16 @@ import torch
 
 from cornn._extras import missing_extra
 from cornn.functional import ACTIVATIONS
-from cornn.plots.style import COLOURS, STYLES, add_legend_below, canvas, data_uri, set_panel_title, styled
+from cornn.plots.style import (
+    COLOURS,
+    STYLES,
+    add_legend_below,
+    canvas,
+    data_uri,
+    set_panel_title,
+    styled,
+    use_log_scale,
+)
 from cornn.theory import Diagnosis, Network, energy, gradients, hypotheses, measure, register, small_gain
 from cornn.theory.measure import Trajectory
 
@@ -48,9 +57,9 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
         y, z = energy.state_bound(network, len(own))
         most = (network.gamma * y**2 + z**2)[1:].amax(1)
         first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
-    first.set_yscale("log")
+    use_log_scale(first)
     first.set_xlabel("step")
-    first.set_ylabel(r"energy $\gamma y^2 + z^2$")
+    first.set_ylabel("energy \N{GREEK SMALL LETTER GAMMA}y² + z²")
     add_legend_below(first)
     set_panel_title(first, "a", "energy")
     plot_gradients_by_lag(second, {"this network": (network, trajectory)})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cornn.estimators.series import Series
 from cornn.fitting.evaluate import Evaluation
 from cornn.plots.attributions import plot_attributions
-from cornn.plots.style import COLOURS, STYLES, canvas, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, styled, use_log_scale
 
 __all__ = ["draw_confusion", "draw_losses", "draw_predictions", "draw_residuals", "draw_sequence"]
 
@@ -31,7 +31,7 @@ def draw_losses(history: Sequence[dict[str, float]]) -> Any:
         points = [(row["epoch"], row[name]) for row in history if name in row]
         if points:
             panel.plot(*zip(*points, strict=True), color=COLOURS[number], linestyle=STYLES[number], label=name)
-    panel.set_yscale("log")
+    use_log_scale(panel)
     panel.set_xlabel("epoch")
     panel.set_ylabel("loss")
     panel.legend(loc="upper right")

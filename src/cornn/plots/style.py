@@ -21,6 +21,7 @@ __all__ = [
     "save",
     "set_panel_title",
     "styled",
+    "use_log_scale",
 ]
 
 # Okabe and Ito's palette, safe for colour-blind readers. The line styles distinguish curves in greyscale.
@@ -82,6 +83,22 @@ def canvas(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **opti
 
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def use_log_scale(axes: Any) -> None:
+    """Make the vertical axis logarithmic, with plain numbers as labels.
+
+    The default labels are formulas: slow to draw, and not searchable in the file.
+    """
+    from matplotlib.ticker import LogFormatter
+
+    class PlainFormatter(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(PlainFormatter())
+    axes.yaxis.set_minor_formatter(PlainFormatter(minor_thresholds=(1, 0.4)))
 
 
 def set_panel_title(axes: Any, name: str, title: str) -> None:

@@ -1,6 +1,7 @@
 """Diagnose a layer: check the paper's hypotheses and every proven bound, measure gradients, and summarise."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,7 @@ from cornn.functional import ACTIVATIONS
 from cornn.layers import CoRNN
 from cornn.theory import bounds, hypotheses, linear, measure, register, small_gain
 from cornn.theory._network import Network, network_from_layer
+from cornn.theory._threads import threads_for
 from cornn.theory.bounds import Bound, Comparison
 from cornn.theory.measure import Trajectory
 from cornn.theory.register import Condition
@@ -147,11 +149,12 @@ def subject_from_constants(
     return Subject(name, network_from_layer(layer), input, length)
 
 
-def diagnose(subject: Subject) -> Diagnosis:
+def diagnose(subject: Subject, watch: Callable[[float], None] | None = None) -> Diagnosis:
     """Simulate a network and compare it with the theory.
 
     Args:
         subject: A network with an input, from `subject_from_layer` or `subject_from_constants`.
+        watch: Function that is called with the completed share of the work that takes longest.
 
     Returns:
         Facts, hypotheses, bounds with measured values, and a summary.
@@ -162,9 +165,14 @@ def diagnose(subject: Subject) -> Diagnosis:
         >>> diagnosis.is_sound
         True
     """
+    with threads_for(2 * subject.network.hidden_size):  # rows of the products of Jacobians
+        return _diagnose(subject, watch)
+
+
+def _diagnose(subject: Subject, watch: Callable[[float], None] | None) -> Diagnosis:
     network = subject.network
     trajectory = measure.finite_prefix(measure.simulate(network, subject.input))
-    comparisons = tuple((bound, bounds.compare(bound, network, trajectory)) for bound in bounds.BOUNDS)
+    comparisons = bounds.compare_all(network, trajectory, watch)
     conditions = tuple(register.conditions(network, subject.length))
     change = measure.gradient_decay(network, trajectory)[0].mean().item()
     # The theorem needs slopes in [0, 1].

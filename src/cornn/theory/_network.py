@@ -1,6 +1,7 @@
 """The weights and constants of one layer and direction, in double precision: the input of all theory functions."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -44,17 +45,17 @@ class Network:
         """Number of neurons."""
         return len(self.b)
 
-    @property
+    @cached_property
     def coefficients(self) -> Coefficients:
         """The coefficients of a step, each of shape `(hidden)`."""
         return coefficients(self.dt, self.gamma, self.epsilon, damping=self.damping)
 
-    @property
+    @cached_property
     def keep(self) -> Tensor:
         """Share of z that a step keeps: 1 - dt epsilon, or 1 / (1 + dt epsilon); the determinant of a free step."""
         return self.coefficients.keep
 
-    @property
+    @cached_property
     def push(self) -> Tensor:
         """Change of z per unit of force in a step: dt, or dt / (1 + dt epsilon)."""
         return self.coefficients.push

@@ -6,6 +6,7 @@ The proofs are in docs/theory.md. A measurement that violates a bound points to 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,10 +17,10 @@ from cornn.theory import energy as energies
 from cornn.theory._network import Network
 from cornn.theory.gradients import energy_growth, loss_gradient_bounds, step_norm
 from cornn.theory.hypotheses import largest_r
-from cornn.theory.measure import Trajectory, jacobian, loss_gradient, product_norms, simulate
+from cornn.theory.measure import Trajectory, jacobian_norms, loss_gradient, product_norms_of, simulate
 from cornn.theory.small_gain import log_growth_bound
 
-__all__ = ["BOUNDS", "Bound", "Comparison", "compare"]
+__all__ = ["BOUNDS", "Bound", "Case", "Comparison", "compare", "compare_all"]
 
 ROUNDING = 1e-9  # relative: sums of some thousand roundings of 1e-16, with room
 
@@ -43,6 +44,34 @@ class Comparison:
     logarithm: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A network with a trajectory of it, and what several bounds need, computed when it is first used.
+
+    Attributes:
+        network: The network.
+        trajectory: A trajectory of this network.
+        watch: Function that is called with the completed share of the work that takes longest.
+    """
+
+    network: Network
+    trajectory: Trajectory
+    watch: Callable[[float], None] | None = None
+
+    @cached_property
+    def products(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """About twenty lags above 0, and norm -> the logarithms of the norms of the Jacobian products there."""
+        every = max(1, len(self.trajectory) // 20)
+        norms = ("max", "euclid", *(["energy"] if (self.network.gamma > 0).all() else []))
+        lags, logs = product_norms_of(self.network, self.trajectory, norms=norms, every=every, watch=self.watch)
+        return lags[1:].double(), {norm: own[1:] for norm, own in logs.items()}
+
+    @cached_property
+    def log_growth(self) -> Tensor:
+        """`small_gain.log_growth_bound` for the steps of the trajectory."""
+        return log_growth_bound(self.network, len(self.trajectory))
+
+
 @dataclass(frozen=True)
 class Bound:
     """A proven bound.
@@ -52,7 +81,7 @@ class Bound:
         statement: What is bounded, and by what.
         condition: The condition, in words.
         applies: Returns whether a network meets the condition.
-        compare: Compares the bound with a trajectory. Call `bounds.compare` instead, which checks the condition first.
+        compare: Compares the bound with a case. Call `bounds.compare` instead, which checks the condition first.
         zero_start: Whether the bound only covers states that start at zero.
     """
 
@@ -60,7 +89,7 @@ class Bound:
     statement: str
     condition: str
     applies: Callable[[Network], bool]
-    compare: Callable[[Network, Trajectory], Comparison]
+    compare: Callable[[Case], Comparison]
     zero_start: bool = False
 
 
@@ -79,64 +108,62 @@ def _longest_lag(measured: Tensor, bound: Tensor) -> Comparison:
     return Comparison(bound[-1].item(), measured[-1].item(), bool((measured <= bound + ROUNDING).all()), True)
 
 
-def _after_start(network: Network, trajectory: Trajectory) -> Tensor:
-    return energies.energy(network, trajectory.y, trajectory.z)[1:]
+def _after_start(case: Case) -> Tensor:
+    return energies.energy(case.network, case.trajectory.y, case.trajectory.z)[1:]
 
 
-def _energy(network: Network, trajectory: Trajectory) -> Comparison:
+def _energy(case: Case) -> Comparison:
+    network, trajectory = case.network, case.trajectory
     bound = energies.energy_bound(network, len(trajectory))[1:, None]
-    return _nearest(_after_start(network, trajectory), bound)
+    return _nearest(_after_start(case), bound)
 
 
-def _paper_energy(network: Network, trajectory: Trajectory) -> Comparison:
+def _paper_energy(case: Case) -> Comparison:
+    network, trajectory = case.network, case.trajectory
     bound = claims.energy_bound(network, len(trajectory))[1:, None]
-    return _nearest(_after_start(network, trajectory).sum(-1), bound)
+    return _nearest(_after_start(case).sum(-1), bound)
 
 
-def _state(network: Network, trajectory: Trajectory) -> Comparison:
+def _state(case: Case) -> Comparison:
+    network, trajectory = case.network, case.trajectory
     y, z = energies.state_bound(network, len(trajectory))
     bound = torch.stack((y, z))[:, 1:, None]
     return _nearest(torch.stack((trajectory.y, trajectory.z))[:, 1:].abs(), bound)
 
 
-def _separation(network: Network, trajectory: Trajectory) -> Comparison:
+def _separation(case: Case) -> Comparison:
+    network, trajectory = case.network, case.trajectory
     # The second input is the first one reversed in time, which also works for a batch of one.
     other = simulate(network, trajectory.input.flip(0))
     apart = energies.energy(network, trajectory.y - other.y, trajectory.z - other.z)[1:]
     return _nearest(apart, energies.separation_bound(network, len(trajectory))[1:, None])
 
 
-def _step(network: Network, trajectory: Trajectory) -> Comparison:
-    norms = torch.stack([jacobian(network, slope).abs().sum(-1).amax(-1) for slope in trajectory.slopes])
-    return _nearest(norms, torch.tensor(step_norm(network), dtype=torch.float64))
+def _step(case: Case) -> Comparison:
+    norms = jacobian_norms(case.network, case.trajectory.slopes)
+    return _nearest(norms, torch.tensor(step_norm(case.network), dtype=torch.float64))
 
 
-def _products(network: Network, trajectory: Trajectory, norm: str) -> tuple[Tensor, Tensor]:
-    """Return about twenty lags above 0 and the logarithms of the product norms there."""
-    lags, logs = product_norms(network, trajectory, norm=norm, every=max(1, len(trajectory) // 20))
-    return lags[1:].double(), logs[1:]
+def _strict_product(case: Case) -> Comparison:
+    lags, logs = case.products
+    r = min(largest_r(case.network), 1.0)
+    return _longest_lag(logs["max"], (lags * math.log1p(3 * case.network.dt[0].item() ** r))[:, None])
 
 
-def _strict_product(network: Network, trajectory: Trajectory) -> Comparison:
-    lags, logs = _products(network, trajectory, "max")
-    r = min(largest_r(network), 1.0)
-    return _longest_lag(logs, (lags * math.log1p(3 * network.dt[0].item() ** r))[:, None])
+def _energy_product(case: Case) -> Comparison:
+    lags, logs = case.products
+    return _longest_lag(logs["energy"], (lags * math.log1p(energy_growth(case.network)))[:, None])
 
 
-def _energy_product(network: Network, trajectory: Trajectory) -> Comparison:
-    lags, logs = _products(network, trajectory, "energy")
-    return _longest_lag(logs, (lags * math.log1p(energy_growth(network)))[:, None])
+def _gain_product(case: Case) -> Comparison:
+    lags, logs = case.products
+    return _longest_lag(logs["euclid"], case.log_growth[lags.long()][:, None])
 
 
-def _gain_product(network: Network, trajectory: Trajectory) -> Comparison:
-    lags, logs = _products(network, trajectory, "euclid")
-    return _longest_lag(logs, log_growth_bound(network, len(trajectory))[lags.long()][:, None])
-
-
-def _loss(network: Network, trajectory: Trajectory) -> Comparison:
-    found = loss_gradient(network, trajectory)
-    largest = trajectory.input.abs().max().item()
-    bounds = loss_gradient_bounds(network, len(trajectory), largest_input=largest)
+def _loss(case: Case) -> Comparison:
+    found = loss_gradient(case.network, case.trajectory)
+    largest = case.trajectory.input.abs().max().item()
+    bounds = loss_gradient_bounds(case.network, len(case.trajectory), largest_input=largest, log_growth=case.log_growth)
     measured = torch.stack([value.abs().max() for value in found.values()])
     return _nearest(measured, torch.tensor([bounds[name] for name in found], dtype=torch.float64))
 
@@ -243,6 +270,28 @@ def compare(bound: Bound, network: Network, trajectory: Trajectory) -> Compariso
         >>> theory.bounds.compare(theory.bounds.BOUNDS[1], network, trajectory).holds
         True
     """
-    if not bound.applies(network) or (bound.zero_start and bool(trajectory.y[0].any() or trajectory.z[0].any())):
+    return _compare(bound, Case(network, trajectory))
+
+
+def compare_all(
+    network: Network, trajectory: Trajectory, watch: Callable[[float], None] | None = None
+) -> tuple[tuple[Bound, Comparison | None], ...]:
+    """Compare all of `BOUNDS` with a trajectory. It takes less time than `compare` for each of them.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network, from `measure.simulate`.
+        watch: Function that is called with the completed share of the work that takes longest.
+
+    Returns:
+        Every bound with its comparison, or None, as from `compare`.
+    """
+    case = Case(network, trajectory, watch)
+    return tuple((bound, _compare(bound, case)) for bound in BOUNDS)
+
+
+def _compare(bound: Bound, case: Case) -> Comparison | None:
+    start = case.trajectory.y[0].any() or case.trajectory.z[0].any()
+    if not bound.applies(case.network) or (bound.zero_start and bool(start)):
         return None
-    return bound.compare(network, trajectory)
+    return bound.compare(case)

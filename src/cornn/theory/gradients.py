@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cornn.theory._network import Network
+from cornn.theory._threads import spectral_norm
 from cornn.theory.energy import energy_rate, state_bound
 from cornn.theory.hypotheses import row_sums
 from cornn.theory.small_gain import log_growth_bound
@@ -58,12 +59,17 @@ def energy_growth(network: Network) -> float:
     if not (scale.isfinite().all() and (network.gamma > 0).all()):
         return math.inf
     coupling = scale * torch.cat((network.W / torch.sqrt(network.gamma), network.W_z), 1)
-    squared = torch.linalg.matrix_norm(coupling, 2).item() ** 2
+    squared = spectral_norm(coupling).item() ** 2
     return math.sqrt(1 + squared) - 1
 
 
 def loss_gradient_bounds(
-    network: Network, steps: int, *, target: float = 0.0, largest_input: float = 1.0
+    network: Network,
+    steps: int,
+    *,
+    target: float = 0.0,
+    largest_input: float = 1.0,
+    log_growth: Tensor | None = None,
 ) -> dict[str, float]:
     """Return bounds on |dE/dtheta| for the paper's loss (eq:lf1), E = sum_n |y_n - target_n|**2 / (2 steps).
 
@@ -72,6 +78,7 @@ def loss_gradient_bounds(
         steps: Number of steps.
         target: Largest |target| of a neuron, the paper's Y bar.
         largest_input: Largest |u|, for the bound on V.
+        log_growth: The result of `small_gain.log_growth_bound`, if it is known.
 
     Returns:
         "V", "W", "W_z" and "b" -> a bound on every entry of the gradient.
@@ -82,17 +89,15 @@ def loss_gradient_bounds(
     first = (network.push * torch.sqrt(1 + network.dt**2)).max()
     ones = torch.ones(steps, dtype=torch.float64)
     factors = {"V": largest_input * ones, "W": ys.amax(1)[:-1], "W_z": zs.amax(1)[:-1], "b": ones}
-    growth = torch.exp(log_growth_bound(network, steps)[:steps])
-
-    def grown(factor: Tensor) -> Tensor:
-        """Sum factor times growth; zeros stay zero where the growth overflows."""
-        return torch.where(factor > 0, growth[: len(factor)].flip(0) * factor, 0.0).sum()
-
-    found = {}
-    for name, factor in factors.items():
-        sums = torch.stack([grown(factor[: n + 1]) for n in range(steps)])
-        found[name] = (misfit * first * sums).mean().item()
-    return found
+    log_growth = log_growth_bound(network, steps) if log_growth is None else log_growth
+    growth = torch.exp(log_growth[:steps]).flip(0)
+    whole = torch.stack(list(factors.values()))
+    positive = whole > 0
+    # Sum factor times growth up to each step; zeros stay zero where the growth overflows.
+    sums = [
+        torch.where(positive[:, : n + 1], growth[steps - n - 1 :] * whole[:, : n + 1], 0.0).sum(1) for n in range(steps)
+    ]
+    return dict(zip(factors, (misfit * first * torch.stack(sums, 1)).mean(1).tolist(), strict=True))
 
 
 def ode_gradient_constant(network: Network) -> float:

@@ -5,6 +5,7 @@ at index 0, and slopes, the derivatives of the activation at each step, are (tim
 """
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from cornn.functional import ACTIVATIONS, advance
 from cornn.theory._network import Network
+from cornn.theory._threads import spectral_norm, threads_for
 from cornn.theory.energy import energy
+from cornn.theory.hypotheses import row_sums
 
 __all__ = [
     "Trajectory",
@@ -21,13 +24,19 @@ __all__ = [
     "gradient_decay",
     "jacobian",
     "jacobian_blocks",
+    "jacobian_norms",
     "loss_gradient",
     "lyapunov_exponents",
     "product_norms",
+    "product_norms_of",
     "separation",
     "simulate",
     "singular_values",
 ]
+
+NORMS = ("max", "euclid", "energy")
+SMALLEST_SCALE, LARGEST_SCALE = 1e-50, 1e50
+"""A product of Jacobians is scaled again beyond these: its next factors neither overflow nor underflow."""
 
 
 @dataclass(frozen=True)
@@ -142,18 +151,95 @@ def jacobian(network: Network, slope: Tensor) -> Tensor:
     return torch.cat((torch.cat((eye + dt * B, dt * C), -1), torch.cat((B, C), -1)), -2)
 
 
+def jacobian_norms(network: Network, slope: Tensor) -> Tensor:
+    """Return the max norm, the largest absolute row sum, of `jacobian(network, slope)` without building the matrix.
+
+    Args:
+        network: The network.
+        slope: Slopes of the activation, (..., hidden).
+
+    Returns:
+        The norms, (...).
+    """
+    dt, push, W, W_z = network.dt, network.push, network.W.diagonal(), network.W_z.diagonal()
+    apart, apart_z = (row_sums(own - torch.diag(own.diagonal())) for own in (network.W, network.W_z))
+    scaled = push * slope
+    on_y, on_z = scaled * W - push * network.gamma, scaled * W_z + network.keep
+    rows_B, rows_C = scaled.abs() * apart + on_y.abs(), scaled.abs() * apart_z + on_z.abs()
+    rows_y = dt * scaled.abs() * apart + (1 + dt * on_y).abs() + dt * rows_C
+    return torch.maximum(rows_y, rows_B + rows_C).amax(-1)
+
+
 def _norm(network: Network, product: Tensor, norm: str) -> Tensor:
     if norm == "max":
         return product.abs().sum(-1).amax(-1)
     if norm == "energy":
         weights = torch.cat((torch.sqrt(network.gamma), torch.ones_like(network.gamma)))
         product = weights[:, None] * product / weights
-    elif norm != "euclid":
-        raise ValueError(f"unknown norm {norm!r}: choose max, euclid or energy")
-    return torch.linalg.matrix_norm(product, 2)
+    return spectral_norm(product)
+
+
+def _products(network: Network, trajectory: Trajectory, every: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield every lag = every, 2 every, ... with dX_n/dX_{n - lag} / e**size, (batch, 2 hidden, 2 hidden), and size."""
+    steps, batch, m = trajectory.slopes.shape
+    for_y, for_z = torch.eye(2 * m, dtype=torch.float64).repeat(batch, 1, 1).tensor_split(2, -1)
+    for_y, for_z = for_y.contiguous(), for_z.contiguous()
+    size = torch.zeros(batch, dtype=torch.float64)
+    stiff, keep, dt = network.push * network.gamma, network.keep, network.dt
+    for lag in range(1, steps + 1):
+        # for_y + for_z B and for_z C, with the B and C of `jacobian_blocks`. The slopes scale columns of for_z, so that
+        # all sequences share the factors W and W_z.
+        for_z.addcmul_(for_y, dt)
+        argument = for_z * (network.push * trajectory.slopes[steps - lag])[:, None]
+        for_y.addcmul_(for_z, stiff, value=-1).add_(argument @ network.W)
+        for_z.mul_(keep).add_(argument @ network.W_z)
+        recorded = lag % every == 0
+        largest = torch.maximum(for_y.abs().amax((-1, -2)), for_z.abs().amax((-1, -2)))
+        if recorded or not ((largest > SMALLEST_SCALE) & (largest < LARGEST_SCALE)).all():
+            size = size + torch.log(largest)
+            scale = torch.where(largest > 0, largest, 1.0)[:, None, None]  # a product may become zero
+            for_y /= scale
+            for_z /= scale
+        if recorded:
+            yield lag, torch.cat((for_y, for_z), -1), size
 
 
 @torch.no_grad()
+def product_norms_of(
+    network: Network,
+    trajectory: Trajectory,
+    *,
+    norms: Sequence[str] = NORMS,
+    every: int = 1,
+    watch: Callable[[float], None] | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Measure several norms of the Jacobian products dX_n/dX_k at once, where n is the last step.
+
+    Args:
+        network: The network.
+        trajectory: A trajectory of this network.
+        norms: The norms, see `product_norms`.
+        every: Distance between the lags.
+        watch: Function that is called after each lag with the completed share of the work.
+
+    Returns:
+        The lags n - k = 0, every, 2 every, ..., (lags), and norm -> the natural logarithms, (lags, batch).
+    """
+    for norm in norms:
+        if norm not in NORMS:
+            raise ValueError(f"unknown norm {norm!r}: choose {', '.join(NORMS[:-1])} or {NORMS[-1]}")
+    steps, batch = trajectory.slopes.shape[:2]
+    lags, logs = [0], {norm: [torch.zeros(batch, dtype=torch.float64)] for norm in norms}
+    with threads_for(2 * network.hidden_size):
+        for lag, product, size in _products(network, trajectory, every):
+            lags.append(lag)
+            for norm, own in logs.items():
+                own.append(size + torch.log(_norm(network, product, norm)))
+            if watch is not None:
+                watch(lag / steps)
+    return torch.tensor(lags), {norm: torch.stack(own) for norm, own in logs.items()}
+
+
 def product_norms(
     network: Network, trajectory: Trajectory, *, norm: str = "max", every: int = 1
 ) -> tuple[Tensor, Tensor]:
@@ -170,23 +256,8 @@ def product_norms(
     Returns:
         The lags n - k = 0, every, 2 every, ..., (lags), and the natural logarithms of the norms, (lags, batch).
     """
-    steps, batch = trajectory.slopes.shape[:2]
-    m = network.hidden_size
-    product = torch.eye(2 * m, dtype=torch.float64).expand(batch, 2 * m, 2 * m)
-    size = torch.zeros(batch, dtype=torch.float64)
-    lags, logs = [0], [torch.zeros(batch, dtype=torch.float64)]
-    for lag in range(1, steps + 1):
-        B, C = jacobian_blocks(network, trajectory.slopes[steps - lag])
-        for_y = product[..., :m]
-        for_z = for_y * network.dt + product[..., m:]
-        product = torch.cat((for_y + for_z @ B, for_z @ C), -1)
-        largest = product.abs().amax((-1, -2))
-        size = size + torch.log(largest)
-        product = product / torch.where(largest > 0, largest, 1.0)[:, None, None]  # a product may become zero
-        if lag % every == 0:
-            lags.append(lag)
-            logs.append(size + torch.log(_norm(network, product, norm)))
-    return torch.tensor(lags), torch.stack(logs)
+    lags, logs = product_norms_of(network, trajectory, norms=(norm,), every=every)
+    return lags, logs[norm]
 
 
 @torch.no_grad()

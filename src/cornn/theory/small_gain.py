@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cornn.theory._network import Network
+from cornn.theory._threads import spectral_norm
 from cornn.theory.linear import spectral_radius
 
 __all__ = ["filter_gains", "log_growth_bound", "loop_gain", "slowest_rate"]
@@ -71,7 +72,7 @@ def loop_gain(network: Network, r: float) -> float:
     y, z = filter_gains(network, r)
     if not (y.isfinite().all() and z.isfinite().all()):  # r equals a spectral radius up to rounding
         return math.inf
-    return (torch.linalg.matrix_norm(network.W * y, 2) + torch.linalg.matrix_norm(network.W_z * z, 2)).item()
+    return (spectral_norm(network.W * y) + spectral_norm(network.W_z * z)).item()
 
 
 def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
@@ -126,7 +127,7 @@ def log_growth_bound(network: Network, steps: int, rates: int = 12) -> Tensor:
     gains = torch.tensor([loop_gain(network, r) for r in rs.tolist()], dtype=torch.float64)
     rs, gains = rs[gains < 1], gains[gains < 1]
     free, impulse = _weighted_responses(network, rs, steps)
-    coupling = torch.linalg.matrix_norm(torch.cat((network.W, network.W_z), 1), 2)
+    coupling = spectral_norm(torch.cat((network.W, network.W_z), 1))
     # free[n] is the norm of n uncoupled steps over r**n; the force they cause acts one step later.
     caused = coupling * torch.sqrt((free**2).sum(0)) / rs
     constants = free.amax(0) + torch.sqrt((impulse**2).sum(0)) * caused / (1 - gains)

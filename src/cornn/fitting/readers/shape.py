@@ -58,7 +58,10 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
             ) from None
     layout = replace(layout, form=form)
     target = layout.target if there else ()
-    return (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
+    data = (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
+    if form == "wide" and len(data.features) == 1:
+        return data  # its columns are steps; the feature has no name
+    return replace(data, sequences=[replace(own, names=data.features) for own in data.sequences])
 
 
 def _check_roles(table: Table, layout: Layout) -> None:

@@ -244,7 +244,9 @@ def read_parquet(path: Path) -> Table:
         frame = pandas.read_parquet(path, engine="pyarrow")
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError, LookupError, ValueError, TypeError) as error:
         raise ValueError(f"{path} is not a valid Parquet file ({str(error)[:200]}): save it again") from None
-    if not isinstance(frame.index, pandas.RangeIndex):
+    if isinstance(frame.index, pandas.MultiIndex):
+        frame = frame.reset_index()
+    elif not isinstance(frame.index, pandas.RangeIndex):
         unnamed = frame.index.name is None
         if not unnamed or isinstance(frame.index, pandas.DatetimeIndex):
             frame = frame.reset_index(names=INDEX if unnamed else None)
