@@ -2,16 +2,15 @@
 
 import json
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 from default_layer import BLOCKS, neurons_as
 
 from cornn.lab import records
+from cornn.lab.report.intervals import mean_interval
 from cornn.lab.tasks import Adding
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-STUDENT = {2: 12.706, 3: 4.303}
-"""Number of pairs -> 97.5 % quantile of Student's t with one degree of freedom less."""
 NAMES = {
     "pixels": "permuted pixels, 784 steps (accuracy)",
     "rows": "image rows, 28 steps (accuracy)",
@@ -55,16 +54,24 @@ def _difference(task: str, ours: dict[int, float], other: dict[int, float]) -> s
     pairs = [ours[seed] - other[seed] for seed in ours if seed in other]
     if not pairs:
         return "-"
-    digits, middle = DIGITS.get(task, 1), mean(pairs)
-    if len(pairs) not in STUDENT:
+    digits, middle, interval = DIGITS.get(task, 1), mean(pairs), mean_interval(pairs)
+    if interval is None:
         return f"{middle:+.{digits}f} (one seed)"
-    width = STUDENT[len(pairs)] * stdev(pairs) / len(pairs) ** 0.5
-    verdict = "**better**" if (middle > 0) == (task in HIGHER) else "worse"
-    return f"{middle:+.{digits}f} ± {width:.{digits}f}, {'even' if abs(middle) <= width else verdict}"
+    verdict = _judge(task, pairs)
+    words = "**better**" if verdict == "better" else verdict
+    return f"{middle:+.{digits}f} ± {interval.high - middle:.{digits}f}, {words}"
+
+
+def _judge(task: str, pairs: list[float]) -> str:
+    """Say whether paired differences show that ours is better or worse; "undecided" if their interval contains 0."""
+    interval = mean_interval(pairs)
+    if interval is None or interval.low <= 0 <= interval.high:
+        return "undecided"
+    return "better" if (interval.low > 0) == (task in HIGHER) else "worse"
 
 
 def compare_with_gru() -> dict[str, tuple[str, str]]:
-    """Return task -> difference to the GRU with its 95 % interval, and "even", "worse" or "**better**"."""
+    """Return task -> difference to the GRU with its 95 % interval, and "undecided", "worse" or "**better**"."""
     rows = _load("default-layer.json")
     found = {}
     for task in NAMES:

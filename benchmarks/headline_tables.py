@@ -27,8 +27,9 @@ def _default() -> str:
     ours, gru = means("default", "gru")["pixels"]
     found = compare_with_gru()
     gap, _ = found.pop("pixels")
-    even, worse = (sum(verdict == name for _, verdict in found.values()) for name in ("even", "worse"))
-    better = len(found) - even - worse
+    verdicts = [verdict for _, verdict in found.values()]
+    undecided, worse = verdicts.count("undecided"), verdicts.count("worse")
+    better = len(found) - undecided - worse
     ahead = f"ahead on {better}, " if better else ""
     epochs, longer = _gru_on_pixels()
     return (
@@ -36,7 +37,7 @@ def _default() -> str:
         "seeds, 1,500 training steps, validation images).\n"
         f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU gets to "
         f"{statistics.fmean(longer.tests):.1f} %. On {len(found)} [other tasks](docs/default.md#results) it is {ahead}"
-        f"not significantly different from the GRU on {even}, and behind on {worse}."
+        f"not significantly different from the GRU on {undecided}, and behind on {worse}."
     )
 
 

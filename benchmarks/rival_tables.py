@@ -99,13 +99,16 @@ def compare(results: Path = RESULTS) -> str:
 def compare_adding(results: Path = RESULTS) -> str:
     """One row per model, one column per length: the mean test error, and how many seeds solved the task."""
     contests = [contest for contest in comparison.read(results) if contest.record["solved"] is not None]
-    return _summary(contests, lambda row: f"{row.test_summary}; {row.solved_count}" if row.tests else "")
+    return _summary(contests, lambda row: f"{row.test_summary}; {row.solved_count}" if row.tests else row.test_summary)
 
 
 def adding_trials(results: Path = RESULTS) -> str:
     """Say which error the best trials reach, which are not stopped once the task is solved."""
     (contest,) = (one for one in comparison.read(results) if one.name == "adding-500")
-    best = {row.name: min(one["validation"] or 1.0 for one in row.entry["trials"]) for row in contest.rows}
+    best = {
+        row.name: min(one["validation"] for one in row.entry["trials"] if one["validation"] is not None)
+        for row in contest.rows
+    }
     found = ", ".join(f"{comparison.title(name)} {best[name]:.5f}" for name in ("gru", "lem", "cornn-memory"))
     return f"Trials run on after the task is solved. The best errors after {contest.record['trial']:,} steps: {found}."
 

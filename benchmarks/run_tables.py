@@ -40,7 +40,7 @@ def runs() -> str:
 def _verdict(row: tables.Row) -> str:
     if row.ours is None or row.published is None:
         return "-"
-    return intervals.compare(row.ours.tests, row.ours.better, row.published)
+    return intervals.compare(row.ours.tests, row.ours.better, row.published, row.ours.failed)
 
 
 def _difference(row: tables.Row) -> str:
@@ -239,7 +239,7 @@ def _search(rows: list[dict], form: str, highest: bool, names: tuple[str, ...] =
     for row in ended[:5]:
         values = " | ".join(f"{row['values'][name]:.3g}" for name in names)
         lines.append(f"| {row['trial']} | {values} | {form.format(row['validation'])} |")
-    failed = f", {len(rows) - len(ended)} diverged" if len(ended) < len(rows) else ""
+    failed = f", without {len(rows) - len(ended)} that diverged" if len(ended) < len(rows) else ""
     middle = form.format(statistics.median(row["validation"] for row in ended))
     lines.append(f"| median of {len(rows)} trials{failed} |{' |' * len(names)} {middle} |")
     return lines, ended[0]["trial"]

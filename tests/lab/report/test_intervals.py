@@ -72,3 +72,17 @@ def test_verdict_of_an_accuracy(values, mean, verdict):
 @pytest.mark.parametrize(("values", "verdict"), [([0.101, 0.1, 0.102], "reproduced"), ([0.05, 0.06, 0.055], "differs")])
 def test_verdict_of_an_error_is_relative(values, verdict):
     assert compare(values, "lower", Published("tab", "coRNN", 64, 1, 0.1)) == verdict
+
+
+def test_failed_runs_are_not_in_the_mean_so_nothing_is_reproduced():
+    published = Published("tab", "coRNN", 128, 1, 58.5, mean=58.5, deviation=0.3)
+    values = [58.5, 58.6, 58.4, 58.5]
+    assert compare(values, "higher", published) == "reproduced"
+    assert compare(values, "higher", published, failed=1) == "undecided"
+    assert compare([value - 5 for value in values], "higher", published, failed=1) == "differs"
+
+
+def test_a_single_other_number_counts_as_exact():
+    own = mean_interval(OURS)
+    assert own is not None
+    assert difference(OURS, 58.0, None, 1) == pytest.approx((own.low - 58.0, own.high - 58.0))

@@ -91,16 +91,18 @@ def difference(values: Sequence[float], mean: float, deviation: float | None, co
     middle = statistics.fmean(values) - mean
     if own + other == 0.0:
         return Interval(middle, middle)
-    freedom = (own + other) ** 2 / (own**2 / (len(values) - 1) + other**2 / (count - 1))
+    share = other**2 / (count - 1) if other else 0.0
+    freedom = (own + other) ** 2 / (own**2 / (len(values) - 1) + share)
     half = _quantile(freedom) * math.sqrt(own + other)
     return Interval(middle - half, middle + half)
 
 
-def compare(values: Sequence[float], better: str, published: Published) -> Verdict:
+def compare(values: Sequence[float], better: str, published: Published, failed: int = 0) -> Verdict:
     """Compare our results with the paper's.
 
     "reproduced": the 95 % interval of the difference of the means lies within half a point (within 10 % for errors).
-    "differs": it lies outside. "undecided": neither, or we have a single run.
+    "differs": it lies outside. "undecided": neither, or we have a single run, or some of our runs failed and so are
+    not in the mean.
     """
     accuracy = better == "higher"
     if accuracy and published.mean is None:
@@ -111,7 +113,7 @@ def compare(values: Sequence[float], better: str, published: Published) -> Verdi
     if found is None:
         return "undecided"
     if -margin <= found.low and found.high <= margin:
-        return "reproduced"
+        return "undecided" if failed else "reproduced"
     return "differs" if found.high < -margin or found.low > margin else "undecided"
 
 

@@ -10,6 +10,7 @@ from cornn.lab import records
 from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
 from cornn.lab.report import intervals
+from cornn.lab.tasks import Lorenz96
 
 __all__ = ["Row", "RunGroup", "describe", "group_runs", "rows"]
 
@@ -81,8 +82,9 @@ class RunGroup:
 
     @property
     def summary(self) -> str:
-        """Mean and its 95 % confidence interval, as text."""
-        return intervals.describe(self.tests, self.better, self.number) + self.mark
+        """Mean of the finished runs and its 95 % confidence interval, as text, and how many runs failed."""
+        failed = f" ({self.failed} failed)" if self.failed else ""
+        return intervals.describe(self.tests, self.better, self.number) + self.mark + failed
 
     def number(self, value: float) -> str:
         return f"{value:.2f}" if self.better == "higher" else f"{value:.4f}"
@@ -154,5 +156,6 @@ def rows(task: str, found: Sequence[RunGroup]) -> list[Row]:
 
 
 def _is(one: RunGroup, published: Published) -> bool:
-    force = records.read_config(one.records[0]).task.force if published.force is not None else None
+    options = records.read_config(one.records[0]).task
+    force = options.force if isinstance(options, Lorenz96) else None
     return (MODELS[one.model].title, one.units, force) == (published.model, published.units, published.force)
