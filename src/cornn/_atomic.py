@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = [
     "TEMPORARY",
+    "check_destination",
     "release_folder",
     "reserve_folder",
     "reserve_new_folder",
@@ -26,6 +28,15 @@ def write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(f"cannot write {path} ({error.strerror or error}): choose another path") from error
+
+
+def check_destination(path: Path) -> None:
+    """Raise OSError if a file cannot be written to `path`. For use before work whose result would be lost."""
+    if path.exists() and not path.is_file():  # a pipe or a device
+        return
+    folder = next(one for one in path.absolute().parents if one.exists())
+    with write_errors(path), tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cornn._atomic import check_destination
 from cornn._counts import format_count
 from cornn._machine import machine, resolve_device
 from cornn.cli.console import line, screen
@@ -64,6 +65,8 @@ class BenchCommand:
             raise ValueError("--loop and --against are two kinds of measurements: choose one")
         if self.json is not None and not self.json.parent.is_dir():
             raise ValueError(f"--json: the folder {self.json.parent} does not exist")
+        if self.json is not None:
+            check_destination(self.json)
         if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:
             raise ValueError("--threads, --repeats and --longest must be above 0")
         if self.against is not None:

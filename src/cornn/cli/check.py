@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import check_destination, write_atomically, write_errors
 from cornn.cli.console import line, progress_lines, screen
 from cornn.lab.diagnose import subject_from_run, subject_from_task
 from cornn.plots.diagnosis import render_page
@@ -65,6 +65,8 @@ class CheckCommand:
 
     def run(self) -> None:
         console = screen()
+        if self.html is not None:
+            check_destination(self.html)
         subject = self._subject()
         write = progress_lines()
         words = "measuring states and gradients"

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import check_destination, write_atomically, write_errors
 from cornn.baselines import MODELS
 from cornn.cli.console import line, screen
 from cornn.lab.experiments.demo import (
@@ -20,6 +20,7 @@ from cornn.lab.experiments.demo import (
     STEPS,
     Curve,
     Evaluation,
+    configure,
     describe_limits,
     race,
     summarise,
@@ -48,6 +49,8 @@ class DemoCommand:
     def run(self) -> None:
         if self.out.is_dir():
             raise ValueError(f"{self.out} is a folder: name a file with --out")
+        configure("cornn", length=self.length, seed=self.seed)  # an error before anything is printed
+        check_destination(self.out)
         console = screen()
         line(console, ("The adding problem", "bold"), f": add the two marked numbers of a sequence of {self.length:,}.")
         line(console, f"{HIDDEN_SIZE} neurons and up to {STEPS} steps of {BATCH_SIZE} sequences for each model.")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from cornn._atomic import check_destination
 from cornn.cli.console import line, screen
 from cornn.lab.report.figures import FIGURES, save
 
@@ -37,6 +38,7 @@ class FigureCommand:
         if out.suffix in (".svg", ".png"):
             out = out.with_suffix("")
         console = screen()
+        check_destination(out)
         with console.status(f"drawing the figure {self.name}"):
             figure = FIGURES[self.name](self.runs) if self.name == "assumptions" else FIGURES[self.name]()
             paths = save(figure, out)

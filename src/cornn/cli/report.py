@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import check_destination, write_atomically, write_errors
 from cornn.artifacts import find_runs, is_saved
 from cornn.cli.console import line, screen
 from cornn.lab import records
@@ -31,6 +31,7 @@ class ReportCommand:
 
     def run(self) -> None:
         console = screen()
+        check_destination(self.out)
         with console.status("reading the records and drawing the figures"):
             results = _collect(self.sources)
             text = page(results, _missing(results))

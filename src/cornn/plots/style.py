@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from cornn._atomic import write_errors
+from cornn._atomic import write_atomically, write_errors
 from cornn._extras import missing_extra
 
 __all__ = [
@@ -132,9 +132,14 @@ def save(figure: Any, path: Path) -> list[Path]:
     """Write a figure as `path`.svg and `path`.png, and return both paths."""
     import matplotlib
 
-    written = [path.with_name(f"{path.name}.{ending}") for ending in ("svg", "png")]
+    options: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}}
+    options["png"] = {"metadata": {"Software": None}, "dpi": 150}
+    written = []
     with write_errors(path), matplotlib.rc_context(SETTINGS):
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(written[0], metadata={"Date": None})
-        figure.savefig(written[1], dpi=150, metadata={"Software": None})
+        for ending, own in options.items():
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=ending, **own)
+            written.append(path.with_name(f"{path.name}.{ending}"))
+            write_atomically(written[-1], drawn.getvalue())
     return written

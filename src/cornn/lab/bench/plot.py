@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cornn._extras import missing_extra
 from cornn.lab.bench.sweep import Point
+from cornn.plots.style import save
 
 __all__ = ["check_plotting", "draw"]
 
@@ -37,7 +38,6 @@ def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    written = []
     # Text stays text, and the same figures give the same file.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "cornn"}):
         figure = Figure(figsize=(8, 4.8), layout="constrained")
@@ -66,8 +66,4 @@ def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str
         axes.grid(which="major", color="#DDDDDD")
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right center", frameon=False)
-        for suffix, metadata in ((".svg", {"Date": None}), (".png", None)):
-            path = stem.with_suffix(suffix)
-            figure.savefig(path, dpi=144, metadata=metadata)
-            written.append(path)
-    return written
+        return save(figure, stem)
