@@ -26,16 +26,8 @@ def main() -> None:
     try:
         with _exiting_on_signals():
             cli.run(sys.argv[1:])
-    except _Terminated as stop:
-        name = signal.Signals(stop.signal_number).name
-        print(
-            f"cornn: stopped by {name} outside of a training. `cornn resume RUN` continues a run folder that is there; "
-            "else run the command again.",
-            file=sys.stderr,
-        )
-        sys.exit(exit_code(stop))
     except KeyboardInterrupt as stop:
-        print("cornn: stopped. `cornn resume RUN` continues from the last checkpoint.", file=sys.stderr)
+        print("cornn: stopped.", file=sys.stderr)
         sys.exit(exit_code(stop))
     except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("CORNN_DEBUG"):

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -205,3 +206,21 @@ def test_a_read_only_folder_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     with pytest.raises(OSError, match=r"^cannot write in .* \(Read-only file system\): copy the folder"), run.lock():
         pass
+
+
+def test_an_error_of_writing_says_how_to_continue(tmp_path, monkeypatch):
+    alone, several = runs.create(tmp_path / "alone", {}), runs.create(tmp_path / "several/seed-0", {})
+    (tmp_path / "several/seeds.json").write_text("{}")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    for run, folder in ((alone, "alone"), (several, "several")):
+        for write in (run.save_checkpoint, run.save_result):
+            with pytest.raises(OSError, match=rf"then run `cornn resume {re.escape(str(tmp_path / folder))}`$"):
+                write({})
+    with pytest.raises(
+        OSError, match=r"record\.json \(No space left on device\): .*, then run the same command again$"
+    ):
+        runs.write_json(tmp_path / "record.json", {})

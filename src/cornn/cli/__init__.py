@@ -32,21 +32,25 @@ COMMANDS = {
         DATA, "Fit a model to your own sequences.", "fit", "FitCommand", "cornn fit waves.csv --target kind"
     ),
     "predict": Command(
-        DATA, "Predict with a fitted model.", "predict", "PredictCommand", "cornn predict runs/waves new.csv"
+        DATA, "Predict with a fitted model.", "predict", "PredictCommand", "cornn predict runs/waves-0001 new.csv"
     ),
     "export": Command(
         DATA,
         "Export a model to ONNX, C or the Hugging Face hub.",
         "export",
         "ExportCommand",
-        "cornn export runs/waves --to onnx",
+        "cornn export runs/waves-0001 --to onnx",
     ),
     "doctor": Command(DATA, "Show which backends this machine can run.", "doctor", "DoctorCommand"),
     "train": Command(TRAIN, "Train a model on a task.", "train", "parse"),
     "evaluate": Command(
-        TRAIN, "Evaluate a finished run on the test split.", "evaluate", "EvaluateCommand", "cornn evaluate runs/adding"
+        TRAIN,
+        "Evaluate a finished run on the test split.",
+        "evaluate",
+        "EvaluateCommand",
+        "cornn evaluate runs/adding-0001",
     ),
-    "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand", "cornn resume runs/adding"),
+    "resume": Command(TRAIN, "Resume an interrupted run.", "resume", "ResumeCommand", "cornn resume runs/adding-0001"),
     "check": Command(TRAIN, "Check a layer against the theory.", "check", "CheckCommand"),
     "demo": Command(LAB, "Compare coRNN, an LSTM and a GRU in about a minute.", "demo", "DemoCommand"),
     "data": Command(LAB, "List the data sets, or download one.", "data", "DataCommand", "cornn data get mnist"),

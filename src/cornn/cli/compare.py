@@ -10,7 +10,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from cornn.cli.console import line, screen, silence_libraries
+from cornn._counts import format_count
+from cornn.cli.console import line, progress_lines, screen, silence_libraries
 from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import Contest
@@ -73,7 +74,11 @@ class CompareCommand:
             compare.check_record(contest, self.results)
         start, seen = time.monotonic(), {one.name: one.trials + len(one.seeds) for one in experiments}
 
+        write = progress_lines()
+
         def follow(status: Status, progress: Progress | None) -> None:
+            if not self.quiet and progress is not None:
+                write(f"{status.experiment.name}: step {progress.step:,} of {progress.steps:,}")
             if not self.quiet and status.left != seen[status.experiment.name]:
                 seen[status.experiment.name] = status.left
                 done = "complete" if not status.left else f"{status.left} left"
@@ -115,7 +120,8 @@ def _print_plan(console: Console, contests: list[Contest], statuses: list[Status
         line(
             console,
             (contest.name, "bold"),
-            f": trials of {contest.trial:,} {contest.unit}, final runs of at most {contest.final:,}, "
+            f": trials of {format_count(contest.trial, contest.unit.removesuffix('s'))}, "
+            f"final runs of at most {contest.final:,}, "
             f"{contest.hidden_size} neurons",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")

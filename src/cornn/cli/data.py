@@ -30,7 +30,8 @@ class ListCommand:
 
     def run(self) -> None:
         console, where = screen(), folder(self.data)
-        table = Table("set", "tasks", "", "size", "", box=None, header_style="bold")
+        table = Table("set", "tasks", "", "size", box=None, header_style="bold")
+        table.add_column("", overflow="fold")  # paths are printed whole, also in a narrow terminal
         absent = []
         for name, entry in catalogue.SETS.items():
             found = catalogue.state(name, where)

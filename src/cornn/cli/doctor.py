@@ -31,9 +31,8 @@ class DoctorCommand:
 
     def run(self) -> None:
         console = screen()
-        console.print(
-            f"cornn {__version__}, " + ", ".join(f"{key} {value}" for key, value in machine().items() if value)
-        )
+        about = ", ".join(f"{key} {value}" for key, value in machine().items() if value)
+        line(console, f"cornn {__version__}, {about}")
         devices = ["cpu"] + [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         table = Table("device", "backend", "status", "why", box=None, header_style="bold")
         for device in devices:

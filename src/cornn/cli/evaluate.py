@@ -23,7 +23,8 @@ class EvaluateCommand:
 
     def run(self) -> None:
         console = screen()
-        finished, task, metric = training.evaluate(self.folder)
+        with console.status("reading the data and evaluating"):
+            finished, task, metric = training.evaluate(self.folder)
         where = f"{self.folder / RESULT}: test"
         recorded = convert(float | None, (finished.result or {}).get("test"), where)
         line(

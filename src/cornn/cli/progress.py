@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
+import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,14 +20,15 @@ from rich.table import Table
 from cornn._counts import format_count
 from cornn._extras import missing_extra
 from cornn._json import naming
-from cornn.artifacts import METRICS
+from cornn._signals import exit_code
+from cornn.artifacts import METRICS, is_saved
 from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
 from cornn.lab.config import read_run_config
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
 
-__all__ = ["OutputOptions", "print_result", "print_summary", "run_with_progress", "training_console"]
+__all__ = ["OutputOptions", "print_result", "print_summary", "resumable", "run_with_progress", "training_console"]
 
 SECONDS_BETWEEN_UPDATES = 0.1
 
@@ -43,6 +46,20 @@ class OutputOptions:
 
 
 Result = TypeVar("Result")
+
+
+@contextmanager
+def resumable(console: Console, folder: Path) -> Iterator[None]:
+    """End a training that a signal stops with the command that resumes it, if there is a run folder by then."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        remedy = "no run folder was written."
+        if is_saved(folder):
+            remedy = f"`cornn resume {shlex.quote(str(folder))}` continues from the last checkpoint."
+        if not console.quiet:
+            print(f"cornn: stopped; {remedy}", file=sys.stderr)
+        sys.exit(exit_code(stop))
 
 
 def training_console(output: OutputOptions) -> Console:

@@ -127,7 +127,10 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
 
 
 def _print_plan(console: Console, left: list[tuple[Experiment, tuple[int, ...]]], results: Path) -> None:
-    table = Table("experiment", "recorded", "to run", "minutes", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("experiment", overflow="fold")  # whole, also in a narrow terminal
+    for title in ("recorded", "to run", "minutes"):
+        table.add_column(title)
     total, unknown = 0.0, 0
     for one, seeds in left:
         seconds = reproduce.seconds_per_run(one, results)

@@ -5,8 +5,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from rich.console import Console
 
-from cornn.cli.progress import OutputOptions, print_result, print_summary, run_with_progress, training_console
+from cornn.cli.progress import (
+    OutputOptions,
+    print_result,
+    print_summary,
+    resumable,
+    run_with_progress,
+    training_console,
+)
 from cornn.lab import training
 
 __all__ = ["ResumeCommand"]
@@ -24,6 +32,10 @@ class ResumeCommand:
 
     def run(self) -> None:
         console = training_console(self.output)
+        with resumable(console, self.folder):
+            self._resume(console)
+
+    def _resume(self, console: Console) -> None:
         if training.holds_seeds(self.folder):
             summary, runs = run_with_progress(
                 console, self.output, self.folder, lambda watch: training.resume_seeds(self.folder, watch, self.device)

@@ -140,7 +140,8 @@ def _text() -> Follow:
 
     def follow(status: Status, progress: Progress | None) -> None:
         best = "" if status.best is None else f", best {status.best['validation']:.4g}"
-        write(f"{status.done} of {status.experiment.trials} trials{best}")
+        waiting = ", waiting for other workers" if progress is None and status.running else ""
+        write(f"{status.done} of {status.experiment.trials} trials{best}{waiting}")
 
     return follow
 

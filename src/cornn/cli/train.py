@@ -12,7 +12,14 @@ from cornn.baselines import MODELS
 from cornn.cli.console import line
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
-from cornn.cli.progress import OutputOptions, print_result, print_summary, run_with_progress, training_console
+from cornn.cli.progress import (
+    OutputOptions,
+    print_result,
+    print_summary,
+    resumable,
+    run_with_progress,
+    training_console,
+)
 from cornn.lab import training
 from cornn.lab.config import Train, as_dictionary
 from cornn.lab.recipes import PUBLISHED, RECIPES
@@ -38,11 +45,11 @@ class TrainCommand:
     def run(self) -> None:
         console, config = training_console(self.output), self.train
         if self.seeds < 1:
-            raise ValueError(f"seeds must be above 0, got {self.seeds}")
+            raise ValueError(f"--seeds must be above 0, got {self.seeds}")
         if self.dry_run:
             _describe(console, config, self.seeds)
             return
-        with _reserved(self.out, config.task.name, first=not console.quiet) as out:
+        with _reserved(self.out, config.task.name, first=not console.quiet) as out, resumable(console, out):
             self._train(console, config, out)
 
     def _train(self, console: Console, config: Train, out: Path) -> None:

@@ -26,6 +26,7 @@ from cornn.artifacts import (
     CONFIG,
     METRICS,
     RESULT,
+    SEEDS,
     WEIGHTS,
     RunArtifact,
     check_row,
@@ -55,7 +56,7 @@ class Run(RunArtifact):
             with open(path, "a", encoding="utf8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
-            raise _unwritten(path, error) from error
+            raise _unwritten(path, error, _resume(self.path)) from error
 
     def forget_after(self, step: int) -> None:
         """Drop the metrics after `step`, which will be measured again."""
@@ -76,7 +77,7 @@ class Run(RunArtifact):
                 os.fsync(file.fileno())
                 content = file.read()
         except OSError as error:
-            raise _unwritten(path, error) from error
+            raise _unwritten(path, error, _resume(self.path)) from error
         return {"bytes": len(content), "sha256": compute_checksum(content)}
 
     def save_checkpoint(self, content: Mapping[str, object]) -> None:
@@ -92,7 +93,7 @@ class Run(RunArtifact):
 
     def save_result(self, result: Mapping[str, object]) -> None:
         """Save the result and then the manifest, which makes the run complete."""
-        write_json(self.path / RESULT, result)
+        write_json(self.path / RESULT, result, remedy=_resume(self.path))
         names = [name for name in (CONFIG, METRICS, WEIGHTS, RESULT) if (self.path / name).exists()]
         files = {name: compute_checksum(read_bytes(self.path / name)) for name in names}
         files |= {name: own for name, own in (self.manifest.files or {}).items() if name == CONFIG}
@@ -102,7 +103,7 @@ class Run(RunArtifact):
         try:
             write_manifest(self.path, "run", files)
         except OSError as error:
-            raise _unwritten(self.path / "artifact.json", error) from error
+            raise _unwritten(self.path / "artifact.json", error, _resume(self.path)) from error
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -165,7 +166,7 @@ def _keep(path: Path, other: Path) -> None:
             shutil.copyfile(path, temporary)
         os.replace(temporary, other)
     except OSError as error:
-        raise _unwritten(other, error) from error
+        raise _unwritten(other, error, _resume(other.parent)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -190,8 +191,15 @@ def open_run(path: Path) -> Run:
     return Run(load_run(path).path)
 
 
-def write_json(path: Path, content: Mapping[str, object], indent: int | None = 2) -> None:
-    _write(path, (json.dumps(content, indent=indent) + "\n").encode())
+def write_json(
+    path: Path, content: Mapping[str, object], indent: int | None = 2, *, remedy: str = "run the same command again"
+) -> None:
+    """Write a JSON file atomically. An error ends with the remedy."""
+    try:
+        with stage_write(path, (json.dumps(content, indent=indent) + "\n").encode()):
+            pass
+    except OSError as error:
+        raise _unwritten(path, error, remedy) from error
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -206,14 +214,17 @@ def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
         with stage_write(path, content):
             yield
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise _unwritten(path, error, _resume(path.parent)) from error
 
 
-def _unwritten(path: Path, error: OSError) -> OSError:
-    return OSError(
-        f"cannot write {path} ({_reason(error)}): the previous file is intact; fix the cause, then run "
-        f"`cornn resume {path.parent}`"
-    )
+def _unwritten(path: Path, error: OSError, remedy: str) -> OSError:
+    problem = f"cannot write {path} ({_reason(error)})"
+    return OSError(f"{problem}: the previous file is intact; fix the cause, then {remedy}")
+
+
+def _resume(run: Path) -> str:
+    """Return the remedy that continues a run; that of several seeds as a whole."""
+    return f"run `cornn resume {run.parent if (run.parent / SEEDS).exists() else run}`"
 
 
 def _reason(error: BaseException) -> str:

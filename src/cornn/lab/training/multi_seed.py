@@ -137,7 +137,7 @@ def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: 
     if fabric.is_global_zero:
         for leftover in out.glob(f"{TEMPORARY}*"):  # of a process that was killed while it wrote
             leftover.unlink(missing_ok=True)
-        write_json(out / "summary.json", summary)
+        write_json(out / "summary.json", summary, remedy=f"run `cornn resume {out}`")
     return summary, runs
 
 
