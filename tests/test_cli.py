@@ -102,13 +102,30 @@ def test_resume_goes_on(cornn, tmp_path, monkeypatch):
         return real(*arguments)
 
     monkeypatch.setattr(loop, "metric", interrupted)
-    code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
+    code, _, err = cornn("train", "adding", *SHORT, "--out", "here now")
     assert code == 130
-    assert "`cornn resume RUN` continues from the last checkpoint" in err
+    assert "cornn: stopped; `cornn resume 'here now'` continues from the last checkpoint.\n" in err
     monkeypatch.setattr(loop, "metric", real)
-    code, out, _ = cornn("resume", "here", "--quiet")
+    code, out, _ = cornn("resume", "here now", "--quiet")
     assert code == 0
     assert "after 20 steps" in out
+
+
+def test_an_interruption_names_the_folder_that_was_chosen(cornn, monkeypatch):
+    from cornn.lab.training import loop
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "metric", interrupted)
+    assert "`cornn resume runs/adding-0001` continues" in cornn("train", "adding", *SHORT)[2]
+    assert "`cornn resume runs/adding-0001` continues" in cornn("resume", "runs/adding-0001")[2]
+    assert "`cornn resume runs/adding-0002` continues" in cornn("train", "adding", *SHORT, "--seeds", 2)[2]
+    monkeypatch.setattr(training, "fit", interrupted)
+    code, _, err = cornn("train", "adding", *SHORT)
+    assert (code, err) == (130, "cornn: stopped; no run folder was written.\n")
+    monkeypatch.setattr("cornn.cli.doctor.machine", interrupted)
+    assert cornn("doctor") == (130, "", "cornn: stopped.\n")
 
 
 def test_a_signal_exits_with_its_code_and_leaves_a_checkpoint(cornn, tmp_path, monkeypatch):
@@ -121,7 +138,7 @@ def test_a_signal_exits_with_its_code_and_leaves_a_checkpoint(cornn, tmp_path, m
     monkeypatch.setattr(loop, "metric", interrupted)
     code, _, err = cornn("train", "adding", *SHORT, "--out", "here")
     assert code == 143
-    assert "`cornn resume RUN` continues from the last checkpoint" in err
+    assert "`cornn resume here` continues from the last checkpoint" in err
     assert (tmp_path / "here/checkpoint.pt").exists()
 
 
@@ -263,14 +280,17 @@ def test_an_unknown_command_or_task_names_the_closest(cornn):
         (("fit", "x.csv", "--form", "wid"), "unknown --form 'wid': choose one of long, series, wide; `cornn fit"),
         (("resume", "nowhere"), "nowhere does not exist"),
         (("fit",), "DATA is missing, for example `cornn fit waves.csv --target kind`; `cornn fit --help` shows the"),
-        (("predict",), "MODEL is missing, for example `cornn predict runs/waves new.csv`; `cornn predict --help`"),
-        (("predict", "here"), "DATA is missing, for example `cornn predict runs/waves new.csv`; `cornn predict"),
-        (("export",), "RUN is missing, for example `cornn export runs/waves --to onnx`; `cornn export --help`"),
-        (("export", "here"), "--to is missing, for example `cornn export runs/waves --to onnx`; `cornn export --help`"),
-        (("evaluate",), "RUN is missing, for example `cornn evaluate runs/adding`; `cornn evaluate --help` shows"),
+        (("predict",), "MODEL is missing, for example `cornn predict runs/waves-0001 new.csv`; `cornn predict --help`"),
+        (("predict", "here"), "DATA is missing, for example `cornn predict runs/waves-0001 new.csv`; `cornn predict"),
+        (("export",), "RUN is missing, for example `cornn export runs/waves-0001 --to onnx`; `cornn export --help`"),
+        (
+            ("export", "here"),
+            "--to is missing, for example `cornn export runs/waves-0001 --to onnx`; `cornn export",
+        ),
+        (("evaluate",), "RUN is missing, for example `cornn evaluate runs/adding-0001`; `cornn evaluate --help` shows"),
         (
             ("resume",),
-            "RUN is missing, for example `cornn resume runs/adding`; `cornn resume --help` shows the options",
+            "RUN is missing, for example `cornn resume runs/adding-0001`; `cornn resume --help` shows the options",
         ),
         (("protocol",), "choose a protocol"),
         (("figure",), "NAME is missing, for example `cornn figure spectrum`; `cornn figure --help` shows the options"),
@@ -415,9 +435,9 @@ def test_a_given_option_counts_even_if_it_equals_the_recipe(cornn):
     recipe = ("train", "adding", "--recipe", "paper", "--dry-run", "--optimiser", "rmsprop")
     assert printed_configuration(cornn(*recipe)[1])["optimiser"]["beta2"] == 0.99
     assert printed_configuration(cornn(*recipe, "--beta2", "0.999")[1])["optimiser"]["beta2"] == 0.999
-    assert "RMSprop has no first moment, but beta1 is 0.9" in cornn(*recipe, "--beta1", "0.9")[2]
+    assert "RMSprop has no first moment, but --beta1 is 0.9" in cornn(*recipe, "--beta1", "0.9")[2]
     both = ("train", "adding", "--dry-run", "--half-lives", "0.1", "10", "--gamma", "1")
-    assert "gamma, half_lives and periods each set the stiffness" in cornn(*both)[2]
+    assert "--gamma, --half-lives and --periods each set the stiffness" in cornn(*both)[2]
 
 
 def test_a_model_has_its_own_options(cornn, monkeypatch):
@@ -447,7 +467,7 @@ def test_a_signal_before_the_training_is_explained(cornn, monkeypatch, number):
     handler = signal.getsignal(number)
     code, _, err = cornn("train", "adding", *SHORT)
     assert code == 128 + number
-    assert err.startswith(f"cornn: stopped by {number.name} outside of a training")
+    assert err == "cornn: stopped; no run folder was written.\n"
     assert signal.getsignal(number) == handler
 
 
@@ -476,12 +496,12 @@ def test_doctor_names_every_backend_and_says_why(cornn):
             ("figure",),
             "cornn: NAME is missing, for example `cornn figure spectrum`; `cornn figure --help` shows the options",
         ),
-        (("train", "adding", *SHORT, "--dt", "2"), "cornn: dt must lie in (0, 1), got 2.0"),
-        (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: gamma must not be below 0, got -1.0"),
-        (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: epsilon must be finite"),
+        (("train", "adding", *SHORT, "--dt", "2"), "cornn: --dt must lie in (0, 1), got 2.0"),
+        (("train", "adding", *SHORT, "--gamma", "-1"), "cornn: --gamma must not be below 0, got -1.0"),
+        (("train", "adding", *SHORT, "--epsilon", "nan", "--gamma", "1"), "cornn: --epsilon must be finite"),
         (
             ("train", "adding", *SHORT, "--length", "1"),
-            "cornn: length is 1: the adding problem needs at least two",
+            "cornn: --length is 1: the adding problem needs at least two",
         ),
         (("train", "adding", *SHORT, "--backend", "fast"), "cornn: unknown backend 'fast': choose one of auto"),
         (("train", "adding", *SHORT, "--out", "file/run"), "cornn: cannot write the run folder file/run"),
@@ -681,3 +701,83 @@ def test_the_bar_of_fit_counts_epochs_only_if_there_are_any(capsys):
     assert "epoch" not in bank
     assert "left" not in bank
     assert "epoch 2 of 4, loss 0.25 training" in show({"epoch": 2, "epochs": 4, "training": 0.25})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("train", "har2", "--held-people", 30), "--held-people must be below the 21 people to train on, got 30"),
+        (("train", "har2", "--data", "nowhere", "--seeds", 0), "--seeds must be above 0, got 0"),
+        (("train", "psmnist", "--shift", -1), "--shift must not be below 0, got -1"),
+        (("train", "psmnist", "--backend", "fast"), "unknown backend 'fast': choose one of auto"),
+        (("train", "psmnist", "--model", "unicornn", "--layer", "dt", 5), "dt=5.0 with alpha=30.65 diverges"),
+        (
+            ("train", "adding", "--epochs", 3),
+            "adding draws new sequences at every step and has no epochs: give --steps",
+        ),
+        (("train", "adding", "--steps", 3, "--epochs", 3), "--steps and --epochs each set how long to train: give"),
+        (("train", "adding", "--gamma", 1, "--periods", 1, 2), "--gamma, --half-lives and --periods each set the"),
+        (("train", "adding", "--half-lives", 2, 1), "--half-lives must be the shortest and the longest, above 0"),
+        (("train", "adding", "--learning-rate", 0), "--learning-rate must be above 0, got 0.0"),
+        (("train", "adding", "--beta1", 1), "--beta1 must lie in [0, 1), got 1.0"),
+        (("train", "adding", "--optimiser", "rmsprop", "--beta1", 0.5), "but --beta1 is 0.5: use --beta1 0"),
+        (("train", "adding", "--schedule", "drop"), "the schedule drop needs --drop-after, and --drop-after the"),
+        (
+            ("train", "adding", "--model", "lstm", "--theory"),
+            "--theory needs the model cornn, got lstm: use --no-theory",
+        ),
+        (("train", "adding", "--rebase-every", 9), "--rebase-every is for dtriv, the model is cornn: leave it at 0"),
+        (("search", "adding", "--hidden-size", 0), "--hidden-size must be above 0, got 0"),
+        (("search", "noisy-cifar10", "--standard", "--whiten", 0.1), "use --no-standard with --whiten"),
+        (("search", "adding", "--trials", 0, "--dry-run"), "--trials must be above 0, got 0"),
+        (("search", "adding", "--workers", 0), "--workers must be above 0, got 0"),
+        (("compare", "har2", "--trial", 0), "--trial must be above 0, got 0"),
+        (("reproduce", "har2", "--seeds", 0), "--seeds must be above 0, got 0"),
+    ],
+)
+def test_errors_name_the_options_before_data_are_read(cornn, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.setenv("CORNN_DATA", str(tmp_path / "no data here"))
+    code, _, err = cornn(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["train", "search"])
+def test_errors_of_a_configuration_file_name_its_settings(cornn, tmp_path, command):
+    content = as_dictionary(resolve("har2"))
+    content["task"]["held_people"] = 30
+    (tmp_path / "mine.json").write_text(json.dumps(content))
+    code, _, err = cornn(command, "har2", "--config", "mine.json")
+    assert (code, err) == (2, "cornn: mine.json: held_people must be below the 21 people to train on, got 30\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "work"),
+    [
+        (("report", ".", "--out", "file/page.html"), "cornn.cli.report.page"),
+        (("figure", "spectrum", "--out", "file/figure"), "cornn.cli.figure.save"),
+        (("check", "--dt", 0.1, "--gamma", 1, "--epsilon", 1, "--html", "file/page.html"), "cornn.cli.check.diagnose"),
+        (("demo", "--out", "file/page.html"), "cornn.cli.demo.race"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_an_error_before_the_work(cornn, tmp_path, monkeypatch, arguments, work):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it has worked"))
+    code, out, err = cornn(*arguments)
+    assert (code, out) == (2, "")
+    assert err == f"cornn: cannot write {arguments[-1]} (Not a directory): choose another path\n"
+
+
+def test_a_wrong_length_of_the_demo_is_an_error_before_anything_is_printed(cornn):
+    sentence = "cornn: --length is 1: the adding problem needs at least two steps\n"
+    assert cornn("demo", "--length", 1) == (2, "", sentence)
+
+
+def test_the_plan_names_its_experiments_in_a_narrow_terminal(cornn, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = cornn("reproduce", "har2", "--dry-run")
+    assert code == 0
+    assert "…" not in out
+    assert "…" not in cornn("data")[1]

@@ -116,3 +116,13 @@ def test_the_cost_of_the_scales_is_as_the_page_says(monkeypatch):
     assert "| 9, 1, 8, 1 | captured | 2.000, 2.500 | +25.0 % (missed) | 1.000, 1.000 | +0.0 % |" in tables.cost()
     assert "forward and backward, launched: 1 of 2 sizes, at worst +25.0 %; " in tables.cost_misses()
     assert tables.cost_misses().endswith("forward, captured: 0 of 2 sizes; forward, CPU: 0 of 0 sizes.")
+
+
+def test_differences_are_judged_by_their_interval_for_any_number_of_seeds(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("default_tables")
+    same = dict.fromkeys(range(4), 90.0)
+    assert tables._difference("rows", {0: 91.0}, same) == "+1.0 (one seed)"
+    assert tables._difference("rows", {0: 91.0, 1: 91.1, 2: 91.0, 3: 90.9}, same) == "+1.0 ± 0.1, **better**"
+    assert tables._difference("lorenz", {0: 91.0, 1: 91.1, 2: 91.0, 3: 90.9}, same).endswith(", worse")
+    assert tables._difference("rows", {0: 91.0, 1: 95.0, 2: 85.0}, same) == "+0.3 ± 12.5, undecided"

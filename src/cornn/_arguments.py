@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Argument", "ArgumentError", "InPython", "to_names"]
+__all__ = ["Argument", "ArgumentError", "InPython", "Setting", "to_names"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,14 @@ class Argument:
 
     def __str__(self) -> str:
         return f"`{self.name}`" if self.value is None else f"`{self.name}={self.value!r}`"
+
+
+@dataclass(frozen=True)
+class Setting(Argument):
+    """A field of a configuration. As text it has no quotes: `name`, or `name=value`."""
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 
 def to_names(given: str | Iterable[str]) -> tuple[str, ...]:

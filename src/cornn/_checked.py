@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import torch
 
+from cornn._arguments import Argument, ArgumentError, Setting
+
 __all__ = [
     "Checked",
     "Count",
@@ -40,17 +42,17 @@ class Range:
     above: bool = False  # whether low itself is excluded
     below: bool = False  # whether high itself is excluded
 
-    def check(self, name: str, value: float) -> None:
+    def check(self, name: str | Argument, value: float) -> None:
         """Raise an error for a number outside the range."""
         small = value <= self.low if self.above else value < self.low
         large = value >= self.high if self.below else value > self.high
         if (small or large) and self.below:
             ends = f"{'(' if self.above else '['}{self.low:g}, {self.high:g})"
-            raise ValueError(f"{name} must lie in {ends}, got {value}")
+            raise ArgumentError(name, f" must lie in {ends}, got {value}")
         if small:
-            raise ValueError(f"{name} must {'be above' if self.above else 'not be below'} {self.low:g}, got {value}")
+            raise ArgumentError(name, f" must {'be above' if self.above else 'not be below'} {self.low:g}, got {value}")
         if large:
-            raise ValueError(f"{name} must be at most {self.high:,g}, got {value:,}")
+            raise ArgumentError(name, f" must be at most {self.high:,g}, got {value:,}")
 
 
 MOST = 10**12
@@ -66,12 +68,13 @@ class Checked:
     """Base class of frozen dataclasses whose fields have the types and ranges of their annotations.
 
     Numbers become `int` or `float`, lists become tuples and paths become strings, so that equal settings are equal
-    objects. `check` is called last, for conditions between fields.
+    objects. `check` is called last, for conditions between fields. Errors name fields as `Setting`s: the
+    command line names its options instead.
     """
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
-            object.__setattr__(self, name, convert(hint, getattr(self, name), name))
+            object.__setattr__(self, name, convert(hint, getattr(self, name), Setting(name)))
         self.check()
 
     def check(self) -> None:
@@ -84,7 +87,7 @@ def _hints(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType]
 
 
-def convert(hint: Any, value: Any, name: str) -> Any:
+def convert(hint: Any, value: Any, name: str | Argument) -> Any:
     """Convert a value to the type of a hint, or raise an error that names what is expected.
 
     Args:
@@ -109,7 +112,8 @@ def convert(hint: Any, value: Any, name: str) -> Any:
         return _one_of(hint, value, name)
     if origin is Literal:
         if not any(type(value) is type(one) and value == one for one in get_args(hint)):
-            raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(map(str, get_args(hint)))}")
+            choices = ", ".join(map(str, get_args(hint)))
+            raise ArgumentError("unknown ", name, f" {value!r}: choose one of {choices}")
         return value
     if origin is tuple and isinstance(value, tuple | list):
         kinds = get_args(hint)
@@ -127,16 +131,16 @@ def convert(hint: Any, value: Any, name: str) -> Any:
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise ValueError(f"{name} must be finite, got {value}")
+            raise ArgumentError(name, f" must be finite, got {value}")
         return number
     elif (hint is str and isinstance(value, str)) or (hint in (bool, NoneType) and isinstance(value, hint)):
         return value
     elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return value if isinstance(value, hint) else decode(hint, value, name)
-    raise ValueError(f"{name} must be {_in_words(hint)}, got {value!r}")
+        return value if isinstance(value, hint) else decode(hint, value, str(name))
+    raise ArgumentError(name, f" must be {_in_words(hint)}, got {value!r}")
 
 
-def _one_of(hint: Any, value: Any, name: str) -> Any:
+def _one_of(hint: Any, value: Any, name: str | Argument) -> Any:
     problems = []
     for one in get_args(hint):
         try:
@@ -146,7 +150,7 @@ def _one_of(hint: Any, value: Any, name: str) -> Any:
                 problems.append(error)
     if len(problems) == 1 and value is not None:
         raise problems[0]
-    raise ValueError(f"{name} must be {_in_words(hint)}, got {value!r}")
+    raise ArgumentError(name, f" must be {_in_words(hint)}, got {value!r}")
 
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", NoneType: "null"}

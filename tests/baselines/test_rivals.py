@@ -44,15 +44,18 @@ def test_what_is_said_comes_before_what_was_published():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"optimiser": "rmsprop", "beta1": 0.5}, "RMSprop has no first moment, but beta1 is 0.5: use --beta1 0"),
+        ({"optimiser": "rmsprop", "beta1": 0.5}, "RMSprop has no first moment, but beta1 is 0.5: use beta1=0"),
         ({"rebase_every": 100}, "rebase_every is for dtriv, the model is cornn: leave it at 0"),
-        ({"model": "dtriv", "rebase_every": 9, "ema": 0.9}, "so they cannot be averaged: use --ema 0"),
+        ({"model": "dtriv", "rebase_every": 9, "ema": 0.9}, "so they cannot be averaged: use ema=0"),
         ({"model": "dtriv", "rebase_every": -1}, "rebase_every must not be below 0, got -1"),
         ({"num_layers": 0}, "num_layers must be above 0, got 0"),
         (
             {"model": "antisymmetric", "layer": {"slope": 1.0}},
             "has no option .slope.: it has epsilon",
         ),
+        ({"model": "lem", "layer": {"dt": -1.0}}, "dt must"),
+        ({"model": "horn", "layer": {"omega": 1.2}}, "must be below 4"),
+        ({"optimiser": "sgd"}, "unknown optimiser 'sgd': choose one of adam, rmsprop"),
         ({"layer": {"dt": 0.1}}, "layer is a setting of a rival, the model is cornn: leave it out"),
         ({"model": "lem", "rates_by_length": (1.0, 1.0, 1.0)}, "rates_by_length is for coRNN, the model is lem: leave"),
         ({"rates_by_length": (1.0, -1.0, 1.0)}, "rates_by_length must not be below 0, got"),

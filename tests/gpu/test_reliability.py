@@ -73,7 +73,7 @@ def test_too_little_memory_in_a_captured_step_is_a_sentence_and_the_run_resumes(
         return real(*arguments)
 
     monkeypatch.setattr(graph, "take_step", exhausted)
-    with pytest.raises(DeviceError, match=r"out of memory.*at step 7\. .*smaller batch_size\. `cornn resume .*parts`"):
+    with pytest.raises(DeviceError, match=r"out of memory.*at step 7\. .*smaller batches\. `cornn resume .*parts`"):
         training.resume(tmp_path / "parts")
     assert len(calls) == call
     monkeypatch.undo()

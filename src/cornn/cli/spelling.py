@@ -11,8 +11,10 @@ RENAMED = {"class_weight": "balanced", "random_state": "seed"}
 
 
 def spell_option(argument: Argument) -> str:
-    """Return an argument as an option with its values, such as `--task forecast`."""
+    """Return an argument as an option with its values, such as `--task forecast` or `--no-theory`."""
     name, value = RENAMED.get(argument.name, argument.name), argument.value
+    if value is False:
+        return f"--no-{name.replace('_', '-')}"
     values = value if isinstance(value, list | tuple) else () if value is None or value is True else (value,)
     words = (shlex.quote(str(one)) for one in values if name == argument.name)
     return " ".join([f"--{name.replace('_', '-')}", *words])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, Literal
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._checked import (
     Checked,
     Count,
@@ -38,7 +39,7 @@ from cornn.lab.model_specs import (
     spec_type,
 )
 from cornn.lab.rivals import RIVALS
-from cornn.lab.tasks import TASKS, Task
+from cornn.lab.tasks import TASKS, TaskOptions
 
 __all__ = [
     "ALTERNATIVES",
@@ -101,14 +102,15 @@ class Optimiser(Checked):
 
     def check(self) -> None:
         if self.name == "rmsprop" and self.beta1:
-            raise ValueError(f"RMSprop has no first moment, but beta1 is {self.beta1}: use --beta1 0")
+            problem = f" is {self.beta1}: use "
+            raise ArgumentError("RMSprop has no first moment, but ", Setting("beta1"), problem, Setting("beta1", 0))
         if self.rebase_every and self.ema:
-            raise ValueError(
-                "rebase_every changes the base point of the weights, so they cannot be averaged: use --ema 0"
-            )
+            problem = " changes the base point of the weights, so they cannot be averaged: use "
+            raise ArgumentError(Setting("rebase_every"), problem, Setting("ema", 0))
         if (self.schedule == "drop") != (self.drop_after > 0):
-            raise ValueError(
-                "the schedule drop needs drop_after, and drop_after the schedule drop: give both or neither"
+            after = Setting("drop_after")
+            raise ArgumentError(
+                *("the schedule drop needs ", after, ", and ", after, " the schedule drop: give both or neither")
             )
 
 
@@ -149,19 +151,11 @@ class Place(Checked):
     """Seconds between checkpoints."""
 
 
-class TaskOptions(Protocol):
-    """The options of a task, one of the classes in `cornn.lab.tasks.TASKS`."""
-
-    name: ClassVar[str]
-
-    def load(self, seed: int, data: Any = None) -> Task: ...
-
-
 @dataclass(frozen=True)
 class Train(Checked):
     """The configuration of a training run."""
 
-    task: Any
+    task: TaskOptions
     model: Spec
     optimiser: Optimiser
     budget: Budget
@@ -179,12 +173,17 @@ class Train(Checked):
 
     def check(self) -> None:
         name = self.model.name
+        if self.task.endless and self.budget.steps is None:
+            problem = f"{self.task.name} draws new sequences at every step and has no epochs: give "
+            raise ArgumentError(problem, Setting("steps"), " instead")
         if self.theory and not isinstance(self.model, CoRNNSpec):
-            raise ValueError(f"theory needs the model cornn, got {name}: use --no-theory")
+            raise ArgumentError(
+                Setting("theory"), f" needs the model cornn, got {name}: use ", Setting("theory", False)
+            )
         if self.optimiser.rates_by_length is not None and not isinstance(self.model, CoRNNSpec):
-            raise ValueError(f"rates_by_length is for coRNN, the model is {name}: leave it out")
+            raise ArgumentError(Setting("rates_by_length"), f" is for coRNN, the model is {name}: leave it out")
         if self.optimiser.rebase_every and name != "dtriv":
-            raise ValueError(f"rebase_every is for dtriv, the model is {name}: leave it at 0")
+            raise ArgumentError(Setting("rebase_every"), f" is for dtriv, the model is {name}: leave it at 0")
 
     def override(self, **changes: Any) -> Train:
         """Return the configuration with other settings.
@@ -204,6 +203,7 @@ class Train(Checked):
             if name in OWN:
                 own[name] = value
             elif name == "optimiser":
+                choose(name, value, BETAS)
                 parts[name] = _betas(start.optimiser, value) | {"name": value} | parts[name]
             elif name == "layer" and isinstance(start.model, RivalSpec):
                 parts["model"]["constants"] = {**start.model.constants, **(value or {})}
@@ -225,7 +225,8 @@ class Train(Checked):
         """Raise an error for a setting that no part has."""
         if setting == "layer" or setting in {one.name for one in fields(CoRNNSpec)}:
             kind = "a rival" if setting == "layer" else "cornn"
-            raise ValueError(f"{setting} is a setting of {kind}, the model is {self.model.name}: leave it out")
+            problem = f" is a setting of {kind}, the model is {self.model.name}: leave it out"
+            raise ArgumentError(Setting(setting), problem)
         raise ValueError(f"the task {self.task.name} has no setting {setting!r}: leave it out")
 
 
@@ -235,7 +236,7 @@ OWN = ("recipe", "seed", "autocast", "theory")
 
 def _betas(before: Optimiser, name: str) -> dict[str, float]:
     """Return the default betas of another optimiser; none if it is the same one."""
-    if name == before.name or name not in BETAS:
+    if name == before.name:
         return {}
     return dict(zip(("beta1", "beta2"), BETAS[name], strict=True))
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cornn import theory
+from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Checked, Count, NotNegative, Range, choose
 from cornn.baselines import LAYERS, MODELS
 from cornn.baselines.layer import Layer
@@ -35,8 +36,8 @@ def check_alternatives(part: Any, what: str) -> None:
     """Raise ValueError unless exactly one of several alternatives is given."""
     names = ALTERNATIVES[what]
     if sum(getattr(part, name) is not None for name in names) != 1:
-        every = f"{', '.join(names[:-1])} and {names[-1]}"
-        raise ValueError(f"{every} each set {what}: give exactly one of them")
+        every = [part for name in names[:-2] for part in (Setting(name), ", ")] + [Setting(names[-2]), " and "]
+        raise ArgumentError(*every, Setting(names[-1]), f" each set {what}: give exactly one of them")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class CoRNNSpec(Checked):
         for name in ("half_lives", "periods"):
             if (ends := getattr(self, name)) is not None and not 0 < ends[0] <= ends[1]:
                 ends = f"{ends[0]:g} and {ends[1]:g}"
-                raise ValueError(f"{name} must be the shortest and the longest, above 0, got {ends}")
+                raise ArgumentError(Setting(name), f" must be the shortest and the longest, above 0, got {ends}")
 
     def build(self, task: Task, backend: str = "auto") -> CoRNN:
         """Return the layer for a task, before its weights are drawn."""
@@ -138,6 +139,11 @@ class RivalSpec(Checked):
                 kind = "a name" if isinstance(published[name], str) else "a number"
                 raise ValueError(f"{name} of the layer of {self.name} must be {kind}, got {value!r}")
         object.__setattr__(self, "constants", {**published, **self.constants})
+        if self.constants != published:
+            # The layer checks the values. It has two neurons: the configuration is made before the data are read.
+            options: dict[str, Any] = self.constants
+            with torch.random.fork_rng(devices=[]):
+                LAYERS[self.name](1, 2, **options)
 
     def build(self, task: Task, backend: str = "auto") -> Layer:
         """Return the layer for a task, before its weights are drawn."""

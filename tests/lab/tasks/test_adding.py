@@ -53,4 +53,4 @@ def test_the_test_part_belongs_to_the_seed():
 
 def test_too_short():
     with pytest.raises(ValueError, match="length is 1: the adding problem needs at least two steps"):
-        Adding(1).load(0)
+        Adding(1)

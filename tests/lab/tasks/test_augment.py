@@ -179,35 +179,3 @@ def test_dropped_words_are_a_share_and_no_padding(everything):
     assert torch.all((now == before) | (now == UNKNOWN))
     known = (before != PADDING) & (before != UNKNOWN)
     assert 0.3 < (now[known] == UNKNOWN).double().mean().item() < 0.7
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        SequentialMNIST(shift=-1),
-        NoisyCIFAR10(shift=-1),
-        PermutedMNIST(warp=-0.1),
-        NoisyCIFAR10(warp=15),
-        HAR2(jitter=-0.1),
-        HAR2(rotate=-1.0),
-        HAR2(scale=-0.1),
-        HAR2(stretch=1.0),
-        IMDB(drop_words=1.0),
-    ],
-)
-def test_impossible_amounts(everything, options):
-    with pytest.raises(ValueError, match="must"):
-        options.load(0, everything)
-
-
-@pytest.mark.parametrize(
-    ("task", "name", "side"),
-    [
-        (PermutedMNIST(shift=28), "shift", 28),
-        (NoisyCIFAR10(shift=32), "shift", 32),
-        (NoisyCIFAR10(cutout=40), "cutout", 32),
-    ],
-)
-def test_changes_that_leave_nothing_of_an_image_are_rejected(tmp_path, task, name, side):
-    with pytest.raises(ValueError, match=f"{name} must be below the {side} pixels of a side of the images, got"):
-        task.load(0, tmp_path)

@@ -56,7 +56,7 @@ def test_more_people_are_held_out(tmp_path):
     three, five = (HAR2(held_people=count)._split(subjects, generator(0, "x"))[1] for count in (3, 5))
     assert len(set(subjects[five])) == 5
     assert set(subjects[three]) < set(subjects[five])
-    with pytest.raises(ValueError, match="UCI HAR has 6 people to train on: 6 cannot be held out"):
+    with pytest.raises(ValueError, match="held_people must be below the 6 people to train on, got 6"):
         HAR2(held_people=6).load(0, tmp_path)
 
 
@@ -83,8 +83,6 @@ def test_compression_enlarges_small_motions_in_all_splits(tmp_path):
         assert torch.equal(new[..., 6:], old[..., 6:])
         assert new.is_contiguous()
     assert compressed.notes[2:] == ("body acceleration and gyroscope compressed by 30",)
-    with pytest.raises(ValueError, match="compress must not be below 0"):
-        HAR2(compress=-1.0).load(0, tmp_path)
 
 
 def test_a_random_tenth(tmp_path):
@@ -95,7 +93,7 @@ def test_a_random_tenth(tmp_path):
 
 def test_too_few_people(tmp_path):
     tiny.write_har(tmp_path, subjects=3)
-    with pytest.raises(ValueError, match="UCI HAR has 3 people to train on: 3 cannot be held out"):
+    with pytest.raises(ValueError, match="held_people must be below the 3 people to train on, got 3"):
         HAR2().load(0, tmp_path)
 
 

@@ -151,9 +151,3 @@ def test_without_vectors(data):
     (data / "glove.6B.100d.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r'no GloVe in .*: run "cornn data get glove"'):
         IMDB(validation=4).load(0, data)
-
-
-@pytest.mark.parametrize("options", [{"vocabulary": 0}, {"longest": -1}])
-def test_impossible_options(data, options):
-    with pytest.raises(ValueError, match="vocabulary must be above 0 and longest not negative"):
-        IMDB(validation=4, **options).load(0, data)

@@ -12,13 +12,12 @@ from typing import ClassVar
 
 import torch
 
-from cornn._checked import Checked
 from cornn._random import generator
 from cornn.lab import training
 from cornn.lab.config import Budget, CoRNNSpec, Optimiser, Train
 from cornn.lab.recipes import RECIPES, Recipe, resolve
 from cornn.lab.runs import Run
-from cornn.lab.tasks import TASKS, Batch, Task
+from cornn.lab.tasks import TASKS, Batch, Task, TaskOptions
 from cornn.lab.tasks.task import Split
 from cornn.lab.training import Progress, Watch
 
@@ -26,7 +25,7 @@ STEPS, FEATURES, CLASSES = 12, 3, 3
 
 
 @dataclass(frozen=True)
-class Synthetic(Checked):
+class Synthetic(TaskOptions):
     """Which of three features has the largest sum."""
 
     size: int = 37

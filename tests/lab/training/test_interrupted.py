@@ -220,8 +220,8 @@ def raise_device_lost():
         (
             None,
             raise_in_capture,
-            "CUDA out of memory. Tried to allocate 2.00 GiB, at step 4. Free memory on it, or train with a smaller "
-            "batch_size.",
+            "CUDA out of memory. Tried to allocate 2.00 GiB, at step 4. Free memory on it, or train with smaller "
+            "batches.",
         ),
         (2, raise_device_lost, "the GPU failed (CUDA error: device lost), at step 4."),
     ],

@@ -46,7 +46,7 @@ def test_a_task_without_end_has_no_epochs():
     assert schedule.evaluate_every == 100
     assert schedule.order(0, None).shape == (1, 50)
     with pytest.raises(ValueError, match="adding draws new sequences at every step and has no epochs: give steps"):
-        plan(resolve("adding", length=10, epochs=3), config.task.load(0))
+        resolve("adding", epochs=3)
 
 
 def test_learning_rates():

@@ -75,8 +75,8 @@ def _look_har(folder: Path) -> tuple[str, list[Path]]:
 def _look_imdb(folder: Path) -> tuple[str, list[Path]]:
     files = imdb.find(folder)
     counts = f"{len(files['train']):,} + {len(files['test']):,} reviews in {folder / imdb.FOLDER}"
-    if any(len(paths) != IMDB_REVIEWS for paths in files.values()):
-        raise ValueError(f"{counts}: there should be {IMDB_REVIEWS:,} + {IMDB_REVIEWS:,}")
+    if any(len(paths) != imdb.REVIEWS for paths in files.values()):
+        raise ValueError(f"{counts}: there should be {imdb.REVIEWS:,} + {imdb.REVIEWS:,}")
     return counts, [path for paths in files.values() for path in paths]
 
 
@@ -85,7 +85,6 @@ def _look_glove(folder: Path) -> tuple[str, list[Path]]:
     return f"{len(glove.read(folder)[0]):,} words of {GLOVE_WORDS:,} in {source}", [source]
 
 
-IMDB_REVIEWS = 25_000
 GLOVE_WORDS = 400_000
 
 SETS = {

@@ -8,11 +8,12 @@ import numpy as np
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
-__all__ = ["ACTIVITIES", "FOLDER", "SIGNALS", "STEPS", "find", "read"]
+__all__ = ["ACTIVITIES", "FOLDER", "PEOPLE", "SIGNALS", "STEPS", "find", "read"]
 
 FOLDER = "UCI HAR Dataset"
 STEPS = 128
 SIGNALS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
+PEOPLE = {"train": 21, "test": 9}
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
 
 

@@ -16,10 +16,12 @@ import numpy as np
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
-__all__ = ["FOLDER", "Reviews", "find", "read", "tokens"]
+__all__ = ["FOLDER", "REVIEWS", "Reviews", "find", "read", "tokens"]
 
 FOLDER = "aclImdb"
 SIDES = ("neg", "pos")
+REVIEWS = 25_000
+"""Number of reviews of the training split, half of them positive; as many are in the test split."""
 
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 NEGATION = re.compile(r"(?<=\w)n't\b", re.IGNORECASE)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cornn import __version__
+from cornn._arguments import ArgumentError, Setting
 from cornn._checked import without_defaults
 from cornn._json import read_json
 from cornn._machine import device_for, machine
@@ -178,7 +179,7 @@ def select_contests(contests: Sequence[str], models: Sequence[str] = (), **chang
     given = {name: value for name, value in changes.items() if value is not None}
     for name, value in given.items():
         if value < 1:
-            raise ValueError(f"{name} must be above 0, got {value}")
+            raise ArgumentError(Setting(name), f" must be above 0, got {value}")
     chosen = [CONTESTS[name] for name in CONTESTS if name in contests or "all" in contests]
     changed = [replace(contest, **given) for contest in chosen]
     if not models:

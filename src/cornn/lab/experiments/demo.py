@@ -129,9 +129,10 @@ def train(
     Returns:
         The learning curve.
     """
-    optimising, length, seed = config.optimiser, config.task.length, config.seed
+    optimising, seed = config.optimiser, config.seed
     steps = config.budget.steps or STEPS
     task = load(config)
+    length = task.length
     model = build(config, task).to(device)
     shares = shares_of_rate(optimising, model, length)
     optimiser = torch.optim.Adam(

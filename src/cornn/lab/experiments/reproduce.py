@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records
@@ -140,7 +141,7 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     if unknown:
         raise ValueError(f"unknown target {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
     if seeds is not None and seeds < 1:
-        raise ValueError(f"seeds must be above 0, got {seeds}")
+        raise ArgumentError(Setting("seeds"), f" must be above 0, got {seeds}")
     changes = {key: value for key, value in place.items() if value is not None}
     experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._extras import missing_extra
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
@@ -50,9 +51,9 @@ def run_experiments(
     """
     check_storage(storage)
     if workers < 1:
-        raise ValueError(f"workers must be above 0, got {workers}")
+        raise ArgumentError(Setting("workers"), f" must be above 0, got {workers}")
     if workers > 1 and storage.url == IN_MEMORY:
-        raise ValueError("the storage memory belongs to one process: use --workers 1, or another storage")
+        raise ArgumentError("the storage memory belongs to one process: use ", Setting("workers", 1), ", or another")
     # Optuna is an extra: only here is it known to be installed.
     from cornn.lab.experiments.worker import Worker
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._random import generator
 from cornn.lab.config import RivalSpec, Train, canonical
 from cornn.lab.recipes.ranges import Draw
@@ -47,13 +48,13 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if self.space and self.trials < 1:
-            raise ValueError(f"trials must be above 0, got {self.trials}")
+            raise ArgumentError(Setting("trials"), f" must be above 0, got {self.trials}")
         if not self.space and self.trials:
             raise ValueError("all searchable settings are given as options: omit at least one")
         if not self.trials and not self.seeds:
             raise ValueError(f"the experiment {self.name} has neither trials nor seeds")
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds must be distinct, got {list(self.seeds)}")
+            raise ArgumentError(Setting("seeds"), f" must be distinct, got {list(self.seeds)}")
         if self.base.place.devices > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1:
             raise ValueError("a worker is one process on one device: start the command once per device")
 

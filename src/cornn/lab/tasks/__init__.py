@@ -6,7 +6,7 @@ from cornn.lab.tasks.imdb import IMDB
 from cornn.lab.tasks.lorenz96 import Lorenz96
 from cornn.lab.tasks.mnist import PermutedMNIST, SequentialMNIST
 from cornn.lab.tasks.noisy_cifar10 import NoisyCIFAR10
-from cornn.lab.tasks.task import Batch, Split, Task
+from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
 
 __all__ = [
     "HAR2",
@@ -20,9 +20,10 @@ __all__ = [
     "SequentialMNIST",
     "Split",
     "Task",
+    "TaskOptions",
 ]
 
-TASKS = {
+TASKS: dict[str, type[TaskOptions]] = {
     "adding": Adding,
     "smnist": SequentialMNIST,
     "psmnist": PermutedMNIST,

@@ -12,9 +12,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked
+from cornn._arguments import ArgumentError, Setting
+from cornn._checked import Count
 from cornn._random import generator
-from cornn.lab.tasks.task import Batch, Split, Task
+from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
 
 __all__ = ["Adding", "draw"]
 
@@ -23,18 +24,20 @@ ALWAYS_ONE = 1 / 6
 
 
 @dataclass(frozen=True)
-class Adding(Checked):
+class Adding(TaskOptions):
     """Add the two marked numbers of a random sequence. Needs no data."""
 
-    length: int = 500
+    length: Count = 500
     """Number of steps per sequence. The marked numbers are half a sequence apart on average."""
 
     name: ClassVar[str] = "adding"
+    endless: ClassVar[bool] = True
+
+    def check(self) -> None:
+        if self.length < 2:
+            raise ArgumentError(Setting("length"), f" is {self.length}: the adding problem needs at least two steps")
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        if self.length < 2:
-            raise ValueError(f"length is {self.length}: the adding problem needs at least two steps")
-
         def fresh(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
             return draw(len(rows["index"]), self.length, random)
 

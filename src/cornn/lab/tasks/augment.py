@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
 
+from cornn._arguments import ArgumentError, Setting
+
 __all__ = [
     "add_noise",
     "augment_images",
     "changes_in_words",
     "check_changes",
-    "check_not_negative",
     "cut_out",
     "mirror_images",
     "rotate_axes",
@@ -21,20 +22,15 @@ __all__ = [
 ]
 
 
-def check_not_negative(**options: float) -> None:
-    for name, value in options.items():
-        if value < 0:
-            raise ValueError(f"{name} must not be below 0, got {value}")
-
-
 def check_changes(side: int, shift: int, warp: float, cutout: int = 0) -> None:
     """Reject changes that are not defined, or that leave nothing of images of `side` pixels."""
-    check_not_negative(shift=shift, warp=warp)
     for name, value in {"shift": shift, "cutout": cutout}.items():
         if value >= side:
-            raise ValueError(f"{name} must be below the {side} pixels of a side of the images, got {value}")
+            problem = f" must be below the {side} pixels of a side of the images, got {value}"
+            raise ArgumentError(Setting(name), problem)
     if warp >= 1:
-        raise ValueError(f"warp must be below 1, got {warp}: it is a fraction, 0.15 warps by up to 15 %")
+        problem = f" must be below 1, got {warp}: it is a fraction, 0.15 warps by up to 15 %"
+        raise ArgumentError(Setting("warp"), problem)
 
 
 def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False, cutout: int = 0) -> tuple[str, ...]:

@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked, Count
+from cornn._arguments import ArgumentError, Setting
+from cornn._checked import Count, NotNegative
 from cornn._random import generator
 from cornn.lab.data import folder, har
-from cornn.lab.tasks.augment import add_noise, check_not_negative, rotate_axes, stretch_time
+from cornn.lab.tasks.augment import add_noise, rotate_axes, stretch_time
 from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
-from cornn.lab.tasks.task import Batch, Make, Split, Task, hold_out
+from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, hold_out
 
 __all__ = ["HAR2"]
 
@@ -33,7 +34,7 @@ BODY, GYROSCOPE = 0, 1
 
 
 @dataclass(frozen=True)
-class HAR2(Checked):
+class HAR2(TaskOptions):
     """Human activities in two groups, from nine motion signals of 128 steps. Needs `cornn data get har`."""
 
     validation: Literal["subject", "random"] = "subject"
@@ -41,31 +42,37 @@ class HAR2(Checked):
     test: Literal["people", "windows"] = "people"
     """Test split. people: the publisher's, with people who are not in training. windows: as many windows of all people,
     drawn from the seed, so that the people are known from training."""
-    jitter: float = 0.0
+    jitter: NotNegative = 0.0
     """Standard deviation of the noise added to training windows at every presentation; the signals' own is 1."""
     held_people: Count = 3
     """Number of people whose windows are the validation split, unless that split is random."""
-    rotate: float = 0.0
+    rotate: NotNegative = 0.0
     """Standard deviation in degrees of a rotation of the phone about each axis, drawn for every presentation of a
     training window."""
-    scale: float = 0.0
+    scale: NotNegative = 0.0
     """Standard deviation of the logarithm of a factor on the motion, but not on gravity, drawn for every presentation
     of a training window."""
-    stretch: float = 0.0
+    stretch: NotNegative = 0.0
     """Largest relative change of the speed of a training window, drawn for every presentation."""
-    compress: float = 0.0
+    compress: NotNegative = 0.0
     """Strength of the compression of body acceleration and gyroscope, x -> asinh(S x) / asinh(S) in all splits: it
     makes the small motions of a person who sits or stands visible. 0: no compression."""
 
     name: ClassVar[str] = "har2"
 
-    def load(self, seed: int, data: Path | None = None) -> Task:
-        check_not_negative(jitter=self.jitter, rotate=self.rotate, scale=self.scale, stretch=self.stretch)
-        check_not_negative(compress=self.compress)
+    def check(self) -> None:
         if self.stretch >= 1:
-            raise ValueError(
-                f"stretch must be below 1, got {self.stretch}: it is a fraction, 0.1 changes by up to 10 %"
-            )
+            problem = f" must be below 1, got {self.stretch}: it is a fraction, 0.1 changes by up to 10 %"
+            raise ArgumentError(Setting("stretch"), problem)
+        if self.validation == "subject":
+            self._check_held_people(sum(har.PEOPLE.values()) if self.test == "windows" else har.PEOPLE["train"])
+
+    def _check_held_people(self, people: int) -> None:
+        if self.held_people >= people:
+            problem = f" must be below the {people} people to train on, got {self.held_people}"
+            raise ArgumentError(Setting("held_people"), problem)
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
         where = folder(data)
         signals, activities, subjects = har.read(where, "train")
         dealt: tuple[np.ndarray, np.ndarray] | None = None
@@ -139,8 +146,7 @@ class HAR2(Checked):
             training, validation = hold_out(len(subjects), len(subjects) // 10, random)
             return training.numpy(), validation.numpy(), "validation on a random tenth of the training windows"
         people = np.unique(subjects)
-        if len(people) <= self.held_people:
-            raise ValueError(f"UCI HAR has {len(people)} people to train on: {self.held_people} cannot be held out")
+        self._check_held_people(len(people))
         held = people[torch.randperm(len(people), generator=random)[: self.held_people].numpy()]
         out = np.isin(subjects, held)
         names = ", ".join(str(number) for number in sorted(held.tolist()))

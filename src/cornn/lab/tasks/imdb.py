@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked
+from cornn._arguments import ArgumentError, Setting
+from cornn._checked import Count, Natural, Share
 from cornn._random import generator
 from cornn.lab.data import folder, glove, imdb
 from cornn.lab.tasks.scores import binary_accuracy, logistic
-from cornn.lab.tasks.task import Batch, Make, Split, Task, hold_out
+from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, check_held_out, hold_out
 
 __all__ = ["IMDB", "PADDING", "UNKNOWN"]
 
@@ -39,7 +40,7 @@ RUN = 250
 
 
 @dataclass(frozen=True)
-class IMDB(Checked):
+class IMDB(TaskOptions):
     """Film reviews, one word per step: positive or negative. Needs `cornn data get imdb` and `glove`."""
 
     read_at: Literal["padding", "end", "mean"] = "padding"
@@ -47,27 +48,29 @@ class IMDB(Checked):
     after every word of the review, as a mean."""
     lower: bool = False
     """Convert words to lower case, as GloVe does. The authors keep case."""
-    longest: int = 0
+    longest: Natural = 0
     """Maximum number of words per review. 0: no limit."""
-    vocabulary: int = 25_000
+    vocabulary: Count = 25_000
     """Size of the vocabulary: the most frequent words of the training split."""
     validation: int = 7500
     """Number of training reviews held out for validation, drawn from the seed."""
     by_film: bool = False
     """Hold out consecutive reviews in the publisher's order, which is sorted by film. Most are then about other films
     than the training reviews, as in the test split; a random selection overestimates the accuracy."""
-    drop_words: float = 0.0
+    drop_words: Share = 0.0
     """Fraction of the words of a training review that are replaced by the unknown word, drawn at every presentation."""
 
     name: ClassVar[str] = "imdb"
 
-    def load(self, seed: int, data: Path | None = None) -> Task:
-        if self.vocabulary < 1 or self.longest < 0:
-            raise ValueError(
-                f"vocabulary must be above 0 and longest not negative, got {self.vocabulary} and {self.longest}"
+    def check(self) -> None:
+        check_held_out(self.validation, imdb.REVIEWS)
+        if self.by_film and not 1 < self.validation < imdb.REVIEWS - 1:
+            problem = (
+                f": half of the reviews are positive, and {self.validation:,} of {imdb.REVIEWS:,} cannot be held out"
             )
-        if not 0 <= self.drop_words < 1:
-            raise ValueError(f"drop_words must lie in [0, 1), got {self.drop_words}")
+            raise ArgumentError(Setting("validation"), " with ", Setting("by_film"), problem)
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
         where = folder(data)
         imdb.find(where)
         glove.find(where)

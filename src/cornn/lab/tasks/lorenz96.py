@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._cache import cache_folder
-from cornn._checked import Checked
 from cornn._extras import missing_extra
 from cornn._random import generator
 from cornn.lab.data import folder
 from cornn.lab.data.cache import read_cached
-from cornn.lab.tasks.task import Batch, Split, Task
+from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
 
 __all__ = ["Lorenz96", "flow", "paths", "trajectories"]
 
@@ -33,7 +33,7 @@ TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class Lorenz96(Checked):
+class Lorenz96(TaskOptions):
     """Predict the state of the Lorenz-96 system 25 points ahead, at every step. Needs no data."""
 
     force: float = 8.0
@@ -41,9 +41,12 @@ class Lorenz96(Checked):
 
     name: ClassVar[str] = "lorenz96"
 
+    def check(self) -> None:
+        if abs(self.force) > STRONGEST:
+            problem = f" must lie between -{STRONGEST} and {STRONGEST}, got {self.force}"
+            raise ArgumentError(Setting("force"), problem)
+
     def load(self, seed: int, data: Path | None = None) -> Task:
-        if not abs(self.force) <= STRONGEST:
-            raise ValueError(f"force must lie between -{STRONGEST} and {STRONGEST}, got {self.force}")
         arrays = paths(self.force, folder(data))
         splits = {name: _split(torch.from_numpy(arrays[name]).float()) for name in SPLITS}
         path = torch.from_numpy(arrays["training"])

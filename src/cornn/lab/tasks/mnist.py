@@ -14,52 +14,65 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked
+from cornn._arguments import Setting
+from cornn._checked import Natural, NotNegative, Range
 from cornn._random import generator
 from cornn.lab.data import folder, mnist
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
 from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
-from cornn.lab.tasks.task import Batch, Split, Task, hold_out
+from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
 
 __all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
 
 SIDE = 28
 PIXELS = SIDE * SIDE
+SEEDS = Range(-(2**63), 2**64 - 1)
+"""Seeds that PyTorch takes."""
+IMAGES = 60_000
+"""Number of the publisher's training images."""
 
 
 @dataclass(frozen=True)
-class SequentialMNIST(Checked):
+class SequentialMNIST(TaskOptions):
     """MNIST digits, one pixel per step, 784 steps. Needs `cornn data get mnist`."""
 
     validation: int = 3000
     """Number of training images held out for validation, drawn from the seed."""
-    shift: int = 0
+    shift: Natural = 0
     """Maximum random shift of training images, in pixels in each direction, drawn at every presentation."""
-    warp: float = 0.0
+    warp: NotNegative = 0.0
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
 
     name: ClassVar[str] = "smnist"
+
+    def check(self) -> None:
+        _check(self)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         return _load("smnist", None, self, seed, folder(data), ())
 
 
 @dataclass(frozen=True)
-class PermutedMNIST(Checked):
+class PermutedMNIST(TaskOptions):
     """MNIST digits, one pixel per step, in a fixed random order. Needs `cornn data get mnist`."""
 
     permutation: int | Literal["own"] = 12008
     """Seed of the order of pixels; 12008 is the authors'. own: use the seed of the run, so that each has its own."""
     validation: int = 3000
     """Number of training images held out for validation, drawn from the seed."""
-    shift: int = 0
+    shift: Natural = 0
     """Maximum random shift of training images, in pixels in each direction, drawn at every presentation."""
-    warp: float = 0.0
+    warp: NotNegative = 0.0
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
 
     name: ClassVar[str] = "psmnist"
+
+    def check(self) -> None:
+        _check(self)
+        if self.permutation != "own":
+            SEEDS.check(Setting("permutation"), self.permutation)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         drawn = seed if self.permutation == "own" else self.permutation
@@ -74,6 +87,11 @@ def permutation(seed: int) -> Tensor:
     return torch.randperm(PIXELS, generator=torch.Generator().manual_seed(seed))
 
 
+def _check(options: SequentialMNIST | PermutedMNIST) -> None:
+    check_changes(SIDE, options.shift, options.warp)
+    check_held_out(options.validation, IMAGES)
+
+
 def _load(
     name: str,
     order: Tensor | None,
@@ -82,7 +100,6 @@ def _load(
     where: Path,
     notes: tuple[str, ...],
 ) -> Task:
-    check_changes(SIDE, options.shift, options.warp)
     images, labels = _tensors(*mnist.read(where, "train"))
     training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]

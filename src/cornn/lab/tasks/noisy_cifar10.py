@@ -18,17 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cornn._checked import Checked, Natural, NotNegative
+from cornn._arguments import ArgumentError, Setting
+from cornn._checked import Natural, NotNegative
 from cornn._random import generator
 from cornn.lab.data import cifar10, folder
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
 from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
-from cornn.lab.tasks.task import Batch, Split, Task, hold_out
+from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
 
 __all__ = ["NoisyCIFAR10", "uniform_of"]
 
 ROWS, FEATURES, STEPS = 32, 96, 1000
 NOISE = STEPS - ROWS
+IMAGES = 50_000
+"""Number of the publisher's training images."""
 
 WORDS = {
     "fixed-normal": "one block of normal noise after every image, as in the authors' code",
@@ -38,7 +41,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class NoisyCIFAR10(Checked):
+class NoisyCIFAR10(TaskOptions):
     """CIFAR-10 images, one row per step, then 968 steps of noise. Needs `cornn data get cifar10`."""
 
     noise: Literal["fixed-normal", "fresh-normal", "fresh-uniform"] = "fixed-normal"
@@ -53,9 +56,9 @@ class NoisyCIFAR10(Checked):
     each variance. 0: no whitening."""
     mirror: bool = False
     """Mirror training images with probability 1/2 at every presentation."""
-    shift: int = 0
+    shift: Natural = 0
     """Maximum random shift of training images, in pixels in each direction, drawn at every presentation."""
-    warp: float = 0.0
+    warp: NotNegative = 0.0
     """Maximum random rotation, scaling and shear of training images, drawn at every presentation: 0.15 moves a pixel
     at the edge by up to 15 % of half the image."""
     cutout: Natural = 0
@@ -65,10 +68,12 @@ class NoisyCIFAR10(Checked):
 
     def check(self) -> None:
         if self.standard and self.whiten:
-            raise ValueError("whitened pixels are standardised already: use --no-standard with --whiten")
+            remedy = (Setting("standard", False), " with ", Setting("whiten"))
+            raise ArgumentError("whitened pixels are standardised already: use ", *remedy)
+        check_changes(ROWS, self.shift, self.warp, self.cutout)
+        check_held_out(self.validation, IMAGES)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        check_changes(ROWS, self.shift, self.warp, self.cutout)
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
         words = changes_in_words(**changes)
         where = folder(data)

@@ -1,13 +1,17 @@
-"""A benchmark: its splits and its metric."""
+"""A benchmark: its options, its splits and its metric."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Make", "Split", "Task", "hold_out"]
+from cornn._arguments import ArgumentError, Setting
+from cornn._checked import Checked
+
+__all__ = ["Batch", "Make", "Split", "Task", "TaskOptions", "check_held_out", "hold_out"]
 
 
 class Batch(NamedTuple):
@@ -83,6 +87,31 @@ class Task:
     notes: tuple[str, ...] = ()  # choices between variants of the task, and facts about the data
 
 
+@dataclass(frozen=True)
+class TaskOptions(Checked):
+    """The options of a task, which are checked before its data are read."""
+
+    name: ClassVar[str]
+    endless: ClassVar[bool] = False
+    """Whether new sequences are drawn at every training step, so that there are no epochs."""
+
+    def load(self, seed: int, data: Path | None = None) -> Task:
+        """Return the task with its data.
+
+        Args:
+            seed: The seed of the run, from which splits are drawn.
+            data: The data folder. Default: CORNN_DATA, or data/.
+        """
+        raise NotImplementedError
+
+
+def check_held_out(count: int, size: int) -> None:
+    """Raise an error unless `count` of `size` sequences can be held out for validation."""
+    if not 0 < count < size:
+        problem = f" must be above 0 and below the number of sequences, {size:,}, got {count:,}"
+        raise ArgumentError(Setting("validation"), problem)
+
+
 def hold_out(size: int, count: int, random: torch.Generator, run: int = 1) -> tuple[Tensor, Tensor]:
     """Draw `count` of `size` sequences for validation.
 
@@ -96,8 +125,7 @@ def hold_out(size: int, count: int, random: torch.Generator, run: int = 1) -> tu
     Returns:
         Sorted indices of the training and of the validation sequences.
     """
-    if not 0 < count < size:
-        raise ValueError(f"validation must be above 0 and below the number of sequences, {size:,}, got {count:,}")
+    check_held_out(count, size)
     runs = torch.randperm(-(-size // run), generator=random)
     drawn = (runs.unsqueeze(1) * run + torch.arange(run)).flatten()
     drawn = drawn[drawn < size]

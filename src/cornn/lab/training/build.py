@@ -6,6 +6,7 @@ from typing import Any
 from torch import nn
 
 from cornn._random import generator
+from cornn.engine import check_backend
 from cornn.lab.config import Train
 from cornn.lab.tasks import Task
 from cornn.models import SequenceModel
@@ -15,6 +16,7 @@ __all__ = ["build", "load"]
 
 def load(config: Train) -> Task:
     """Load the task of a configuration with its data."""
+    check_backend(config.place.backend)  # before the data are read
     data = config.place.data
     return config.task.load(config.seed, None if data is None else Path(data))
 

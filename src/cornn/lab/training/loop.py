@@ -92,7 +92,7 @@ def _explaining_device_errors(states: Sequence[RunState]) -> Iterator[None]:
         reason = describe_device_error(error)
         if reason is None:
             raise
-        remedy = " Free memory on it, or train with a smaller batch_size." if is_out_of_memory(error) else ""
+        remedy = " Free memory on it, or train with smaller batches." if is_out_of_memory(error) else ""
         folders = [state.run.path for state in states if state.run is not None]
         if folders and all((folder / CHECKPOINT).exists() for folder in folders):
             folder = folders[0] if len(folders) == 1 else folders[0].parent

@@ -61,8 +61,7 @@ class Plan:
 def plan(config: Train, task: Task) -> Plan:
     budget, size = config.budget, task.training.size
     if size == 0:
-        if budget.steps is None:
-            raise ValueError(f"{task.name} draws new sequences at every step and has no epochs: give steps instead")
+        assert budget.steps is not None  # `Train.check` ensures it
         return Plan(0, budget.batch_size, budget.steps, None, budget.evaluate_every or STEPS_BETWEEN_EVALUATIONS)
     batch = min(budget.batch_size, size)
     epoch = -(-size // batch)
