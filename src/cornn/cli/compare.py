@@ -121,8 +121,7 @@ def _print_plan(console: Console, contests: list[Contest], statuses: list[Status
             console,
             (contest.name, "bold"),
             f": trials of {format_count(contest.trial, contest.unit.removesuffix('s'))}, "
-            f"final runs of at most {contest.final:,}, "
-            f"{contest.hidden_size} neurons",
+            f"final runs of at most {contest.final:,}, {contest.size}",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")
         for entrant, status in _of(contest, statuses).items():

@@ -35,6 +35,8 @@ def run(contest: Contest, folder: Path, data=None, **options) -> dict:
 
 
 def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
+    # Those of the paper's table of HAR-2.
+    sizes = {"cornn": 64, "fastrnn": 80, "fastgrnn": 80, "antisymmetric": 120, "lstm": 64, "gru": 75, "incremental": 64}
     for contest in CONTESTS.values():
         for entrant, experiment in contest.experiments().items():
             assert ENTRANTS[entrant].start in ("usual", *contest.starts)
@@ -51,7 +53,7 @@ def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
                 assert getattr(final.budget, contest.unit) == contest.final
                 assert final.budget.until == contest.until
                 assert trial.model == final.model
-                assert trial.model.hidden_size == contest.hidden_size
+                assert trial.model.hidden_size == (contest.hidden_size or sizes[entrant])
                 assert all(flat_settings(trial)[name] == value for name, value in contest.shared.items())
 
 
@@ -296,3 +298,8 @@ def test_the_command(cornn, tmp_path, monkeypatch):
         code, _, err = cornn("compare", *words)
         assert code == 2
         assert said in err
+
+
+def test_a_row_has_its_own_number_of_units_or_that_of_the_contest():
+    assert comparison.ModelResult("gru", {"hidden_size": 75}, {"hidden_size": None}).hidden_size == 75
+    assert comparison.ModelResult("gru", {}, {"hidden_size": 64}).hidden_size == 64

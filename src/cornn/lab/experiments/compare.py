@@ -17,7 +17,7 @@ from cornn._machine import device_for, machine
 from cornn._source import check_source, source
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status, list_changes
-from cornn.lab.recipes import resolve
+from cornn.lab.recipes import PUBLISHED, resolve
 from cornn.lab.recipes.ranges import ENTRANTS, space
 from cornn.lab.runs import write_json
 from cornn.lab.tasks import HAR2, IMDB, Adding, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
@@ -39,12 +39,17 @@ class Contest:
     unit: str  # "steps" or "epochs"
     trial: int  # length of a trial
     final: int  # length of a run
-    hidden_size: int
+    hidden_size: int | None  # None: that of each model in the paper's table
     entrants: tuple[str, ...]
     trials: int = 12
     seeds: int = 3  # number of runs with the settings of the best trial, with the seeds 1, 2, ...
     until: float = 0.0  # a run stops once its validation reaches this value
     shared: Mapping[str, Any] = field(default_factory=dict)  # settings of all models that replace the recipe's
+
+    @property
+    def size(self) -> str:
+        """The number of neurons, as text."""
+        return "the paper's numbers of neurons" if self.hidden_size is None else f"{self.hidden_size} neurons"
 
     @property
     def about(self) -> dict[str, Any]:
@@ -68,7 +73,7 @@ class Contest:
             keep="best",
             until=0.0,
             seed=TRIAL_SEED,
-            hidden_size=self.hidden_size,
+            hidden_size=self.hidden_size or self._published_size(own.title),
             **{self.unit: self.trial},
             **self.shared,
             **{name: value for name, value in place.items() if value is not None},
@@ -82,6 +87,10 @@ class Contest:
             tuple(range(1, self.seeds + 1)),
             stream=("compare", self.name, entrant),
         )
+
+    def _published_size(self, title: str) -> int:
+        """Return the largest number of units of a model in the paper's table of the task."""
+        return max(row.units for row in PUBLISHED[self.task.name] if row.model == title)
 
     def experiments(self, **place: Any) -> dict[str, Experiment]:
         """Return the experiments of all models by name. `place`: device and data."""
@@ -125,6 +134,11 @@ def _adding(length: int, trial: int, final: int, entrants: tuple[str, ...] = _AD
 CONTESTS = {
     "adding-500": _adding(500, 1000, 3000),
     "har2": Contest("har2", HAR2(), "paper", _STARTS, "epochs", 25, 100, 64, _HAR2),
+    # The rows of the paper's table with their sizes and epochs.
+    "har2-paper": Contest(
+        *("har2-paper", HAR2(), "paper", {}, "epochs", 25, 250, None),
+        ("cornn", "fastrnn", "fastgrnn", "antisymmetric", "lstm", "gru", "incremental"),
+    ),
     "psmnist": Contest("psmnist", PermutedMNIST(), "paper-128", _STARTS, "epochs", 2, 20, 128, _PSMNIST),
     # The rows of the paper's table with 128 units whose whole training takes two minutes on a GPU.
     "psmnist-long": Contest(
@@ -261,6 +275,7 @@ def _entry(status: Status) -> dict[str, Any]:
     return {
         "space": {name: str(draw) for name, draw in status.experiment.space.items()},
         "parameters": sizes[0] if sizes else None,
+        "hidden_size": status.experiment.base.model.hidden_size,
         "chosen": None if status.best is None else status.best["trial"],
         "trials": [_trial(row) for row in status.rows if row["state"] != "running"],
         "finals": [_with_source({name: one[name] for name in final if name in one}) for one in status.runs],

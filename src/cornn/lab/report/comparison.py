@@ -62,6 +62,10 @@ class ModelResult:
         return len(self.entry["finals"]) - len(self.ended)
 
     @property
+    def hidden_size(self) -> int:
+        return self.entry.get("hidden_size", self.contest["hidden_size"])
+
+    @property
     def test_summary(self) -> str:
         """Mean on the test split and its 95 % confidence interval."""
         if not self.tests:
@@ -149,8 +153,9 @@ class ContestResult:
         together = "one after another" if workers == [1] else f"{span} at once"
         shared = f", batches of {record['batch_size']}" if "batch_size" in record else ""
         shared += f", beta2 {record['beta2']:g}" if "beta2" in record else ""
+        units = "the paper's numbers of" if record["hidden_size"] is None else record["hidden_size"]
         return (
-            f"{record['hidden_size']} units{shared}; trials of {record['trial']:,} {unit}, final runs of {most}; "
+            f"{units} units{shared}; trials of {record['trial']:,} {unit}, final runs of {most}; "
             f"on {' and '.join(sorted(where))}, {together}"
         )
 

@@ -194,9 +194,9 @@ def _rival(
     if rows:
         contest, row = max(rows, key=lambda one: (one[0].record["unit"] == "epochs", one[0].record["final"]))
         record = contest.record
-        note = f"{row.test_summary}, {record['hidden_size']} units, {record['final']} {record['unit']}"
+        note = f"{row.test_summary}, {row.hidden_size} units, {record['final']} {record['unit']}"
         complete = record["unit"] == "epochs" and record["final"] >= resolve(task).budget.epochs
-        same_size = record["hidden_size"] == published.units
+        same_size = row.hidden_size == published.units
         status: Status = "other budget"
         if complete and same_size:
             status = intervals.compare(row.tests, record["better"], published, row.failed)
