@@ -119,14 +119,18 @@ _SLOW = (
 _SMNIST = ("unitary", "cornn", "cornn-ringing", "lstm", "gru", "antisymmetric", "fastgrnn", "dtriv")
 _IMDB = ("skip-lstm", "skip-gru", "relu-gru", "lstm", "gru", "cornn")
 
+# The networks of the paper's figure on adding.
+_ADDING_FIGURE = ("cornn", "fastrnn", "antisymmetric", "exprnn", "tanh-rnn")
 _HAR2 = tuple(name for name in ENTRANTS if name != "relu-gru")  # relu-gru is only in the paper's table of IMDB
 
 _STARTS = {"memory": "memory", "ringing": "ringing"}
 _LARGE = {"batch_size": 500}
 
 
-def _adding(length: int, trial: int, final: int, entrants: tuple[str, ...] = _ADDING, **shared: Any) -> Contest:
-    name = "-".join(["adding", str(length), *shared])
+def _adding(
+    length: int, trial: int, final: int, entrants: tuple[str, ...] = _ADDING, suffix: str = "", **shared: Any
+) -> Contest:
+    name = "-".join(["adding", str(length), *shared]) + suffix
     sizes = ("steps", trial, final, 128)
     return Contest(name, Adding(length), "paper", {"memory": "ours"}, *sizes, entrants, until=0.008, shared=shared)
 
@@ -174,6 +178,9 @@ CONTESTS = {
     "adding-500-beta2": _adding(500, 1000, 3000, tuple(name for name in _ADDING if name != "exprnn"), beta2=0.99),
     "adding-2000": _adding(2000, 600, 2000),
     "adding-5000": _adding(5000, 400, 1500),
+    # For at most as many steps as the paper's training at length 5,000.
+    "adding-500-long": _adding(500, 1000, 60_000, _ADDING_FIGURE, suffix="-long"),
+    "adding-2000-long": _adding(2000, 600, 60_000, _ADDING_FIGURE, suffix="-long"),
 }
 """Name -> contest, in order of priority."""
 
