@@ -160,7 +160,7 @@ REGISTER = (
         "after prop:2",
         "therefore states separate at most linearly in time, which rules out chaos",
         "false",
-        "A bound on the size of the difference does not limit its growth from 1e-9: an attractor can be bounded and "
+        "A bound on the size of the difference does not limit its growth from 1e-6: an attractor can be bounded and "
         "chaotic.",
         counterexamples=(against.separating_inputs, against.positive_exponent),
     ),
