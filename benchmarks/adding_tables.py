@@ -46,7 +46,7 @@ def _runs() -> dict[tuple, list[dict]]:
     found: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
         config, result = records.read_config(record), record["result"]
-        if (config.recipe, config.model.name) not in RECIPES:
+        if (config.recipe, config.model.name) not in RECIPES or config.theory:  # repeats a seed, and records more
             continue
         on_gpu = result["device"].startswith("cuda")
         where = result["machine"]["gpu"] if on_gpu else f"CPU, {result['machine']['threads']} threads"

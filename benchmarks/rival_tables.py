@@ -120,37 +120,52 @@ def compare_accuracy(results: Path = RESULTS) -> str:
 
 
 def ranks(results: Path = RESULTS) -> str:
-    """Show where coRNN with the paper's initialisation stands in each contest, and which model leads."""
-    lines = ["| contest | final runs | coRNN | best mean |", "| --- | ---: | ---: | --- |"]
+    """Show where coRNN with the paper's initialisation stands in each contest, and which models lead."""
+    lines = ["| contest | final runs | coRNN | in the lead |", "| --- | ---: | ---: | --- |"]
     for contest in comparison.read(results):
-        ended = {row.name: statistics.fmean(row.tests) for row in contest.rows if row.tests}
-        if "cornn" not in ended:
+        ours = next((row for row in contest.rows if row.name == "cornn" and row.tests), None)
+        if ours is None:
             continue
         record = contest.record
-        sign = 1 if record["better"] == "higher" else -1
-        order = sorted(contest.rows, key=lambda row: -sign * ended.get(row.name, -sign * float("inf")))
-        ours = next(row for row in order if row.name == "cornn")
-        place = 1 + sum(sign * value > sign * ended["cornn"] for value in ended.values())
-        # Where most models are at chance, only what is solved says something.
-        found = f"number {place} of {len(ended)}"
+        first = leaders(contest)
         if ours.solved_count is not None:
-            found = f"solved by {ours.solved_count} seeds"
+            found, lead = f"solved by {ours.solved_count} seeds", f"{first[0].solved_count} seeds" if first else "none"
+        else:
+            sign = 1 if record["better"] == "higher" else -1
+            means = [sign * statistics.fmean(row.tests) for row in contest.rows if row.tests]
+            place = 1 + sum(value > sign * statistics.fmean(ours.tests) for value in means)
+            found, lead = f"number {place} of {len(means)}", first[0].test_summary
         budget = f"{record['final']:,} {record['unit']}"
-        lines.append(f"| {contest.name} | {budget} | {found} | {order[0].title} {order[0].test_summary} |")
+        names = "; ".join(row.title for row in first)
+        lines.append(f"| {contest.name} | {budget} | {found} | {names}{': ' if names else ''}{lead} |")
     return "\n".join(lines)
 
 
+def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:
+    """Return the model with the best mean, or those that solve the task from most seeds, the quickest first.
+
+    A training ends when it has solved its task, so that errors below the threshold rank nothing.
+    """
+    ended = [row for row in contest.rows if row.tests]
+    if contest.record["solved"] is None:
+        best = max if contest.record["better"] == "higher" else min
+        return [best(ended, key=lambda row: statistics.fmean(row.tests))]
+    steps = {row.name: row.solved_steps or [] for row in ended}
+    most = max(map(len, steps.values()))
+    first = [row for row in ended if steps[row.name] and len(steps[row.name]) == most]
+    return sorted(first, key=lambda row: statistics.fmean(steps[row.name]))
+
+
 def leads(results: Path = RESULTS) -> str:
-    """Say in how many contests coRNN with the paper's initialisation has the best mean."""
-    led = contests = 0
-    for contest in comparison.read(results):
-        means = {row.name: statistics.fmean(row.tests) for row in contest.rows if row.tests}
-        if "cornn" in means:
-            best = max if contest.record["better"] == "higher" else min
-            contests += 1
-            led += best(means.values()) == means["cornn"]
-    shares = f"{led} of {contests}"
-    return f"coRNN with the paper's initialisation has the best mean in {shares} comparisons at equal tuning."
+    """Say in how many contests coRNN with the paper's initialisation leads."""
+    contests = [one for one in comparison.read(results) if any(row.name == "cornn" and row.tests for row in one.rows)]
+    found = [[row.name for row in leaders(contest)] for contest in contests]
+    alone, shared = found.count(["cornn"]), sum("cornn" in names and len(names) > 1 for names in found)
+    with_others = f", and shares the lead in {shared}" if shared else ""
+    return (
+        f"coRNN with the paper's initialisation leads in {alone} of {len(contests)} comparisons at equal "
+        f"tuning{with_others}."
+    )
 
 
 def _summary(contests: list[comparison.ContestResult], cell: Callable[[comparison.ModelResult], str]) -> str:

@@ -57,14 +57,18 @@ def test_places_in_the_comparison_have_their_budget(tables, monkeypatch):
     found = [
         contest("up", "higher", None, cornn=[50.0, 60.0], gru=[70.0, 80.0], lstm=[10.0, 20.0]),
         contest("down", "lower", 0.01, cornn=[0.001, 0.1], gru=[0.1, 0.1]),
+        contest("both", "lower", 0.01, cornn=[0.001, 0.002], gru=[0.001, 0.001], lstm=[0.1, 0.1]),
+        contest("neither", "lower", 0.01, cornn=[0.1, 0.1], gru=[0.2, 0.1]),
         contest("without", "higher", None, gru=[70.0]),
     ]
     monkeypatch.setattr(module.comparison, "read", lambda results: found)
     assert module.ranks().splitlines()[2:] == [  # † because these runs name no commit
-        "| up | 1,500 steps | number 2 of 3 | GRU 75.00 [11.47, 100.00]† |",
-        "| down | 1,500 steps | solved by 1 of 2 seeds | coRNN 0.0505 [0.0000, 0.6795]† |",
+        "| up | 1,500 steps | number 2 of 3 | GRU: 75.00 [11.47, 100.00]† |",
+        "| down | 1,500 steps | solved by 1 of 2 seeds | coRNN: 1 of 2 seeds |",
+        "| both | 1,500 steps | solved by 2 of 2 seeds | coRNN; GRU: 2 of 2 seeds |",
+        "| neither | 1,500 steps | solved by 0 of 2 seeds | none |",
     ]
-    assert " best mean in 1 of 2 comparisons" in module.leads()
+    assert " leads in 1 of 4 comparisons at equal tuning, and shares the lead in 1." in module.leads()
 
 
 def test_tables_are_those_of_the_records(monkeypatch, capsys):

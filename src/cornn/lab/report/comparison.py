@@ -14,7 +14,7 @@ from cornn.lab.report import intervals
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
-FIRST = ("adding-500", "adding-500-beta2", "adding-2000", "adding-5000")
+FIRST = ("adding-500", "adding-500-beta2", "adding-500-long", "adding-2000", "adding-2000-long", "adding-5000")
 """Contests that are listed first, in this order."""
 
 

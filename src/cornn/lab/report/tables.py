@@ -12,7 +12,7 @@ from cornn.lab.recipes import PUBLISHED, RECIPES, Published
 from cornn.lab.report import intervals
 from cornn.lab.tasks import Lorenz96
 
-__all__ = ["Row", "RunGroup", "describe", "group_runs", "rows"]
+__all__ = ["Row", "RunGroup", "describe", "group_runs", "longest_runs", "rows"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,23 @@ def group_runs(results: records.Results, task: str) -> list[RunGroup]:
             )
         )
     return found
+
+
+def longest_runs(results: records.Results, task: str, recipe: str, **options: object) -> list[dict]:
+    """Return the records of coRNN with a recipe and options of a task: for each seed, the one with most training steps.
+
+    A run that was repeated with more steps, or to record the theory's assumptions, does not count twice.
+    """
+    longest: dict[int, tuple[int, dict]] = {}
+    for record in records.read(results, task):
+        config = records.read_config(record)
+        values = {name: getattr(config.task, name) for name in options}
+        if (config.recipe, config.model.name) != (recipe, "cornn") or values != options:
+            continue
+        steps = config.budget.steps or 0
+        if config.seed not in longest or steps > longest[config.seed][0]:
+            longest[config.seed] = (steps, record)
+    return [record for _, record in longest.values()]
 
 
 def _other_recipe(config: Train) -> dict[str, str]:
