@@ -27,7 +27,7 @@ GROUPS = {
         "Optimiser, learning-rate schedule and selection of the weights.",
         (
             *("optimiser", "beta1", "beta2", "weight_decay", "clip", "schedule", "warm_up", "drop_after", "drop_to"),
-            *("recurrent_rate", "rates_by_length", "rebase_every", "ema", "keep", "until"),
+            *("recurrent_rate", "rates_by_length", "rebase_every", "adversarial", "ema", "keep", "until"),
         ),
     ),
     "run": (

@@ -97,6 +97,9 @@ class Optimiser(Checked):
     the longer the sequence, the more a small change of these weights moves the last state."""
     rebase_every: Natural = 0
     """DTRIV only: number of steps between changes of its base point. 0: never, which is DTRIV∞."""
+    adversarial: NotNegative = 0.0
+    """Norm of the adversarial perturbation of the embedded words of a sequence, on which half of the loss is computed.
+    For tasks of words; a step takes about three times as long. 0: no perturbation."""
     ema: Share = 0.0
     """Decay rate of an exponential moving average of the weights, which is evaluated in their place. 0: no average."""
 
@@ -182,6 +185,9 @@ class Train(Checked):
             )
         if self.optimiser.rates_by_length is not None and not isinstance(self.model, CoRNNSpec):
             raise ArgumentError(Setting("rates_by_length"), f" is for coRNN, the model is {name}: leave it out")
+        if self.optimiser.adversarial and not self.task.embedded:
+            problem = f" perturbs embedded words, and the inputs of {self.task.name} are numbers: use "
+            raise ArgumentError(Setting("adversarial"), problem, Setting("adversarial", 0))
         if self.optimiser.rebase_every and name != "dtriv":
             raise ArgumentError(Setting("rebase_every"), f" is for dtriv, the model is {name}: leave it at 0")
 

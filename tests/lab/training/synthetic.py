@@ -43,6 +43,10 @@ class Synthetic(TaskOptions):
 
     name: ClassVar[str] = "synthetic"
 
+    @property
+    def embedded(self) -> bool:
+        return self.words
+
     def load(self, seed: int, data: Path | None = None) -> Task:
         if data is not None and not Path(data).exists():
             raise FileNotFoundError(f"no synthetic data under {data}: make some")

@@ -61,6 +61,7 @@ class IMDB(TaskOptions):
     """Fraction of the words of a training review that are replaced by the unknown word, drawn at every presentation."""
 
     name: ClassVar[str] = "imdb"
+    embedded: ClassVar[bool] = True
 
     def check(self) -> None:
         check_held_out(self.validation, imdb.REVIEWS)

@@ -94,6 +94,8 @@ class TaskOptions(Checked):
     name: ClassVar[str]
     endless: ClassVar[bool] = False
     """Whether new sequences are drawn at every training step, so that there are no epochs."""
+    embedded: ClassVar[bool] = False
+    """Whether the inputs are words, whose vectors are trained."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         """Return the task with its data.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cornn.lab.tasks import Batch
 from cornn.lab.tasks.task import Split
+from cornn.lab.training.adversarial import add_adversary
 from cornn.lab.training.distributed import batch_dimension, share_of_batch, share_of_loss
 from cornn.lab.training.side_by_side import SideBySide
 from cornn.lab.training.state import RunState
@@ -107,13 +108,21 @@ class Feed:
             batch, place = share_of_batch(batch, dimension, count, self.fabric.global_rank, self.fabric.world_size)
             batches.append(batch)
             places.append(place)
-        with self.fabric.autocast():
-            predictions = models(_stack(batches) if len(batches) > 1 else batches[0])
-            losses = [
-                share_of_loss(state.task, prediction, batch.target, *place)
-                for state, prediction, batch, place in zip(self.states, predictions, batches, places, strict=True)
-            ]
-        return torch.stack(losses) if len(losses) > 1 else losses[0].unsqueeze(0)
+
+        def compute() -> Tensor:
+            with self.fabric.autocast():
+                predictions = models(_stack(batches) if len(batches) > 1 else batches[0])
+                losses = [
+                    share_of_loss(state.task, prediction, batch.target, *place)
+                    for state, prediction, batch, place in zip(self.states, predictions, batches, places, strict=True)
+                ]
+            return torch.stack(losses) if len(losses) > 1 else losses[0].unsqueeze(0)
+
+        if not (norm := self.states[0].config.optimiser.adversarial):
+            return compute()
+        # `fits_side_by_side` makes sure that there is one model.
+        encoder: Any = self.states[0].model.encoder
+        return add_adversary(encoder, norm, compute)
 
     def _pooled_losses(self, pool: Pool, models: SideBySide, counts: Sequence[int]) -> Tensor:
         """Compute the losses from one batch with the sequences of all: few operations, however many models."""

@@ -30,13 +30,14 @@ def name_parameters(model: nn.Module, row: Tensor) -> dict[str, Tensor]:
 def fits_side_by_side(states: Sequence[RunState], device: torch.device) -> bool:
     """Whether runs can be trained as one: the engine has layers for that, and their batches have one shape.
 
-    LEM's kernels for GPUs take one model, and are faster than its steps for many.
+    Adversarial training takes one model. LEM's kernels for GPUs take one model, and are faster than its steps for many.
     """
     layers = [state.model.layer for state in states]
     own = all(isinstance(layer, Stack) for layer in layers)
     kernels = device.type == "cuda" and any(isinstance(layer, LEM) for layer in layers)
     ragged = any(state.training.ragged for state in states)
-    return own and not kernels and not ragged and len({state.plan.batch for state in states}) <= 1
+    perturbed = any(state.config.optimiser.adversarial for state in states)  # by hooks, which vmap does not support
+    return own and not (kernels or ragged or perturbed) and len({state.plan.batch for state in states}) <= 1
 
 
 class SideBySide:
