@@ -99,7 +99,7 @@ class Optimiser(Checked):
     """DTRIV only: number of steps between changes of its base point. 0: never, which is DTRIV∞."""
     adversarial: NotNegative = 0.0
     """Norm of the adversarial perturbation of the embedded words of a sequence, on which half of the loss is computed.
-    For tasks of words; a step takes about three times as long. 0: no perturbation."""
+    For tasks of words; a step has two forward and three backward passes. 0: no perturbation."""
     ema: Share = 0.0
     """Decay rate of an exponential moving average of the weights, which is evaluated in their place. 0: no average."""
 
