@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 from cornn import HORN, CoRNN, CoRNNCell
 from cornn._layer_arguments import check_input
 from cornn._random import generator
-from cornn.baselines import TanhRNN
+from cornn.baselines import LinOSS, TanhRNN
 from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
 from cornn.layers import INITS
 
@@ -210,6 +210,26 @@ def test_cell_step_by_step_ends_where_the_layer_does(damping, activation, traina
         ys.append(state[0])
     output, last = layer(input, timespans=timespans)
     assert_same((torch.stack(ys), state), (output.reshape(5, BATCH, HIDDEN), tuple(part[0] for part in last)))
+
+
+@pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
+@pytest.mark.parametrize("module", [CoRNN, CoRNNCell])
+def test_gradients_reach_buffers_that_are_asked_for_them(module, uneven):
+    """Constants and scales are no parameters, but `functional_call` may replace them by functions of parameters."""
+    layer = module(FEATURES, 3, dtype=DOUBLE)
+    layer.load_state_dict({name: 0.2 * torch.rand_like(part) + 0.3 for name, part in layer.state_dict().items()})
+    names = [name for name, _ in layer.named_buffers()]
+    input, timespans = (data(), spans()) if module is CoRNN else (data(BATCH, FEATURES), spans(BATCH))
+
+    def run(*buffers):
+        named = dict(zip(names, buffers, strict=True))
+        options = {"timespans": timespans if uneven else None}
+        first, second = torch.func.functional_call(layer, named, (input,), options)
+        return flat(first, second) if module is CoRNN else flat(first, (second,))
+
+    buffers = [value.clone().requires_grad_() for value in layer.buffers()]
+    assert len(buffers) == 6
+    assert torch.autograd.gradcheck(run, buffers)
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)
@@ -599,6 +619,30 @@ def test_checkpoints_and_function_transforms_exclude_each_other(transform):
         transform(lambda input: layer(input)[0].sum())(for_one)
     with torch.no_grad():
         torch.vmap(layer)(torch.stack((input, input)))
+
+
+def test_checkpoints_are_not_computed_again_with_other_weights():
+    """The gradient would be wrong, and nothing would say so."""
+    layer, input = make(checkpoint_every=5), data()
+    words = "the weights of the layer have changed since the forward pass.* set the layer's checkpoint_every to None"
+    output, _ = layer(input)
+    with torch.no_grad():
+        layer.cell().weight_hh.add_(0.1)
+    with pytest.raises(RuntimeError, match=words):
+        output.sum().backward()
+    weights = {name: weight.detach().clone().requires_grad_() for name, weight in layer.named_parameters()}
+    output, _ = torch.func.functional_call(layer, weights, (input,))
+    with pytest.raises(RuntimeError, match=words):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
+@pytest.mark.parametrize("kind", [CoRNN, LinOSS])
+def test_lengths_are_integers_of_any_type(kind, dtype):
+    layer, lengths = kind(FEATURES, HIDDEN, bidirectional=True, checkpoint_every=2), torch.tensor([3, TIME, 0])
+    input = data(dtype=torch.float32)
+    got, want = layer.last_state(input, lengths=lengths.to(dtype)), layer.last_state(input, lengths=lengths)
+    torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("net", [{}, {"num_layers": 2}, {"num_layers": 2, "bidirectional": True}])

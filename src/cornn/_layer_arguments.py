@@ -116,7 +116,7 @@ def _can_inspect(values: Tensor) -> bool:
 
 
 def check_lengths(lengths: Tensor, input: Tensor, least: int = 0) -> Tensor:
-    """Return `lengths`, each at least `least`, after checking them, on the device of a time-major input."""
+    """Return `lengths`, each at least `least`, after checking them, as int64 on the device of a time-major input."""
     steps, batch = input.shape[:2]
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise TypeError("lengths must be an integer tensor with one number per sequence")
@@ -124,7 +124,7 @@ def check_lengths(lengths: Tensor, input: Tensor, least: int = 0) -> Tensor:
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
     if _can_inspect(lengths) and batch and not least <= lengths.min() <= lengths.max() <= steps:
         raise ValueError(f"lengths must lie between {least} and {steps}, got {lengths.min()} to {lengths.max()}")
-    return lengths.to(input.device)
+    return lengths.to(input.device, torch.int64)  # differences of unsigned numbers would wrap around
 
 
 def check_timespans(timespans: Tensor) -> Tensor:

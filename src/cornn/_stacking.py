@@ -42,6 +42,30 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     return sequence.gather(0, source)
 
 
+def _with_weights_of_now(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
+    """Return the cell's `sequence`, which raises if the cell has other weights when it is called.
+
+    A checkpoint calls it again in the backward pass, and autograd compares only the weights that it has saved.
+    """
+
+    def identify() -> list[tuple[Tensor, int | None]]:
+        return [(x, None if x.is_inference() else x._version) for x in (*cell.parameters(), *cell.buffers())]
+
+    before = identify()
+
+    def sequence(*arguments, **options) -> tuple[Tensor, tuple[Tensor, ...]]:
+        for (now, version), (then, known) in zip(identify(), before, strict=True):
+            if now is not then or version != known:
+                raise RuntimeError(
+                    "the weights of the layer have changed since the forward pass, but checkpoint_every computes "
+                    "states again in the backward pass: change them after it, or set the layer's checkpoint_every to "
+                    "None"
+                )
+        return cell.sequence(*arguments, **options)
+
+    return sequence
+
+
 class Stack(nn.Module):
     """Layers and directions of cells, behind the interface of `nn.LSTM`.
 
@@ -309,6 +333,8 @@ class Stack(nn.Module):
                 "checkpoint_every does not work with gradients under torch.vmap and torch.func: "
                 "set the layer's checkpoint_every to None"
             )
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            sequence = _with_weights_of_now(self.cells[name])
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
         parts = input.split(size)

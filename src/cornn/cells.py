@@ -14,6 +14,7 @@ from cornn._layer_arguments import check_input, check_sizes, check_state, check_
 from cornn._random import uniform_
 from cornn._torch_private import find_tensors, is_eager
 from cornn.engine.cell import CellWeights, step
+from cornn.engine.contract import wants_gradient
 
 __all__ = ["CoRNNCell", "Matrices"]
 
@@ -389,6 +390,7 @@ class CoRNNCell(nn.Module):
         constants = self.oscillators()
         if (
             self.trainable
+            or wants_gradient(constants)
             or not is_eager(constants)
             or any(value.is_inference() for value in constants)
             or (constants.dt.is_cuda and torch.cuda.is_current_stream_capturing())  # a graph must not depend on a cache

@@ -8,7 +8,7 @@ import pytest
 import torch
 from engine_calls import operator_options, run
 from engine_calls import problem as problem_of
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from tolerances import FLOAT64
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -96,6 +96,7 @@ def test_portable_agrees_with_the_reference(update, steps, batch, hidden, featur
     spans = spans and engine.UPDATES[update].timed
     given_, lengths = arguments(steps, batch, hidden, features, update=update, spans=spans, ragged=ragged, seed=seed)
     want = results(given_, lengths, update, "reference")
+    assume(want["output"].abs().max() < 1e3)  # the cubic force of Duffing's oscillators may diverge
     assert_same(results(given_, lengths, update, "portable"), want, **FLOAT64)
 
 

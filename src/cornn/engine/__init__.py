@@ -170,6 +170,8 @@ def run(
         `nn.LSTM` does not.
     """
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    if scales is not None and wants_gradient(scales):
+        given, scales = apply_scales(given, scales), None  # the backends have no gradients of scales
     if timespans is not None and not update.timed:
         raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
     requested = backend
