@@ -11,6 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from cornn import HORN, CoRNN, CoRNNCell
@@ -388,6 +389,33 @@ def test_matrices_are_copies():
 def test_set_matrices_refuses_what_does_not_fit(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(bias=False).set_matrices(**given)
+
+
+def test_set_matrices_refuses_weights_that_are_computed():
+    """A parametrization returns a new tensor, which would take the change and be forgotten."""
+    layer = make()
+    before = layer.matrices()
+    nn.utils.parametrizations.orthogonal(layer.cell(), "weight_hh")
+    with pytest.raises(ValueError, match="W cannot be set: weight_hh is computed from other parameters"):
+        layer.set_matrices(V=data(HIDDEN, FEATURES), W=torch.eye(HIDDEN))
+    assert torch.equal(layer.matrices().V, before.V)
+    layer.set_matrices(b=torch.ones(HIDDEN))
+    torch.testing.assert_close(layer.matrices().b, torch.ones(HIDDEN, dtype=DOUBLE), **FLOAT64)
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "checkpoint_every": 5}])
+def test_pruned_weights_are_those_of_now(options):
+    """Pruning computes the weights in a hook before `forward`, which a layer does not call."""
+    layer, input = make(**options), data()
+    layer.cell().set_matrices(W=data(HIDDEN, HIDDEN))
+    prune.random_unstructured(layer.cell(), "weight_hh", 0.5)
+    for _ in range(2):
+        layer(input)[0].square().sum().backward()
+        with torch.no_grad():
+            layer.cell().weight_hh_orig.add_(1.0)
+    output, _ = layer(input)
+    prune.remove(layer.cell(), "weight_hh")
+    torch.testing.assert_close(output, layer(input)[0], **FLOAT64)
 
 
 def test_matrices_are_those_of_the_equation():

@@ -42,6 +42,13 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     return sequence.gather(0, source)
 
 
+def _call_pre_hooks(cell: nn.Module, input: Tensor) -> None:
+    """Call the forward pre-hooks of a cell, since its `forward` is not called: those of pruning compute its weights."""
+    if cell._forward_pre_hooks:
+        for hook in cell._forward_pre_hooks.values():
+            hook(cell, (input,))
+
+
 def _with_weights_of_now(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
     """Return the cell's `sequence`, which raises if the cell has other weights when it is called.
 
@@ -233,6 +240,7 @@ class Stack(nn.Module):
         if input.shape[0] == 0:
             raise ValueError(NO_STEPS)
         options = {"every": True, "backend": self.backend, "precision": self.precision}
+        _call_pre_hooks(cell, input)
         output, parts = cell.sequence(input, None, timespans=None, lengths=None, **options)
         state = parts if len(parts) > 1 else parts[0]
         return output.transpose(0, 1) if self.batch_first else output, state
@@ -323,7 +331,9 @@ class Stack(nn.Module):
 
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run one cell over the sequence; with `checkpoint_every`, keep only the states between segments."""
-        sequence, size = self.cells[name].sequence, self.checkpoint_every
+        cell, size = self.cells[name], self.checkpoint_every
+        _call_pre_hooks(cell, input)
+        sequence = cell.sequence
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:
             return sequence(input, state, timespans=timespans, lengths=lengths, **options)
@@ -334,7 +344,7 @@ class Stack(nn.Module):
                 "set the layer's checkpoint_every to None"
             )
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            sequence = _with_weights_of_now(self.cells[name])
+            sequence = _with_weights_of_now(cell)
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
         parts = input.split(size)

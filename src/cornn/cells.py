@@ -271,20 +271,28 @@ class CoRNNCell(nn.Module):
         """
         m, scale_hh = self.hidden_size, self.scale_hh
         scale_y, scale_z = (None, None) if scale_hh is None else (scale_hh[:, :m], scale_hh[:, m:])
-        for name, value, parameter, scale in (
-            ("V", V, self.weight_ih, self.scale_ih),
-            ("W", W, self.weight_hh[:, :m], scale_y),
-            ("W_z", W_z, self.weight_hh[:, m:], scale_z),
-            ("b", b, self.bias, self.scale_bias),
+        changes = []
+        for name, value, stored, parameter, scale in (
+            ("V", V, "weight_ih", self.weight_ih, self.scale_ih),
+            ("W", W, "weight_hh", self.weight_hh[:, :m], scale_y),
+            ("W_z", W_z, "weight_hh", self.weight_hh[:, m:], scale_z),
+            ("b", b, "bias", self.bias, self.scale_bias),
         ):
             if value is None:
                 continue
             if parameter is None:
                 raise ValueError("b was given for a layer without bias: use bias=True")
+            if stored not in self._parameters:
+                raise ValueError(
+                    f"{name} cannot be set: {stored} is computed from other parameters, by a parametrization or by "
+                    "pruning: remove that first"
+                )
             if value.shape != parameter.shape:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {tuple(parameter.shape)}")
             value = value.to(parameter)
-            parameter.copy_(value if scale is None else value / scale)
+            changes.append((parameter, value if scale is None else value / scale))
+        for parameter, value in changes:
+            parameter.copy_(value)
 
     def forward(
         self,
