@@ -320,6 +320,7 @@ def test_choose_never_swaps_what_was_asked_for(monkeypatch):
         ({"timespans": (5, 4)}, r"timespans has shape \(5, 4\), expected \(5, 3\)"),
         ({"input": (5, 2)}, r"input has shape \(5, 2\), expected \(time, batch, features\)"),
         ({"input": (5, 1, 3, 2)}, r"input has shape \(5, 1, 3, 2\), expected \(time, batch, features\)"),
+        ({"input": (5, 3, 0), "input_weight": (4, 0)}, "input has 0 features for 4 neurons: pass at least one of each"),
     ],
 )
 def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):

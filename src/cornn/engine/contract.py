@@ -207,6 +207,8 @@ def check(update: Update, given: Given) -> None:
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
     if len(shape) != len(group) + 3:
         raise ValueError(f"input has shape {tuple(shape)}, expected (time, batch, features), time-major and batched")
+    if not features or not hidden:  # empty arrays have no address, and kernels would take them for absent ones
+        raise ValueError(f"input has {features} features for {hidden} neurons: pass at least one of each")
     if input_weight is None and features != drives:
         raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
     check_tensor("weight", weight, (*group, update.products * hidden, update.states * hidden), input)
