@@ -199,7 +199,8 @@ class CoRNNCell(nn.Module):
                 setattr(self, name, None)
             for name in names[1:]:
                 if state_dict[prefix + name].dim() == 0:
-                    state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size)
+                    # A clone, since `assign=True` keeps the tensor, in which each neuron needs a number of its own.
+                    state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size).clone()
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
         if old:
             constants = self.oscillators()._asdict()
