@@ -312,16 +312,16 @@ class Stack(nn.Module):
         if self.bidirectional and timespans is not None:
             reversed_spans = _reverse(timespans, lengths)
         for layer in range(self.num_layers):
-            wanted = every or layer < self.num_layers - 1
+            each_step = every or layer < self.num_layers - 1
             start = None if first is None else first[:, len(ends)]
-            forwards, end = self._cell(_name(layer, False), output, start, timespans, lengths, wanted)
+            forwards, end = self._cell(_name(layer, False), output, start, timespans, lengths, each_step)
             ends.append(end)
             if self.bidirectional:
                 start = None if first is None else first[:, len(ends)]
                 mirrored = _reverse(output, lengths)
-                backwards, end = self._cell(_name(layer, True), mirrored, start, reversed_spans, lengths, wanted)
+                backwards, end = self._cell(_name(layer, True), mirrored, start, reversed_spans, lengths, each_step)
                 ends.append(end)
-                forwards = torch.cat((forwards, _reverse(backwards, lengths)), -1) if wanted else forwards
+                forwards = torch.cat((forwards, _reverse(backwards, lengths)), -1) if each_step else forwards
             output = forwards
             if layer < self.num_layers - 1:
                 output = nn.functional.dropout(output, self.dropout, self.training)

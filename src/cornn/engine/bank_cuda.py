@@ -62,11 +62,11 @@ def launch_pool(given: Arguments, group: int, plain: bool) -> None:
     sequences, groups = len(given.starts) - 1, len(given.first)
     blocks = sequences * -(-groups * group // THREADS)
     device = given.input.get_device()
-    own = _prepare(given.levels.shape[1], plain, given.times is not None, group, device)
+    kernel = _prepare(given.levels.shape[1], plain, given.times is not None, group, device)
     before, (*weights, features, sums, elapsed) = given[:2], given[3:]
     sizes = given.input.shape[1], given.direction.shape[1], groups
     launch(
-        own._replace(blocks=blocks),
+        kernel._replace(blocks=blocks),
         [*before, *(given.times or (None, None, None)), *weights, features, sums, elapsed, *sizes],
     )
 
