@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from torch.utils.checkpoint import checkpoint
 
 from cornn._layer_arguments import arrange_timespans, check_input, check_lengths, check_state, check_tensor
-from cornn._torch_private import current_transform_level
+from cornn._torch_private import call_pre_hooks, current_transform_level
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack"]
@@ -40,13 +40,6 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     source = torch.where(clock < lengths, lengths - 1 - clock, clock)
     source = source.reshape(source.shape + (1,) * (sequence.dim() - 2)).expand(sequence.shape)
     return sequence.gather(0, source)
-
-
-def _call_pre_hooks(cell: nn.Module, input: Tensor) -> None:
-    """Call the forward pre-hooks of a cell, since its `forward` is not called: those of pruning compute its weights."""
-    if cell._forward_pre_hooks:
-        for hook in cell._forward_pre_hooks.values():
-            hook(cell, (input,))
 
 
 def _with_weights_of_now(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
@@ -240,7 +233,7 @@ class Stack(nn.Module):
         if input.shape[0] == 0:
             raise ValueError(NO_STEPS)
         options = {"every": True, "backend": self.backend, "precision": self.precision}
-        _call_pre_hooks(cell, input)
+        call_pre_hooks(cell, input)
         output, parts = cell.sequence(input, None, timespans=None, lengths=None, **options)
         state = parts if len(parts) > 1 else parts[0]
         return output.transpose(0, 1) if self.batch_first else output, state
@@ -332,7 +325,7 @@ class Stack(nn.Module):
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run one cell over the sequence; with `checkpoint_every`, keep only the states between segments."""
         cell, size = self.cells[name], self.checkpoint_every
-        _call_pre_hooks(cell, input)
+        call_pre_hooks(cell, input)
         sequence = cell.sequence
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:

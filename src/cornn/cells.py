@@ -272,7 +272,7 @@ class CoRNNCell(nn.Module):
         """
         m, scale_hh = self.hidden_size, self.scale_hh
         scale_y, scale_z = (None, None) if scale_hh is None else (scale_hh[:, :m], scale_hh[:, m:])
-        changes = []
+        trained, changes = dict(self.named_parameters(recurse=False)), []
         for name, value, stored, parameter, scale in (
             ("V", V, "weight_ih", self.weight_ih, self.scale_ih),
             ("W", W, "weight_hh", self.weight_hh[:, :m], scale_y),
@@ -283,7 +283,7 @@ class CoRNNCell(nn.Module):
                 continue
             if parameter is None:
                 raise ValueError("b was given for a layer without bias: use bias=True")
-            if stored not in self._parameters:
+            if stored not in trained:
                 raise ValueError(
                     f"{name} cannot be set: {stored} is computed from other parameters, by a parametrization or by "
                     "pruning: remove that first"
