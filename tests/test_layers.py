@@ -913,6 +913,16 @@ def test_input_that_is_not_a_tensor_is_refused(kind):
         check_input(wrong, data(), (3,), "")
 
 
+def test_input_may_be_negated_lazily():
+    """PyTorch's views of conjugated numbers have the other sign in memory."""
+    number = torch.randn(1, dtype=torch.complex128).conj().imag
+    input = number.reshape(1, 1, 1)
+    assert input.is_neg()
+    assert input.is_contiguous()
+    for module, x in ((CoRNN(1, HIDDEN, dtype=DOUBLE), input), (CoRNNCell(1, HIDDEN, dtype=DOUBLE), input[0])):
+        assert torch.equal(module(x)[0], module(x.clone())[0])
+
+
 def test_cell_refuses_bad_input_in_a_sentence():
     cell = CoRNNCell(FEATURES, HIDDEN, dtype=DOUBLE)
     with pytest.raises(ValueError, match=r"input has 3 features, this layer expects 2 \(input_size=2\)"):
