@@ -332,6 +332,17 @@ def test_shapes_are_checked_before_a_kernel_sees_them(backend, change, words):
         run(**given_, update="cornn/explicit/tanh", backend=backend)
 
 
+@pytest.mark.parametrize("name", engine.Scales._fields)
+def test_scales_have_the_shapes_of_their_weights(name):
+    """Some kernels multiply while they read, and would read beyond the end of a smaller tensor."""
+    given_, _ = arguments(5, 3, 4, 2)
+    scales = engine.Scales(*(torch.ones_like(given_[field]) for field in engine.Scales._fields))
+    run(**given_, scales=scales, update="cornn/explicit/tanh")
+    scales = scales._replace(**{name: getattr(scales, name)[..., :1]})
+    with pytest.raises(ValueError, match=rf"the scale of {name} has shape .*, expected .*: use expand_as"):
+        run(**given_, scales=scales, update="cornn/explicit/tanh")
+
+
 @pytest.mark.parametrize("backend", ["portable", "c", "auto"])
 @pytest.mark.parametrize("name", ["weight", "bias", "parameters"])
 def test_types_are_checked_before_a_kernel_sees_them(backend, name):

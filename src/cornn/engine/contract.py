@@ -28,6 +28,7 @@ __all__ = [
     "about_this_machine",
     "active",
     "check",
+    "check_scales",
     "check_tensor",
     "initial_state",
     "live_spans",
@@ -223,6 +224,15 @@ def check(update: Update, given: Given) -> None:
         check_tensor("timespans", timespans, (shape[0], *batch), input)
     if lengths is not None:
         check_tensor("lengths", lengths, tuple(batch), lengths)
+
+
+def check_scales(given: Given, scales: Scales) -> None:
+    """Raise ValueError unless each scale has the shape of its weight: some kernels multiply while they read."""
+    for name, weight, scale in zip(Scales._fields, given[2:5], scales, strict=True):
+        if weight is not None and scale.shape != weight.shape:
+            raise ValueError(
+                f"the scale of {name} has shape {tuple(scale.shape)}, expected {tuple(weight.shape)}: use expand_as"
+            )
 
 
 def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> None:
