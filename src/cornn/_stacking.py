@@ -42,7 +42,7 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     return sequence.gather(0, source)
 
 
-def _with_weights_of_now(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
+def _guard_weights(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
     """Return the cell's `sequence`, which raises if the cell has other weights when it is called.
 
     A checkpoint calls it again in the backward pass, and autograd compares only the weights that it has saved.
@@ -337,7 +337,7 @@ class Stack(nn.Module):
                 "set the layer's checkpoint_every to None"
             )
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            sequence = _with_weights_of_now(cell)
+            sequence = _guard_weights(cell)
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
         parts = input.split(size)

@@ -105,10 +105,10 @@ class CoRNNCell(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(input_size, hidden_size)
-        given = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
-        chosen = any(value is not None for value in given.values())
+        constants = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
+        given = any(value is not None for value in constants.values())
         if init is None:
-            init = "paper" if chosen else SCALED
+            init = "paper" if given else SCALED
         for name, value, known in (
             ("damping", damping, functional.DAMPINGS),
             ("activation", activation, functional.ACTIVATIONS),
@@ -120,7 +120,7 @@ class CoRNNCell(nn.Module):
 
         self.input_size = input_size
         self.hidden_size = hidden_size
-        self.default_constants = init == SCALED and not chosen
+        self.default_constants = init == SCALED and not given
         """Whether the constants are the default ones; timespans are then numbers of steps, not factors on dt."""
         self.damping = damping
         self.activation = activation
@@ -131,10 +131,10 @@ class CoRNNCell(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
         if self.default_constants:
-            given = _scaling.spread_time_scales(hidden_size, damping)._asdict()
+            constants = _scaling.spread_time_scales(hidden_size, damping)._asdict()
         self.initial_constants = {
             name: constant(name, DEFAULT_CONSTANTS[name] if value is None else value, hidden_size, per_neuron)
-            for name, value in given.items()
+            for name, value in constants.items()
         }
         for name, value in self.initial_constants.items():
             if name in trainable:

@@ -189,22 +189,22 @@ class Stream:
             TypeError: If it has neither type.
             ValueError: If this is not the state of a stream of this model.
         """
-        given = unpack_state(state) if isinstance(state, bytes | bytearray | memoryview) else state
-        if not isinstance(given, Mapping):
-            raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(given).__name__}")
+        arrays = unpack_state(state) if isinstance(state, bytes | bytearray | memoryview) else state
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(arrays).__name__}")
         for name, value in self.state().items():
-            if name not in given:
+            if name not in arrays:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")
-            if not isinstance(given[name], np.ndarray):
-                raise TypeError(f"{name} is of type {type(given[name]).__name__}, expected an array")
-            if given[name].shape != value.shape or given[name].dtype != value.dtype:
+            if not isinstance(arrays[name], np.ndarray):
+                raise TypeError(f"{name} is of type {type(arrays[name]).__name__}, expected an array")
+            if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
                 raise ValueError(
-                    f"{name} is {given[name].dtype} of shape {given[name].shape}, this stream expects {value.dtype} "
+                    f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}, this stream expects {value.dtype} "
                     f"of shape {value.shape}: the state belongs to another model"
                 )
-        self._state[...], self._seen[:] = given["state"], given["seen"]
-        self._answer[...] = given["answer"]
-        self.steps = int(given["steps"][0])
+        self._state[...], self._seen[:] = arrays["state"], arrays["seen"]
+        self._answer[...] = arrays["answer"]
+        self.steps = int(arrays["steps"][0])
 
     def __reduce__(self) -> tuple:
         scaling = Scaling(self._mean, self._scale, self._masked)

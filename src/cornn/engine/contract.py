@@ -99,7 +99,7 @@ class Given(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Factors on weights, each of the shape of its weight. They have no gradients."""
+    """Factors on weights, each of the shape of its weight. Backends compute no gradients of them."""
 
     input_weight: Tensor
     bias: Tensor
