@@ -54,13 +54,14 @@ def _guard_weights(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]
     before = identify()
 
     def sequence(*arguments, **options) -> tuple[Tensor, tuple[Tensor, ...]]:
-        for (now, version), (then, known) in zip(identify(), before, strict=True):
-            if now is not then or version != known:
-                raise RuntimeError(
-                    "the weights of the layer have changed since the forward pass, but checkpoint_every computes "
-                    "states again in the backward pass: change them after it, or set the layer's checkpoint_every to "
-                    "None"
-                )
+        now = identify()
+        if len(now) != len(before) or any(
+            x is not y or version != known for (x, version), (y, known) in zip(now, before, strict=True)
+        ):
+            raise RuntimeError(
+                "the weights of the layer have changed since the forward pass, but checkpoint_every computes states "
+                "again in the backward pass: change them after it, or set the layer's checkpoint_every to None"
+            )
         return cell.sequence(*arguments, **options)
 
     return sequence
