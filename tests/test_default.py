@@ -138,16 +138,18 @@ def test_the_scales_are_saved_and_do_not_follow_trained_constants():
     assert torch.equal(layer(input)[0], other(input)[0])
 
 
-def test_a_state_dict_of_version_0_1_0_makes_the_default_layer_the_paper_s():
+@pytest.mark.parametrize("assign", [False, True], ids=["copied", "assigned"])
+def test_a_state_dict_of_version_0_1_0_makes_the_default_layer_the_paper_s(assign):
     weights = load_file(SAVED / "layers.safetensors")
     old = {key.split("/")[1]: value for key, value in weights.items() if key.startswith("default/")}
     layer, paper = CoRNN(3, 5), CoRNN(3, 5, init="paper")
-    layer.load_state_dict(dict(old))
+    layer.load_state_dict(dict(old), assign=assign)
     paper.load_state_dict(dict(old))
     input, spans = torch.randn(6, 2, 3), torch.rand(6)
     assert torch.equal(layer(input)[0], paper(input)[0])
     assert torch.equal(layer(input, timespans=spans)[0], paper(input, timespans=spans)[0])
     assert not any("scale" in name for name in layer.state_dict())
+    layer.reset_parameters()  # writes to the constants in place
 
 
 def test_loading_the_parameters_alone_keeps_the_scales():

@@ -11,12 +11,13 @@ import torch
 from hypothesis import example, given, settings
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from cornn import HORN, CoRNN, CoRNNCell
 from cornn._layer_arguments import check_input
 from cornn._random import generator
-from cornn.baselines import TanhRNN
+from cornn.baselines import LinOSS, TanhRNN
 from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
 from cornn.layers import INITS
 
@@ -212,6 +213,26 @@ def test_cell_step_by_step_ends_where_the_layer_does(damping, activation, traina
     assert_same((torch.stack(ys), state), (output.reshape(5, BATCH, HIDDEN), tuple(part[0] for part in last)))
 
 
+@pytest.mark.parametrize("uneven", [False, True], ids=["even", "timespans"])
+@pytest.mark.parametrize("module", [CoRNN, CoRNNCell])
+def test_gradients_reach_buffers_that_are_asked_for_them(module, uneven):
+    """Constants and scales are no parameters, but `functional_call` may replace them by functions of parameters."""
+    layer = module(FEATURES, 3, dtype=DOUBLE)
+    layer.load_state_dict({name: 0.2 * torch.rand_like(part) + 0.3 for name, part in layer.state_dict().items()})
+    names = [name for name, _ in layer.named_buffers()]
+    input, timespans = (data(), spans()) if module is CoRNN else (data(BATCH, FEATURES), spans(BATCH))
+
+    def run(*buffers):
+        named = dict(zip(names, buffers, strict=True))
+        options = {"timespans": timespans if uneven else None}
+        first, second = torch.func.functional_call(layer, named, (input,), options)
+        return flat(first, second) if module is CoRNN else flat(first, (second,))
+
+    buffers = [value.clone().requires_grad_() for value in layer.buffers()]
+    assert len(buffers) == 6
+    assert torch.autograd.gradcheck(run, buffers)
+
+
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_timespans_of_a_cell_with_given_constants_scale_dt(damping):
     options = {"damping": damping, "dt": 0.1, "gamma": 2.0, "epsilon": 3.0}
@@ -368,6 +389,34 @@ def test_matrices_are_copies():
 def test_set_matrices_refuses_what_does_not_fit(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(bias=False).set_matrices(**given)
+
+
+def test_set_matrices_refuses_weights_that_are_computed():
+    """A parametrization returns a new tensor, which would take the change and be forgotten."""
+    layer = make()
+    before = layer.matrices()
+    nn.utils.parametrizations.orthogonal(layer.cell(), "weight_hh")
+    with pytest.raises(ValueError, match="W cannot be set: weight_hh is computed from other parameters"):
+        layer.set_matrices(V=data(HIDDEN, FEATURES), W=torch.eye(HIDDEN))
+    assert torch.equal(layer.matrices().V, before.V)
+    layer.set_matrices(b=torch.ones(HIDDEN))
+    torch.testing.assert_close(layer.matrices().b, torch.ones(HIDDEN, dtype=DOUBLE), **FLOAT64)
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "checkpoint_every": 5}])
+def test_pruned_weights_are_those_of_now(options):
+    """Pruning computes the weights in a hook before `forward`, which a layer does not call."""
+    layer, input = make(**options), data()
+    layer.cell().set_matrices(W=data(HIDDEN, HIDDEN))
+    prune.random_unstructured(layer.cell(), "weight_hh", 0.5)
+    layer.cell().register_forward_pre_hook(lambda cell, arguments, keywords: None, with_kwargs=True)
+    for _ in range(2):
+        layer(input)[0].square().sum().backward()
+        with torch.no_grad():
+            layer.cell().weight_hh_orig.add_(1.0)
+    output, _ = layer(input)
+    prune.remove(layer.cell(), "weight_hh")
+    torch.testing.assert_close(output, layer(input)[0], **FLOAT64)
 
 
 def test_matrices_are_those_of_the_equation():
@@ -599,6 +648,30 @@ def test_checkpoints_and_function_transforms_exclude_each_other(transform):
         transform(lambda input: layer(input)[0].sum())(for_one)
     with torch.no_grad():
         torch.vmap(layer)(torch.stack((input, input)))
+
+
+def test_checkpoints_are_not_computed_again_with_other_weights():
+    """The gradient would be wrong, and nothing would say so."""
+    layer, input = make(checkpoint_every=5), data()
+    words = "the weights of the layer have changed since the forward pass.* set the layer's checkpoint_every to None"
+    output, _ = layer(input)
+    with torch.no_grad():
+        layer.cell().weight_hh.add_(0.1)
+    with pytest.raises(RuntimeError, match=words):
+        output.sum().backward()
+    weights = {name: weight.detach().clone().requires_grad_() for name, weight in layer.named_parameters()}
+    output, _ = torch.func.functional_call(layer, weights, (input,))
+    with pytest.raises(RuntimeError, match=words):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
+@pytest.mark.parametrize("kind", [CoRNN, LinOSS])
+def test_lengths_are_integers_of_any_type(kind, dtype):
+    layer, lengths = kind(FEATURES, HIDDEN, bidirectional=True, checkpoint_every=2), torch.tensor([3, TIME, 0])
+    input = data(dtype=torch.float32)
+    got, want = layer.last_state(input, lengths=lengths.to(dtype)), layer.last_state(input, lengths=lengths)
+    torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("net", [{}, {"num_layers": 2}, {"num_layers": 2, "bidirectional": True}])
@@ -838,6 +911,16 @@ def test_input_that_is_not_a_tensor_is_refused(kind):
         make()(wrong)
     with pytest.raises(TypeError, match=sentence):  # as a cell does, whose annotations are checked first in tests
         check_input(wrong, data(), (3,), "")
+
+
+def test_input_may_be_negated_lazily():
+    """PyTorch's views of conjugated numbers have the other sign in memory."""
+    number = torch.randn(1, dtype=torch.complex128).conj().imag
+    input = number.reshape(1, 1, 1)
+    assert input.is_neg()
+    assert input.is_contiguous()
+    for module, x in ((CoRNN(1, HIDDEN, dtype=DOUBLE), input), (CoRNNCell(1, HIDDEN, dtype=DOUBLE), input[0])):
+        assert torch.equal(module(x)[0], module(x.clone())[0])
 
 
 def test_cell_refuses_bad_input_in_a_sentence():

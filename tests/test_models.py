@@ -157,6 +157,17 @@ def test_a_packed_input_with_lengths(kind, read):
         SequenceModel(kind(2, 4), 5, read=read)(packed, torch.tensor([7, 5]))
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, CoRNN])
+def test_a_packed_input_is_read_at_each_sequences_end(kind):
+    layer, parts = kind(2, 4), [torch.randn(5, 2), torch.randn(7, 2)]
+    packed = nn.utils.rnn.pack_sequence(parts, enforce_sorted=False)
+    model = SequenceModel(layer, 3)
+    torch.testing.assert_close(model(packed), torch.stack([model(part) for part in parts]), **FLOAT32)
+    for read in ("every", "mean"):
+        with pytest.raises(TypeError, match="pass the padded input and its lengths"):
+            SequenceModel(layer, 3, read=read)(packed)
+
+
 @pytest.mark.parametrize("read", ["last", "every", "mean"])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", [CoRNN, nn.LSTM])

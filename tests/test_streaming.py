@@ -188,9 +188,30 @@ def test_what_a_sample_may_be():
     for sample in (0.5, [1.0, 2.0], np.ones((1, 3))):
         with pytest.raises(ValueError, match="this stream expects 3 values"):
             several(sample)
-    for timespan in (-1.0, float("inf"), float("nan"), 1e39):
+    several(np.ones(3))
+    before = several.to_bytes()
+    for timespan in (-1.0, float("inf"), float("nan"), 1e39, 10**400):
         with pytest.raises(ValueError, match="timespan must be finite"):
             several(np.ones(3), timespan)
+    for timespan in ("x", None, [1.0], np.ones(2)):
+        with pytest.raises(TypeError, match="expected a number"):
+            several(np.ones(3), timespan)
+    assert several.to_bytes() == before
+    answers = []
+    for timespan in (2, 2.0, np.float32(2), np.array(2.0), torch.tensor(2.0)):
+        several.reset()
+        answers.append(several(np.ones(3), timespan))
+    assert all(np.array_equal(answer, answers[0]) for answer in answers)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_masked_values_are_missing(dtype):
+    values, missing = [1.0, 7.0, 3.0], np.array([False, True, False])
+    masked, known = (built().stream() for _ in range(2))
+    for stream, sample in ((masked, np.ma.array(values, mask=missing, dtype=dtype)), (known, [1.0, np.nan, 3.0])):
+        stream([2.0, 4.0, 6.0])
+        stream(sample)
+    assert masked.to_bytes() == known.to_bytes()
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])

@@ -26,9 +26,9 @@ class Setting(Argument):
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 
-def to_names(given: str | Iterable[str]) -> tuple[str, ...]:
+def to_names(names: str | Iterable[str]) -> tuple[str, ...]:
     """Return one name or several as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 class InPython(str):

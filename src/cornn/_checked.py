@@ -199,8 +199,8 @@ def decode(kind: type[Kind], content: Any, where: str) -> Kind:
     for name, field in fields.items():
         if name not in content and field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"{where} needs the setting {name!r}")
-    own = _hints(kind) if not issubclass(kind, Checked) else {}
-    return kind(**{name: convert(own.get(name, Any), value, name) for name, value in content.items()})
+    hints = _hints(kind) if not issubclass(kind, Checked) else {}
+    return kind(**{name: convert(hints.get(name, Any), value, name) for name, value in content.items()})
 
 
 def encode(value: Any) -> Any:
@@ -217,6 +217,6 @@ def without_defaults(value: Any) -> dict[str, Any]:
     kept = {}
     for field in dataclasses.fields(value):
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        if (own := getattr(value, field.name)) != default:
-            kept[field.name] = encode(own)
+        if (setting := getattr(value, field.name)) != default:
+            kept[field.name] = encode(setting)
     return kept

@@ -66,7 +66,8 @@ def check_input(input: Tensor, weight: Tensor, ranks: tuple[int, ...], kind: str
                 f"convert one, for instance input.to({weight.dtype})"
             )
         input = input.to(weight.dtype)
-    return input
+    # Kernels read the memory, in which a view such as `spectrum.conj().imag` has the other sign. Compilers cannot ask.
+    return input.resolve_neg() if not torch.compiler.is_compiling() and input.is_neg() else input
 
 
 def check_state(
@@ -116,7 +117,7 @@ def _can_inspect(values: Tensor) -> bool:
 
 
 def check_lengths(lengths: Tensor, input: Tensor, least: int = 0) -> Tensor:
-    """Return `lengths`, each at least `least`, after checking them, on the device of a time-major input."""
+    """Return `lengths`, each at least `least`, after checking them, as int64 on the device of a time-major input."""
     steps, batch = input.shape[:2]
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise TypeError("lengths must be an integer tensor with one number per sequence")
@@ -124,7 +125,7 @@ def check_lengths(lengths: Tensor, input: Tensor, least: int = 0) -> Tensor:
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}, expected ({batch},)")
     if _can_inspect(lengths) and batch and not least <= lengths.min() <= lengths.max() <= steps:
         raise ValueError(f"lengths must lie between {least} and {steps}, got {lengths.min()} to {lengths.max()}")
-    return lengths.to(input.device)
+    return lengths.to(input.device, torch.int64)  # differences of unsigned numbers would wrap around
 
 
 def check_timespans(timespans: Tensor) -> Tensor:

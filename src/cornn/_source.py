@@ -89,8 +89,8 @@ def stamped_commit(file: Path) -> str | None:
     """Return the commit that the stamp names for a protocol file as it is now; None if there is none."""
     try:
         known = json.loads(STAMP.read_text(encoding="utf8"))["protocols"]
-        own = known[file.resolve().relative_to(STAMP.parent.resolve()).as_posix()]
-        return own["commit"] if own["blob"] == _blob(file.read_bytes()) else None
+        entry = known[file.resolve().relative_to(STAMP.parent.resolve()).as_posix()]
+        return entry["commit"] if entry["blob"] == _blob(file.read_bytes()) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

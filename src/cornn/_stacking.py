@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from torch.utils.checkpoint import checkpoint
 
 from cornn._layer_arguments import arrange_timespans, check_input, check_lengths, check_state, check_tensor
-from cornn._torch_private import current_transform_level
+from cornn._torch_private import call_pre_hooks, current_transform_level
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack"]
@@ -40,6 +40,31 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     source = torch.where(clock < lengths, lengths - 1 - clock, clock)
     source = source.reshape(source.shape + (1,) * (sequence.dim() - 2)).expand(sequence.shape)
     return sequence.gather(0, source)
+
+
+def _guard_weights(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
+    """Return the cell's `sequence`, which raises if the cell has other weights when it is called.
+
+    A checkpoint calls it again in the backward pass, and autograd compares only the weights that it has saved.
+    """
+
+    def identify() -> list[tuple[Tensor, int | None]]:
+        return [(x, None if x.is_inference() else x._version) for x in (*cell.parameters(), *cell.buffers())]
+
+    before = identify()
+
+    def sequence(*arguments, **options) -> tuple[Tensor, tuple[Tensor, ...]]:
+        now = identify()
+        if len(now) != len(before) or any(
+            x is not y or version != known for (x, version), (y, known) in zip(now, before, strict=True)
+        ):
+            raise RuntimeError(
+                "the weights of the layer have changed since the forward pass, but checkpoint_every computes states "
+                "again in the backward pass: change them after it, or set the layer's checkpoint_every to None"
+            )
+        return cell.sequence(*arguments, **options)
+
+    return sequence
 
 
 class Stack(nn.Module):
@@ -209,6 +234,7 @@ class Stack(nn.Module):
         if input.shape[0] == 0:
             raise ValueError(NO_STEPS)
         options = {"every": True, "backend": self.backend, "precision": self.precision}
+        call_pre_hooks(cell, input)
         output, parts = cell.sequence(input, None, timespans=None, lengths=None, **options)
         state = parts if len(parts) > 1 else parts[0]
         return output.transpose(0, 1) if self.batch_first else output, state
@@ -280,16 +306,16 @@ class Stack(nn.Module):
         if self.bidirectional and timespans is not None:
             reversed_spans = _reverse(timespans, lengths)
         for layer in range(self.num_layers):
-            wanted = every or layer < self.num_layers - 1
+            each_step = every or layer < self.num_layers - 1
             start = None if first is None else first[:, len(ends)]
-            forwards, end = self._cell(_name(layer, False), output, start, timespans, lengths, wanted)
+            forwards, end = self._cell(_name(layer, False), output, start, timespans, lengths, each_step)
             ends.append(end)
             if self.bidirectional:
                 start = None if first is None else first[:, len(ends)]
                 mirrored = _reverse(output, lengths)
-                backwards, end = self._cell(_name(layer, True), mirrored, start, reversed_spans, lengths, wanted)
+                backwards, end = self._cell(_name(layer, True), mirrored, start, reversed_spans, lengths, each_step)
                 ends.append(end)
-                forwards = torch.cat((forwards, _reverse(backwards, lengths)), -1) if wanted else forwards
+                forwards = torch.cat((forwards, _reverse(backwards, lengths)), -1) if each_step else forwards
             output = forwards
             if layer < self.num_layers - 1:
                 output = nn.functional.dropout(output, self.dropout, self.training)
@@ -299,7 +325,9 @@ class Stack(nn.Module):
 
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run one cell over the sequence; with `checkpoint_every`, keep only the states between segments."""
-        sequence, size = self.cells[name].sequence, self.checkpoint_every
+        cell, size = self.cells[name], self.checkpoint_every
+        call_pre_hooks(cell, input)
+        sequence = cell.sequence
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:
             return sequence(input, state, timespans=timespans, lengths=lengths, **options)
@@ -309,6 +337,8 @@ class Stack(nn.Module):
                 "checkpoint_every does not work with gradients under torch.vmap and torch.func: "
                 "set the layer's checkpoint_every to None"
             )
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            sequence = _guard_weights(cell)
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
         parts = input.split(size)

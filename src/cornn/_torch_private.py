@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 
 __all__ = [
     "TESTED",
+    "call_pre_hooks",
     "current_raw_stream",
     "current_transform_level",
     "find_apply",
@@ -116,6 +117,15 @@ def find_tensors(module: nn.Module, names: Sequence[str]) -> list[Tensor | None]
             value = buffers.get(name)
         found.append(getattr(module, name) if value is None else value)
     return found
+
+
+def call_pre_hooks(module: nn.Module, input: Tensor) -> None:
+    """Call the forward pre-hooks of a module whose `forward` is not called: those of pruning compute its weights."""
+    hooks = getattr(module, "_forward_pre_hooks", None)
+    if hooks:
+        with_keywords = getattr(module, "_forward_pre_hooks_with_kwargs", {})
+        for number, hook in hooks.items():
+            hook(module, (input,), *([{}] if number in with_keywords else []))
 
 
 def without_history(tensor: Tensor) -> Tensor:

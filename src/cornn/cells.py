@@ -14,6 +14,7 @@ from cornn._layer_arguments import check_input, check_sizes, check_state, check_
 from cornn._random import uniform_
 from cornn._torch_private import find_tensors, is_eager
 from cornn.engine.cell import CellWeights, step
+from cornn.engine.contract import wants_gradient
 
 __all__ = ["CoRNNCell", "Matrices"]
 
@@ -104,10 +105,10 @@ class CoRNNCell(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(input_size, hidden_size)
-        given = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
-        chosen = any(value is not None for value in given.values())
+        constants = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
+        given = any(value is not None for value in constants.values())
         if init is None:
-            init = "paper" if chosen else SCALED
+            init = "paper" if given else SCALED
         for name, value, known in (
             ("damping", damping, functional.DAMPINGS),
             ("activation", activation, functional.ACTIVATIONS),
@@ -119,7 +120,7 @@ class CoRNNCell(nn.Module):
 
         self.input_size = input_size
         self.hidden_size = hidden_size
-        self.default_constants = init == SCALED and not chosen
+        self.default_constants = init == SCALED and not given
         """Whether the constants are the default ones; timespans are then numbers of steps, not factors on dt."""
         self.damping = damping
         self.activation = activation
@@ -130,10 +131,10 @@ class CoRNNCell(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
         if self.default_constants:
-            given = _scaling.spread_time_scales(hidden_size, damping)._asdict()
+            constants = _scaling.spread_time_scales(hidden_size, damping)._asdict()
         self.initial_constants = {
             name: constant(name, DEFAULT_CONSTANTS[name] if value is None else value, hidden_size, per_neuron)
-            for name, value in given.items()
+            for name, value in constants.items()
         }
         for name, value in self.initial_constants.items():
             if name in trainable:
@@ -198,7 +199,8 @@ class CoRNNCell(nn.Module):
                 setattr(self, name, None)
             for name in names[1:]:
                 if state_dict[prefix + name].dim() == 0:
-                    state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size)
+                    # A clone, since `assign=True` keeps the tensor, in which each neuron needs a number of its own.
+                    state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size).clone()
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
         if old:
             constants = self.oscillators()._asdict()
@@ -270,20 +272,28 @@ class CoRNNCell(nn.Module):
         """
         m, scale_hh = self.hidden_size, self.scale_hh
         scale_y, scale_z = (None, None) if scale_hh is None else (scale_hh[:, :m], scale_hh[:, m:])
-        for name, value, parameter, scale in (
-            ("V", V, self.weight_ih, self.scale_ih),
-            ("W", W, self.weight_hh[:, :m], scale_y),
-            ("W_z", W_z, self.weight_hh[:, m:], scale_z),
-            ("b", b, self.bias, self.scale_bias),
+        trained, changes = dict(self.named_parameters(recurse=False)), []
+        for name, value, stored, parameter, scale in (
+            ("V", V, "weight_ih", self.weight_ih, self.scale_ih),
+            ("W", W, "weight_hh", self.weight_hh[:, :m], scale_y),
+            ("W_z", W_z, "weight_hh", self.weight_hh[:, m:], scale_z),
+            ("b", b, "bias", self.bias, self.scale_bias),
         ):
             if value is None:
                 continue
             if parameter is None:
                 raise ValueError("b was given for a layer without bias: use bias=True")
+            if stored not in trained:
+                raise ValueError(
+                    f"{name} cannot be set: {stored} is computed from other parameters, by a parametrization or by "
+                    "pruning: remove that first"
+                )
             if value.shape != parameter.shape:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {tuple(parameter.shape)}")
             value = value.to(parameter)
-            parameter.copy_(value if scale is None else value / scale)
+            changes.append((parameter, value if scale is None else value / scale))
+        for parameter, value in changes:
+            parameter.copy_(value)
 
     def forward(
         self,
@@ -389,6 +399,7 @@ class CoRNNCell(nn.Module):
         constants = self.oscillators()
         if (
             self.trainable
+            or wants_gradient(constants)
             or not is_eager(constants)
             or any(value.is_inference() for value in constants)
             or (constants.dt.is_cuda and torch.cuda.is_current_stream_capturing())  # a graph must not depend on a cache

@@ -73,11 +73,12 @@ class SequenceModel(nn.Module):
             self.layer.reset_parameters(generator)
         _draw(self.head, self.head.in_features**-0.5, generator)
 
-    def forward(self, input: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, input: Tensor | PackedSequence, lengths: Tensor | None = None) -> Tensor:
         """Predict from a batch of sequences.
 
         Args:
-            input: Input of the encoder; without one, features of shape `(time, batch, features)`.
+            input: Input of the encoder; without one, features of shape `(time, batch, features)`, or with
+                `read="last"` a `PackedSequence`.
             lengths: Number of steps of each sequence, shape `(batch)`; all steps if None. At least 1 with
                 `read="mean"`, for PyTorch's layers, and for bidirectional layers that are read at every step.
 
@@ -87,11 +88,14 @@ class SequenceModel(nn.Module):
         features = self.encoder(input)
         if lengths is not None:
             self._check_lengths(lengths, features)
-        if self.read == "every":
-            return self.head(self._outputs(features, lengths))
-        if self.read == "mean":
-            return self.head(average_steps(self._outputs(features, lengths), lengths))
-        return self.head(self.read_out(self._last_state(features, lengths)))
+        if self.read == "last":
+            return self.head(self.read_out(self._last_state(features, lengths)))
+        if isinstance(features, PackedSequence):
+            raise TypeError(
+                f"a packed input is not supported with read={self.read!r}: pass the padded input and its lengths"
+            )
+        outputs = self._outputs(features, lengths)
+        return self.head(outputs if self.read == "every" else average_steps(outputs, lengths))
 
     def read_out(self, state: Tensor | tuple[Tensor, ...]) -> Tensor:
         """Return the input of the head, shape `(batch, features)`, for the state after a sequence."""
@@ -117,7 +121,7 @@ class SequenceModel(nn.Module):
             )
         return open_stream(self.layer, self.head)
 
-    def _check_lengths(self, lengths: Tensor, features: Tensor) -> None:
+    def _check_lengths(self, lengths: Tensor, features: Tensor | PackedSequence) -> None:
         if self.read == "last" and isinstance(self.layer, Stack):
             return  # the layer checks them
         if isinstance(features, PackedSequence):
@@ -133,10 +137,10 @@ class SequenceModel(nn.Module):
         packed = pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False)
         return pad_packed_sequence(self.layer(packed)[0], total_length=len(features))[0]
 
-    def _last_state(self, features: Tensor, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
+    def _last_state(self, features: Tensor | PackedSequence, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         if isinstance(self.layer, Stack):
             return self.layer.last_state(features, lengths=lengths)
-        if lengths is None or not len(lengths):
+        if isinstance(features, PackedSequence) or lengths is None or not len(lengths):
             return self.layer(features)[1]
         return self.layer(pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False))[1]
 

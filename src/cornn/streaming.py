@@ -125,9 +125,9 @@ class Stream:
         """Take the next sample and return the model's output.
 
         Args:
-            sample: Shape `(values)`, or a number if there is one value per sample. NaN is a missing value; see
-                `Scaling`. Infinity, or a value too large for the type of the weights, is an error that leaves the
-                state as it was.
+            sample: Shape `(values)`, or a number if there is one value per sample. NaN and the masked values of
+                NumPy's masked arrays are missing; see `Scaling`. Infinity, or a value too large for the type of the
+                weights, is an error that leaves the state as it was.
             timespan: Duration of this step in units of the usual step, as in the layer's `forward`.
 
         Returns:
@@ -137,19 +137,14 @@ class Stream:
             self._sample[0] = sample
         else:
             if sample.__class__ is not np.ndarray:
-                sample = np.asarray(sample, np.float64)
+                sample = _to_array(sample)
             if sample.shape != self._shape:  # pyright: ignore[reportAttributeAccessIssue]
                 sample = self._check_shape(sample)
             self._sample[:] = sample
-        if timespan != self._timespan:
-            if not 0 <= timespan <= self._largest:
-                raise ValueError(
-                    f"timespan must be finite in {self._state.dtype} and not negative, got {timespan}: pass the "
-                    "duration in units of the usual step"
-                )
-            self._call.timespan = self._timespan = timespan
+        if timespan.__class__ is not float or timespan != self._timespan:
+            self._call.timespan = self._timespan = self._check_timespan(timespan)
         # The C step multiplies dt.
-        if not (self._step() if timespan != 1 and self._exact_spans else self._advance()):
+        if not (self._step() if self._timespan != 1 and self._exact_spans else self._advance()):
             raise ValueError(self._explain_overflow())
         self.steps += 1
         return self._answer.copy()
@@ -194,22 +189,22 @@ class Stream:
             TypeError: If it has neither type.
             ValueError: If this is not the state of a stream of this model.
         """
-        given = unpack_state(state) if isinstance(state, bytes | bytearray | memoryview) else state
-        if not isinstance(given, Mapping):
-            raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(given).__name__}")
+        arrays = unpack_state(state) if isinstance(state, bytes | bytearray | memoryview) else state
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(arrays).__name__}")
         for name, value in self.state().items():
-            if name not in given:
+            if name not in arrays:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")
-            if not isinstance(given[name], np.ndarray):
-                raise TypeError(f"{name} is of type {type(given[name]).__name__}, expected an array")
-            if given[name].shape != value.shape or given[name].dtype != value.dtype:
+            if not isinstance(arrays[name], np.ndarray):
+                raise TypeError(f"{name} is of type {type(arrays[name]).__name__}, expected an array")
+            if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
                 raise ValueError(
-                    f"{name} is {given[name].dtype} of shape {given[name].shape}, this stream expects {value.dtype} "
+                    f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}, this stream expects {value.dtype} "
                     f"of shape {value.shape}: the state belongs to another model"
                 )
-        self._state[...], self._seen[:] = given["state"], given["seen"]
-        self._answer[...] = given["answer"]
-        self.steps = int(given["steps"][0])
+        self._state[...], self._seen[:] = arrays["state"], arrays["seen"]
+        self._answer[...] = arrays["answer"]
+        self.steps = int(arrays["steps"][0])
 
     def __reduce__(self) -> tuple:
         scaling = Scaling(self._mean, self._scale, self._masked)
@@ -221,6 +216,20 @@ class Stream:
         raise ValueError(
             f"the sample has shape {sample.shape}, this stream expects {self._shape[0]} values: {self._shape}"
         )
+
+    def _check_timespan(self, timespan: Any) -> float:
+        try:
+            span = float(timespan)
+        except (TypeError, ValueError):
+            raise TypeError(f"timespan is of type {type(timespan).__name__}, expected a number") from None
+        except OverflowError:
+            span = np.inf
+        if not 0 <= span <= self._largest:
+            raise ValueError(
+                f"timespan must be finite in {self._state.dtype} and not negative, got {timespan}: pass the "
+                "duration in units of the usual step"
+            )
+        return span
 
     def _explain_overflow(self) -> str:
         """Return why a sum of the first layer is not finite."""
@@ -281,6 +290,13 @@ class Stream:
         if self._head is not None:
             self._answer[:] = self._head[0] @ inputs + self._head[1]
         return True
+
+
+def _to_array(sample: Any) -> NDArray:
+    """Convert a sample; masked values are missing."""
+    if isinstance(sample, np.ma.MaskedArray):
+        return np.ma.filled(sample.astype(np.float64), np.nan)
+    return np.asarray(sample, np.float64)
 
 
 def unpack_state(state: bytes | bytearray | memoryview) -> dict[str, NDArray]:

@@ -1,5 +1,6 @@
 """HORN against its published equation, written out here once more; every backend; constants and errors."""
 
+import jaxtyping
 import pytest
 import torch
 from tolerances import FLOAT32, FLOAT64
@@ -128,6 +129,7 @@ def test_constants_are_spread_between_neurons():
         ({"omega": 0.0}, "omega must be above 0 and finite, got 0.0"),
         ({"alpha": -1.0}, "alpha must be above 0 and finite, got -1.0"),
         ({"spread": 0.5}, "spread must be at least 1, got 0.5"),
+        ({"h": 1e300}, "diverge: .* is inf and must be below 4"),
         ({"omega": 1.2}, r"diverge: \(h \* spread \* omega\)\*\*2 .* must be below 4"),
         ({"trainable": ("h",)}, "trainable names 'h': choose any of omega, gamma, alpha"),
     ],
@@ -135,6 +137,13 @@ def test_constants_are_spread_between_neurons():
 def test_wrong_constants(options, message):
     with pytest.raises(ValueError, match=message):
         HORN(2, 3, **options)
+
+
+@pytest.mark.parametrize("value", [torch.ones(3), "0.1", None])
+def test_constants_are_one_number_for_all_neurons(value, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(TypeError, match="expected one number for all neurons"):
+        HORN(2, 3, omega=value)
 
 
 def test_on_the_edge_of_the_allowed_constants_it_stays_bounded():

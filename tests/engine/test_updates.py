@@ -133,6 +133,8 @@ def test_register_makes_an_update_known(monkeypatch):
             engine.register(fresh(name="leaky"), replace=replace)
     with pytest.raises(ValueError, match=r"unknown update 'other': register it with cornn.engine.register before"):
         engine.find_update("other")
+    with pytest.raises(TypeError, match="an update is named by a string: pass 'fresh', and register the update first"):
+        CustomRNN(2, 4, update=update)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ damping 2 gamma. So coRNN's kernels run it.
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -62,12 +63,15 @@ class HORNCell(Cell):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        for name, value in (("h", h), ("omega", omega), ("gamma", gamma), ("alpha", alpha)):
-            if not 0 < value < math.inf:
+        for name, value in (("h", h), ("omega", omega), ("gamma", gamma), ("alpha", alpha), ("spread", spread)):
+            if not isinstance(value, Real):
+                raise TypeError(f"{name} is of type {type(value).__name__}, expected one number for all neurons")
+            if name != "spread" and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be above 0 and finite, got {value}")
         if not spread >= 1:
             raise ValueError(f"spread must be at least 1, got {spread}")
-        reach = (h * spread * omega) ** 2 + 4 * h * spread * gamma
+        angle = h * spread * omega
+        reach = angle * angle + 4 * h * spread * gamma
         if not reach < 4:
             raise ValueError(
                 f"h={h}, omega={omega:.4g} and gamma={gamma:.4g} with spread={spread} diverge: "

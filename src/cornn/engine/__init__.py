@@ -12,7 +12,17 @@ from cornn._autocast import autocast_to_bfloat16, no_autocast
 from cornn._torch_private import is_eager, is_tracing, is_transformed
 from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
 from cornn.engine._buffer_pool import release_buffers
-from cornn.engine.contract import PRECISIONS, Given, Problem, Request, Scales, check, split_state, wants_gradient
+from cornn.engine.contract import (
+    PRECISIONS,
+    Given,
+    Problem,
+    Request,
+    Scales,
+    check,
+    check_scales,
+    split_state,
+    wants_gradient,
+)
 from cornn.engine.gemms import apply_scales
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
@@ -155,8 +165,8 @@ def run(
         timespans: Factors on dt, or numbers of steps for the updates in `SPANS`, shape `(time, batch)`; only coRNN has
             a time step.
         lengths: Number of steps of each sequence, shape `(batch)`.
-        scales: Factors on `input_weight`, `bias` and `weight`, which are then there; gradients are those before the
-            factors.
+        scales: Factors on `input_weight`, `bias` and `weight`, each of the shape of its weight; gradients are those
+            before the factors. `input_weight` may not be None then.
         every: Whether to return the output of every step; otherwise `output` may be empty.
         backend: "auto", "reference", or one of `BACKENDS`.
         precision: "exact", or "tf32" or "bf16" for large batches: the products of the steps then run on tensor cores,
@@ -170,6 +180,8 @@ def run(
         `nn.LSTM` does not.
     """
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    if scales is not None and wants_gradient(scales):
+        given, scales = apply_scales(given, scales), None  # the backends have no gradients of scales
     if timespans is not None and not update.timed:
         raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
     requested = backend
@@ -204,6 +216,8 @@ def run(
     with no_autocast(input.device.type):
         if direct:
             check(update, given)
+            if scales is not None:
+                check_scales(given, scales)
             return eager.recur(given, scales, name, request)
         output, last, _ = recurrence(*apply_scales(given, scales), *options(name, request))
         return output, split_state(last)

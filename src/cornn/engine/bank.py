@@ -87,19 +87,19 @@ def _pool_c(bank: Bank, data: Sequences, memory: Memory | None, device: torch.de
     before = None if memory is None else memory.elapsed.copy()
     for groups, table in _tables(bank, data, device):
         lanes = slice(groups.start * GROUP, groups.stop * GROUP)
-        held = {}
+        sums = {}
         if memory is not None:
             memory.elapsed[:] = before
-            held = {"memory": np.ascontiguousarray(memory.sums[:, :, lanes]), "elapsed": memory.elapsed}
+            sums = {"memory": np.ascontiguousarray(memory.sums[:, :, lanes]), "elapsed": memory.elapsed}
         if groups.stop - groups.start == len(bank.first):
-            _call("cornn_bank_pool", bank, data, table, features=features, **held)
+            _call("cornn_bank_pool", bank, data, table, features=features, **sums)
         else:
             part = bank.select(groups)
             into = np.empty((len(data), bank.stats, part.neurons), np.float32)
-            _call("cornn_bank_pool", part, data, table, features=into, **held)
+            _call("cornn_bank_pool", part, data, table, features=into, **sums)
             features[:, :, lanes] = into
         if memory is not None:
-            memory.sums[:, :, lanes] = held["memory"]
+            memory.sums[:, :, lanes] = sums["memory"]
     return features
 
 
@@ -108,8 +108,8 @@ def _pool_cuda(bank: Bank, data: Sequences, memory: Memory | None, device: torch
     count = max(1, DEVICE_BYTES // features[:1].nbytes)
     for start in range(0, len(data), count):
         stop = min(start + count, len(data))
-        held = None if memory is None else memory.select(start, stop)
-        features[start:stop] = _pool_cuda_part(bank, data.select(start, stop), held, device)
+        part = None if memory is None else memory.select(start, stop)
+        features[start:stop] = _pool_cuda_part(bank, data.select(start, stop), part, device)
     return features
 
 
@@ -153,7 +153,7 @@ def _elapsed(data: Sequences, before: NDArray[np.float32]) -> NDArray[np.float32
     """Return the time since the start of each sequence, added up in float32 as the kernels do."""
     spans = np.ones(len(data.input)) if data.spans is None else data.spans
     parts = np.split(spans.astype(np.float32), data.starts[1:-1])
-    return np.array([np.cumsum(np.r_[old, own])[-1] for old, own in zip(before, parts, strict=True)], np.float32)
+    return np.array([np.cumsum(np.r_[start, part])[-1] for start, part in zip(before, parts, strict=True)], np.float32)
 
 
 def compute_states(bank: Bank, data: Sequences, rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:

@@ -51,23 +51,23 @@ def macros(levels: int, plain: bool, spans: bool, group: int) -> dict[str, objec
     return {"LEVELS": levels, "PLAIN": int(plain), "SPANS": int(spans), "GROUP": group}
 
 
-def launch_pool(given: Arguments, group: int, plain: bool) -> None:
-    """Pool sequences into `given.features`.
+def launch_pool(arguments: Arguments, group: int, plain: bool) -> None:
+    """Pool sequences into `arguments.features`.
 
     Args:
-        given: The arrays.
+        arguments: The arrays.
         group: Number of neurons that share a projection.
         plain: Whether the plain statistics are asked for.
     """
-    sequences, groups = len(given.starts) - 1, len(given.first)
+    sequences, groups = len(arguments.starts) - 1, len(arguments.first)
     blocks = sequences * -(-groups * group // THREADS)
-    device = given.input.get_device()
-    own = _prepare(given.levels.shape[1], plain, given.times is not None, group, device)
-    before, (*weights, features, sums, elapsed) = given[:2], given[3:]
-    sizes = given.input.shape[1], given.direction.shape[1], groups
+    device = arguments.input.get_device()
+    kernel = _prepare(arguments.levels.shape[1], plain, arguments.times is not None, group, device)
+    before, (*weights, features, sums, elapsed) = arguments[:2], arguments[3:]
+    sizes = arguments.input.shape[1], arguments.direction.shape[1], groups
     launch(
-        own._replace(blocks=blocks),
-        [*before, *(given.times or (None, None, None)), *weights, features, sums, elapsed, *sizes],
+        kernel._replace(blocks=blocks),
+        [*before, *(arguments.times or (None, None, None)), *weights, features, sums, elapsed, *sizes],
     )
 
 

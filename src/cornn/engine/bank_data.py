@@ -57,14 +57,14 @@ class Bank:
 
     def select(self, groups: Any) -> "Bank":
         """Return the bank of some groups (an index or a slice)."""
-        own = np.arange(self.neurons).reshape(-1, GROUP)[groups].ravel()
+        neurons = np.arange(self.neurons).reshape(-1, GROUP)[groups].ravel()
         return Bank(
             self.first[groups],
             self.direction[groups],
-            self.gain[own],
-            self.bias[own],
-            self.constants[:, own],
-            self.levels[:, :, own],
+            self.gain[neurons],
+            self.bias[neurons],
+            self.constants[:, neurons],
+            self.levels[:, :, neurons],
             self.plain,
         )
 

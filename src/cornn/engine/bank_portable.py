@@ -40,22 +40,23 @@ class _Run:
 
     def step(self, t: int, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return y, z, which sequences have a step t, and its duration; the others keep their state."""
-        there = t < self.lengths
-        row = torch.where(there, self.starts + t, self.starts)
+        active = t < self.lengths
+        row = torch.where(active, self.starts + t, self.starts)
         drive = (self.input[row] @ self.weight).repeat_interleave(GROUP, 1)
         force = torch.tanh(self.gain * drive + self.bias)
         if self.spans is None:
             next_z = self.keep * z + self.push * force - self.pull * y
             next_y = y + self.dt * next_z
-            duration = torch.ones_like(there, dtype=torch.float32)
+            duration = torch.ones_like(active, dtype=torch.float32)
         else:
             dt, gamma, epsilon = self.constants
             by = [part.float() for part in transition(dt, gamma, epsilon, self.spans[row][:, None])]
             next_y = by[0] * y + by[1] * z + by[2] * force
             next_z = by[3] * y + by[4] * z + by[5] * force
             duration = self.spans[row].float()
-        own = there[:, None]
-        return torch.where(own, next_y, y), torch.where(own, next_z, z), own, torch.where(there, duration, 0)[:, None]
+        column = active[:, None]
+        duration = torch.where(active, duration, 0)[:, None]
+        return torch.where(column, next_y, y), torch.where(column, next_z, z), column, duration
 
 
 def pool(bank: Bank, data: Sequences, memory: Memory | None, device: torch.device) -> NDArray[np.float32]:
@@ -65,49 +66,49 @@ def pool(bank: Bank, data: Sequences, memory: Memory | None, device: torch.devic
     parts = []
     for start in range(0, len(data), count):
         stop = min(start + count, len(data))
-        held = None if memory is None else memory.select(start, stop)
+        part = None if memory is None else memory.select(start, stop)
         with no_tf32():
-            parts.append(_pool_part(bank, data.select(start, stop), held, device))
+            parts.append(_pool_part(bank, data.select(start, stop), part, device))
     return np.concatenate(parts)
 
 
 def _pool_part(bank: Bank, data: Sequences, memory: Memory | None, device: torch.device) -> NDArray[np.float32]:
     run, levels, plain = _Run(bank, data, device), bank.levels.shape[1], bank.plain
-    held = Memory.empty(bank, len(data)) if memory is None else memory
-    sums = torch.from_numpy(held.sums.copy()).to(device)
-    time = torch.from_numpy(held.elapsed.copy()).to(device)[:, None]
+    before = Memory.empty(bank, len(data)) if memory is None else memory
+    sums = torch.from_numpy(before.sums.copy()).to(device)
+    time = torch.from_numpy(before.elapsed.copy()).to(device)[:, None]
     sizes = [1 + 4 * levels + 3 * plain] * 2
     variables = [list(part.unbind(1)) for part in sums.split(sizes, 1)]  # state, then sums, of y and of z
     height = torch.from_numpy(bank.levels).to(device)
     if plain:
-        for own in variables:
-            own[-3] = torch.where(time == 0, -torch.inf, own[-3])
+        for values in variables:
+            values[-3] = torch.where(time == 0, -torch.inf, values[-3])
     for t in range(run.longest):
-        y, z, there, duration = run.step(t, variables[0][0], variables[1][0])
+        y, z, active, duration = run.step(t, variables[0][0], variables[1][0])
         moment = duration * (time + 0.5 * duration)
         time = time + duration
-        for own, x, level in zip(variables, (y, z), height, strict=True):
-            own[0] = x
+        for values, x, level in zip(variables, (y, z), height, strict=True):
+            values[0] = x
             for j in range(levels):
                 at = 1 + 4 * j
-                over = (x > level[j]) & there
-                own[at] = own[at] + over * duration
-                own[at + 1] = own[at + 1] + over * moment
-                own[at + 2] = torch.where(there, over * (own[at + 2] + duration), own[at + 2])
-                own[at + 3] = torch.maximum(own[at + 2], own[at + 3])
+                over = (x > level[j]) & active
+                values[at] = values[at] + over * duration
+                values[at + 1] = values[at + 1] + over * moment
+                values[at + 2] = torch.where(active, over * (values[at + 2] + duration), values[at + 2])
+                values[at + 3] = torch.maximum(values[at + 2], values[at + 3])
             if plain:
-                own[-3] = torch.where(there, torch.maximum(x, own[-3]), own[-3])
-                own[-2] = own[-2] + x * duration
-                own[-1] = own[-1] + x * x * duration
+                values[-3] = torch.where(active, torch.maximum(x, values[-3]), values[-3])
+                values[-2] = values[-2] + x * duration
+                values[-1] = values[-1] + x * x * duration
     found = []
-    for own in variables:
+    for values in variables:
         for j in range(levels):
-            share, moment, _, longest = own[1 + 4 * j : 5 + 4 * j]
+            share, moment, _, longest = values[1 + 4 * j : 5 + 4 * j]
             found += [share / time, moment / torch.where(share > 0, share, 1) / time, longest / time]
         if plain:
-            found += [own[-3], own[-2] / time, (own[-1] / time).sqrt(), own[0]]
+            found += [values[-3], values[-2] / time, (values[-1] / time).sqrt(), values[0]]
     if memory is not None:
-        memory.sums[:] = torch.stack([part for own in variables for part in own], 1).cpu().numpy()
+        memory.sums[:] = torch.stack([value for values in variables for value in values], 1).cpu().numpy()
         memory.elapsed[:] = time[:, 0].cpu().numpy()
     return torch.stack(found, 1).cpu().numpy()
 

@@ -167,6 +167,8 @@ def step(
         if x is not None and not (x.dtype is dtype and x.is_cpu and x.is_contiguous()):
             return None
     if wants_gradient(tensors):
+        if wants_gradient(weights[3:]):
+            return None  # `_Step` has no gradients of scales and constants
         return _apply(weights, damping, input, y, z, *weights[:3])
     next_y = input.new_empty((*input.shape[:-1], hidden))
     next_z = torch.empty_like(next_y)

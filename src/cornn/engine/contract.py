@@ -28,6 +28,7 @@ __all__ = [
     "about_this_machine",
     "active",
     "check",
+    "check_scales",
     "check_tensor",
     "initial_state",
     "live_spans",
@@ -98,7 +99,7 @@ class Given(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Factors on weights, each of the shape of its weight. They have no gradients."""
+    """Factors on weights, each of the shape of its weight. Backends compute no gradients of them."""
 
     input_weight: Tensor
     bias: Tensor
@@ -207,6 +208,8 @@ def check(update: Update, given: Given) -> None:
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
     if len(shape) != len(group) + 3:
         raise ValueError(f"input has shape {tuple(shape)}, expected (time, batch, features), time-major and batched")
+    if not features or not hidden:  # empty arrays have no address, and kernels would take them for absent ones
+        raise ValueError(f"input has {features} features for {hidden} neurons: pass at least one of each")
     if input_weight is None and features != drives:
         raise ValueError(f"the drive has {features} values per step, expected one for each of {drives} neurons")
     check_tensor("weight", weight, (*group, update.products * hidden, update.states * hidden), input)
@@ -221,6 +224,15 @@ def check(update: Update, given: Given) -> None:
         check_tensor("timespans", timespans, (shape[0], *batch), input)
     if lengths is not None:
         check_tensor("lengths", lengths, tuple(batch), lengths)
+
+
+def check_scales(given: Given, scales: Scales) -> None:
+    """Raise ValueError unless each scale has the shape of its weight: some kernels multiply while they read."""
+    for name, weight, scale in zip(Scales._fields, given[2:5], scales, strict=True):
+        if weight is not None and scale.shape != weight.shape:
+            raise ValueError(
+                f"the scale of {name} has shape {tuple(scale.shape)}, expected {tuple(weight.shape)}: use expand_as"
+            )
 
 
 def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> None:

@@ -179,9 +179,9 @@ def scale_(gradients: Gradients, scales: Scales | None) -> Gradients:
     """Multiply the gradients of the weights by their scales, in place."""
     if scales is not None:
         pairs = zip(gradients[2:5], scales, strict=True)
-        wanted = [(gradient, scale) for gradient, scale in pairs if gradient is not None]
-        if wanted:
-            multiply_all_(*zip(*wanted, strict=True))
+        present = [(gradient, scale) for gradient, scale in pairs if gradient is not None]
+        if present:
+            multiply_all_(*zip(*present, strict=True))
     return gradients
 
 

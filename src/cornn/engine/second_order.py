@@ -76,9 +76,9 @@ def by_autograd(
         # Views: the dependence of a state on weights that are also inputs belongs to the graph of the state.
         views = [None if x is None else x.view_as(x) for x in tensors]
         pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
-        wanted = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
+        inputs = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
         results, weights = zip(*pairs, strict=True)
-        found = iter(torch.autograd.grad(results, wanted, weights, create_graph=again, allow_unused=True))
+        found = iter(torch.autograd.grad(results, inputs, weights, create_graph=again, allow_unused=True))
     return [next(found) if need else None for need in needs]
 
 
@@ -108,9 +108,9 @@ def _gradients(ctx, *grads):
         grads_given, arguments = variables[:2], variables[2:]
         results = reference(Given._make([*arguments, lengths]), find_update(ctx.update))
         pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
-        asked = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
+        requested = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
         outputs, weights = zip(*pairs, strict=True)
-        inputs, seconds = zip(*asked, strict=True)
+        inputs, seconds = zip(*requested, strict=True)
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True)
         present = [x for x in variables if x is not None]
         second = torch.autograd.grad(first, present, seconds, create_graph=again, allow_unused=True)

@@ -124,16 +124,16 @@ def _team() -> tuple[Callable, Callable] | None:
 @functools.cache
 def instruction_set() -> str:
     """Return the instruction set in use: that of CORNN_ISA, or the best one of this processor."""
-    library, asked = load_library(), os.environ.get("CORNN_ISA")
-    if not asked:
+    library, requested = load_library(), os.environ.get("CORNN_ISA")
+    if not requested:
         return next(isa for isa in INSTRUCTION_SETS if library.cornn_supports(isa.encode()) == 1)
-    if asked not in INSTRUCTION_SETS:
-        raise Unusable(f"unknown CORNN_ISA {asked!r}: choose one of {', '.join(INSTRUCTION_SETS)}")
-    answer = library.cornn_supports(asked.encode())
+    if requested not in INSTRUCTION_SETS:
+        raise Unusable(f"unknown CORNN_ISA {requested!r}: choose one of {', '.join(INSTRUCTION_SETS)}")
+    answer = library.cornn_supports(requested.encode())
     if answer != 1:
         reason = "this processor does not support" if answer == 0 else "the library was built without"
-        raise Unusable(f"CORNN_ISA is {asked}, which {reason}")
-    return asked
+        raise Unusable(f"CORNN_ISA is {requested}, which {reason}")
+    return requested
 
 
 @functools.cache
@@ -262,8 +262,8 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
     if _needs_drives(update, given):
         # Only the shape of the drives is needed.
         driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
-        asked = needs._replace(input=True, input_weight=False, bias=False)
-        found = backward(driven, after, request, asked)
+        of_drives = needs._replace(input=True, input_weight=False, bias=False)
+        found = backward(driven, after, request, of_drives)
         assert found.input is not None
         steps = gemms.StepGradients(found.input, found.state, found.parameters, found.timespans)
         rest = gemms.gradients(given, after, steps, needs._replace(weight=False))

@@ -37,8 +37,8 @@ class CompileError(Exception):
 @functools.cache
 def _compiler() -> tuple[tuple[str, ...], str]:
     """Return the command of the C compiler, and its version."""
-    if own := os.environ.get("CC"):
-        command = tuple(shlex.split(own, posix=os.name != "nt"))
+    if setting := os.environ.get("CC"):
+        command = tuple(shlex.split(setting, posix=os.name != "nt"))
     else:
         names = ("clang",) if sys.platform == "win32" else ("cc", "gcc", "clang")
         command = tuple(filter(None, map(shutil.which, names)))[:1]
@@ -56,9 +56,9 @@ def _compile(update: Update, options: tuple[str, ...], source: str) -> bytes:
     with tempfile.TemporaryDirectory() as place:
         file, target = Path(place) / "update.h", Path(place) / f"library{SUFFIX}"
         file.write_text(source, encoding="utf8")
-        own = (f"-I{SOURCES}", f'-DUPDATE_FILE="{file.as_posix()}"', str(SOURCES / "registered.c"))
+        arguments = (f"-I{SOURCES}", f'-DUPDATE_FILE="{file.as_posix()}"', str(SOURCES / "registered.c"))
         run = subprocess.run(
-            [*command, *own, "-shared", "-o", str(target), *options], capture_output=True, text=True, check=False
+            [*command, *arguments, "-shared", "-o", str(target), *options], capture_output=True, text=True, check=False
         )
         if run.returncode:
             lines = (run.stderr.strip() or "no message").splitlines()
@@ -126,6 +126,6 @@ def _load(update: Update, isa: str, double: bool) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     # The folder cannot be written: the library is loaded from one that is deleted afterwards.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
-        own = Path(temporary) / f"library{SUFFIX}"
-        own.write_bytes(content)
-        return ctypes.CDLL(str(own))
+        path = Path(temporary) / f"library{SUFFIX}"
+        path.write_bytes(content)
+        return ctypes.CDLL(str(path))

@@ -52,11 +52,11 @@ class _Captured:
 
     def __init__(self, function: Callable[..., Any], inputs: dict[str, Tensor]) -> None:
         self.inputs = {name: x.clone() for name, x in inputs.items()}
-        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):
+        stream, other = torch.cuda.current_stream(), torch.cuda.Stream()
+        other.wait_stream(stream)
+        with torch.cuda.stream(other):
             function(**self.inputs)
-        here.wait_stream(aside)
+        stream.wait_stream(other)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.results = function(**self.inputs)

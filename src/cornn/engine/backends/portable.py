@@ -87,10 +87,10 @@ def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor
 
     # If the sequence is not kept, two buffers alternate.
     output = drive.new_empty((*drive.shape[:-1], hidden) if keep or every else 0)
-    written = [output if keep or every else None, *(trail[:-1] if keep else [None] * (update.states - 1))]
+    sequences = [output if keep or every else None, *(trail[:-1] if keep else [None] * (update.states - 1))]
     afters = (
         (torch.empty_like(part), torch.empty_like(part)) * (steps // 2 + 1) if whole is None else whole.unbind(0)
-        for part, whole in zip(state, written, strict=True)
+        for part, whole in zip(state, sequences, strict=True)
     )
     for pre, span, mask, *after in zip(drive.unbind(0), spans, masks, *afters, strict=False):
         for part, block in zip(state, blocks, strict=True):
@@ -132,8 +132,8 @@ def backward_steps(
 
     for n in reversed(range(steps)):
         span, mask, delta = spans[n], masks[n], deltas[n]
-        if (own := grad_outputs[n]) is not None:
-            gradient[0].add_(own)
+        if (grad_of_step := grad_outputs[n]) is not None:
+            gradient[0].add_(grad_of_step)
         # Past its end a state stays as it is, and so does its gradient.
         beyond = None if mask is None else whole.masked_fill(mask, 0)
         if mask is not None:

@@ -95,10 +95,12 @@ def register(update: Update, *, replace: bool = False) -> Update:
 
 def find_update(name: str) -> Update:
     """Return the update of this name; raise UnknownUpdateError with the remedy if there is none."""
+    if isinstance(name, Update):
+        raise TypeError(f"an update is named by a string: pass {name.name!r}, and register the update first")
     if name not in UPDATES:
-        own = [known for known, update in UPDATES.items() if not isinstance(update, TimedUpdate)]
+        names = [known for known, update in UPDATES.items() if not isinstance(update, TimedUpdate)]
         raise UnknownUpdateError(
             f"unknown update {name!r}: register it with cornn.engine.register before you use it or load a model that "
-            f"uses it; known are {', '.join(own)}"
+            f"uses it; known are {', '.join(names)}"
         )
     return UPDATES[name]

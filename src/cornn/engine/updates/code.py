@@ -215,9 +215,9 @@ class _Writer:
     def declared(self, texts: Iterable[str], sources: Mapping[str, str]) -> list[str]:
         """Declare the names that these expressions need; `sources`: where values come from."""
         used = self.used(texts)
-        own = {name: _text(text) for name, text in self.code.where.items()}
-        found = {name: source for name, source in {**sources, **own}.items() if name in used}
-        return [f"const {self.kind} u_{name} = {source};" for name, source in found.items()]
+        derived = {name: _text(text) for name, text in self.code.where.items()}
+        needed = {name: source for name, source in {**sources, **derived}.items() if name in used}
+        return [f"const {self.kind} u_{name} = {source};" for name, source in needed.items()]
 
     def sums(self, names: Sequence[str], gradient: Mapping[str, str]) -> list[str]:
         """Return what the gradients of the next states give for each of these names."""
@@ -298,19 +298,19 @@ def cuda_source(code: Code, names: Names, products: int) -> str:
     writer = _Writer(code, names, "float")
     two = len(names.state) == 2
     parameters, kept = _indexed(names.parameters, "step.of"), _indexed(_kept(code, names), "kept")
-    own = ("y", "z") if two else ("z",)
-    states = dict(zip(names.state, own, strict=True))
+    variables = ("y", "z") if two else ("z",)
+    states = dict(zip(names.state, variables, strict=True))
     before = {state: f"before.{part}" for state, part in states.items()}
     gradient = {state: f"grad_{part}" for state, part in states.items()}
     steps = [code.step[state] for state in names.state]
     forward = [*writer.kept(), *writer.declared(steps, parameters | states)]
     forward += [f"const float next{i} = {_text(text)};" for i, text in enumerate(steps)]
-    forward += [f"{part} = next{i};" for i, part in enumerate(own)]
+    forward += [f"{part} = next{i};" for i, part in enumerate(variables)]
     reverse = ["grad_z += for_z;", *writer.declared(writer.partials(names.pre), parameters | before | kept)]
     reverse += [f"delta[{i}] = {text};" for i, text in enumerate(writer.sums(names.pre, gradient))]
     carry = writer.declared(writer.partials(names.state), parameters | before | kept)
     carry += [f"const float next{i} = {text};" for i, text in enumerate(writer.sums(names.state, gradient))]
-    carry += [f"grad_{part} = next{i};" for i, part in enumerate(own)]
+    carry += [f"grad_{part} = next{i};" for i, part in enumerate(variables)]
     add = writer.declared(writer.partials(names.parameters), parameters | before | kept)
     add += [f"sum.of[{i}] += {text};" for i, text in enumerate(writer.sums(names.parameters, gradient))]
     counts = f"{len(names.state)}, {len(names.parameters)}, {len(names.pre)}, {products}"

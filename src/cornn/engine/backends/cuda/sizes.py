@@ -30,8 +30,8 @@ def list_sizes(device: torch.device) -> list[SizeRange]:
     found = []
     for precision in contract.PRECISIONS:
         sizes = [(size, _kind(device, size, precision)) for size in range(STRIDE, LARGEST + 1, STRIDE)]
-        for kind, own in itertools.groupby(sizes, key=lambda pair: pair[1]):
-            numbers = [size for size, _ in own]
+        for kind, pairs in itertools.groupby(sizes, key=lambda pair: pair[1]):
+            numbers = [size for size, _ in pairs]
             if kind is not None:
                 found.append(SizeRange("coRNN", precision, numbers[0] - STRIDE + 1, numbers[-1], kind))
     largest = max((size for size in lem.SIZES if lem.unusable_there(device.index, size) is None), default=0)
