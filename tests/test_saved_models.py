@@ -84,7 +84,7 @@ def test_the_size_of_a_vocabulary_is_checked_before_memory_is_allocated(tmp_path
     model = SequenceModel(CoRNN(2, 4), 2, encoder=nn.Embedding(7, 2))
     spec = describe_model(model)
     assert spec is not None
-    with pytest.raises(DamagedFileError, match="size mismatch for encoder.weight"):
+    with pytest.raises(DamagedFileError, match=r"size mismatch for encoder\.weight"):
         replace(spec, words=10**15).build(model.state_dict(), tmp_path / "a")
 
 
