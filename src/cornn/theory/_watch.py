@@ -43,7 +43,7 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
     """
     network = network_from_layer(layer)
     left, right = assumption(network)
-    trajectory = finite_prefix(simulate(network, input[:, :sequences]))
+    trajectory = finite_prefix(simulate(network, input[:, :sequences] if input.dim() == 3 else input))
     own = energy(network, trajectory.y, trajectory.z)[1:]
     bound = energy_bound(network, len(trajectory))[1:, None]
     ratio = gradient_decay(network, trajectory).mean(1)

@@ -72,7 +72,8 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
         The trajectory.
 
     Raises:
-        ValueError: If the input has another shape, no steps, no sequences, or values that are not finite.
+        ValueError: If the input has another shape, no steps, no sequences, or values that are not finite,
+            or if the state has another shape.
 
     Examples:
         >>> import torch
@@ -91,6 +92,9 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     drive = input @ network.V.T + network.b
     rest = torch.zeros_like(drive[0])
     y, z = (part.detach().to("cpu", torch.float64) for part in state or (rest, rest))
+    for name, part in (("y", y), ("z", z)):
+        if part.shape != rest.shape:
+            raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(rest.shape)}")
     coupling = torch.cat((network.W, network.W_z), 1).T.contiguous()
     activation = ACTIVATIONS[network.activation]
     ys, zs, arguments = [y], [z], []
@@ -228,6 +232,8 @@ def product_norms_of(
     for norm in norms:
         if norm not in NORMS:
             raise ValueError(f"unknown norm {norm!r}: choose {', '.join(NORMS[:-1])} or {NORMS[-1]}")
+    if every < 1:
+        raise ValueError(f"every must be at least 1, got {every}")
     steps, batch = trajectory.slopes.shape[:2]
     lags, logs = [0], {norm: [torch.zeros(batch, dtype=torch.float64)] for norm in norms}
     with threads_for(2 * network.hidden_size):
