@@ -76,8 +76,9 @@ class Suggestion:
         kind = self._explain_underdamped() if self.periods.isfinite().any() else self._explain_overdamped()
         return (
             f"{self.length:,} steps, {format_count(self.hidden_size, 'neuron')}: dt = {self.dt:.3g}, "
-            f"epsilon = {self.epsilon:.3g}, gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, one value per neuron. "
-            f"The stability limit of dt is {limit:.3g}. The effective rank of the uncoupled neurons is {rank}. {kind}"
+            f"epsilon = {self.epsilon:.3g}, gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, "
+            f"one value per neuron. The stability limit of dt is {limit:.3g}. The effective rank of the "
+            f"uncoupled neurons is {rank}. {kind}"
         )
 
     def _explain_overdamped(self) -> str:
