@@ -40,4 +40,4 @@ def test_intervals_of_a_single_step_and_values_between_missing_ones_are_visible(
 
 
 def test_steps_ahead_are_whole_numbers():
-    assert set(labels(draw_errors_ahead({"cornn": [1.0, 2.0]}, None).axes[0])) == {"1", "2"}
+    assert all(label.isdigit() for label in labels(draw_errors_ahead({"cornn": [1.0, 2.0]}, None).axes[0]))
