@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
+from cornn._atomic import write_errors
 from cornn.artifacts import EstimatorArtifact, load
 from cornn.cli.console import line, screen
 from cornn.export import TrainedModel
@@ -119,8 +120,6 @@ def _c(command: ExportCommand, console: Console) -> None:
 
 
 def _hub(command: ExportCommand, console: Console) -> None:
-    from safetensors import SafetensorError
-
     from cornn.export.hub import HubModel, save_estimator
 
     folder, saved = command.place("hub"), load(command.source)
@@ -131,10 +130,8 @@ def _hub(command: ExportCommand, console: Console) -> None:
         return
     trained = load_trained(command.source)
     assert isinstance(trained, TrainedModel)  # a run has no bank
-    try:
+    with write_errors(folder):
         HubModel.from_model(trained.model).save_pretrained(folder)
-    except SafetensorError as error:  # for instance a full disk
-        raise OSError(f"cannot write {folder} ({error}): choose another path") from error
     line(console, f"wrote {trained.name} to {folder}")
 
 

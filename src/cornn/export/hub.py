@@ -187,7 +187,8 @@ def save_estimator(estimator: Any, folder: Path | str) -> None:
     card = CARD.format(kind=kind, tag=kind.removeprefix("CoRNN").lower(), rows=rows, features=estimator.n_features_in_)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        estimator.save(folder / ESTIMATOR)
+    estimator.save(folder / ESTIMATOR)
+    with write_errors(folder):
         write_atomically(folder / "README.md", card.encode())
 
 

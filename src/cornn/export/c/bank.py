@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import cornn
 from cornn._arguments import Argument, ArgumentError
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import write_errors, write_together
 from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
@@ -134,9 +134,7 @@ def bank_to_c(
     if host.find_compiler() is not None:
         deviation, agreement = _check(texts, estimator, sequences, expected)
     with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_atomically(folder / name, text.encode("ascii"))
+        write_together(folder, {name: text.encode("ascii") for name, text in texts.items()})
     return BankExport(folder, model.bank.bank.neurons, flash, state, kept, deviation, len(sequences), agreement)
 
 

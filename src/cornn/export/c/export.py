@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import cornn
 from cornn._arguments import Argument, ArgumentError
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import write_errors, write_together
 from cornn.export.c import host
 from cornn.export.c.check import Comparison, check
 from cornn.export.c.float32 import TANH_MULTIPLICATIONS, emit_float32
@@ -113,7 +113,7 @@ def to_c(
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
         return bank_to_c(trained.estimator, folder, **limits, data=data, target=target)
     folder, arrays = Path(folder), extract_ir(trained)
-    header, source, written = _render_files(trained, arrays, folder, options, data)
+    files, written = _render_files(trained, arrays, folder, options, data)
     if options.max_flash is not None or options.max_ram is not None:
         raise ArgumentError(
             f"this network needs {written.flash:,} bytes of flash and {written.state:,} bytes of RAM with "
@@ -126,18 +126,17 @@ def to_c(
         limits = {"count": options.sequences, "largest_loss": options.largest_loss}
         with tempfile.TemporaryDirectory() as place:
             with write_errors(Path(place)):
-                _write(Path(place), header, source)
+                write_together(Path(place), files)
             found = check(Path(place), trained, arrays, options.weights, data=data, target=target, **limits)
         written = replace(written, checked=found)
     with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder, header, source)
+        write_together(folder, files)
     return written
 
 
 def _render_files(
     trained: TrainedModel, model: ModelIR, folder: Path, options: COptions, data: Any
-) -> tuple[str, str, CExport]:
+) -> tuple[dict[str, bytes], CExport]:
     layers = f"{len(model.layers)} layer{'s' if len(model.layers) > 1 else ''}"
     title = (
         f"coRNN ({trained.name}): {layers} of {model.hidden} neurons, {model.inputs} inputs, {model.outputs} outputs."
@@ -162,7 +161,8 @@ def _render_files(
         raise ValueError(f"unknown weights {options.weights!r}: choose float32 or int8")
     header = render("model.h.in", about | _header(trained, model, state_type, state_format))
     state = 8 * model.hidden * len(model.layers)
-    return header, source, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
+    files = {"model.h": header.encode("ascii"), "model.c": source.encode("ascii")}
+    return files, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
 
 
 ANSWERS = {
@@ -188,8 +188,3 @@ def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format
         "state_type": state_type,
         "state_format": state_format,
     }
-
-
-def _write(folder: Path, header: str, source: str) -> None:
-    write_atomically(folder / "model.c", source.encode("ascii"))
-    write_atomically(folder / "model.h", header.encode("ascii"))
