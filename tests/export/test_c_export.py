@@ -171,6 +171,21 @@ def test_answers_are_in_the_users_units(kind, tmp_path):
     assert written.checked.c > 0.9999
 
 
+@needs_gcc
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_missing_values_of_a_sensor_are_filled_as_in_python(weights, tmp_path):
+    """The model was fitted without: the last known value counts, or the mean before the first one."""
+    X, y = waves(40)
+    model = CoRNNClassifier(method="network", hidden_size=8, epochs=3, random_state=0).fit(X, y)
+    X = X.astype(np.float32)
+    X[:, :3, 0] = X[:, 10:20] = X[::2, -1, 1] = np.nan
+    written = to_c(model, tmp_path, COptions(weights), X)
+    assert written.checked.difference <= (1e-5 if weights == "float32" else 0.05)
+    bytes_of_state = called(tmp_path, 'printf("%d\\n", (int)sizeof(model_state));')
+    assert bytes_of_state == written.state
+    assert "NaN is a missing value: the last known one counts" in (tmp_path / "model.h").read_text()
+
+
 def test_what_has_no_c():
     model, data = build()
     with pytest.raises(ValueError, match="the C export supports CoRNN only, the model has LSTM"):

@@ -27,6 +27,8 @@ __all__ = ["BankExport", "bank_to_c", "measure_memory"]
 
 LIMIT = 0.02
 """Largest deviation from Python, relative to the largest output: rounding may move a sample across a threshold."""
+FARTHEST = 1e15
+"""Largest standardised value: sums of squares of 10^8 of them are below the largest float32."""
 VECTORS, VECTOR_STEPS = 3, 60  # sequences of the example, and their most steps
 COMPARED = 200  # most sequences to compare on
 STEP = ("keep", "push", "pull", "dt")
@@ -224,7 +226,8 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
     constants.add("level", bank.levels, "float32")
     constants.add("weight", model.readout.weight.astype(np.float64) * scale, "float32")
     constants.add("offset", model.readout.bias * scale + offset, "float32")
-    text = f"#define LARGEST {number(np.float32(LARGEST))}\n" + constants.text()
+    limits = {"LARGEST": LARGEST, "FARTHEST": FARTHEST}
+    text = "".join(f"#define {name} {number(np.float32(value))}\n" for name, value in limits.items()) + constants.text()
     words = [f"        channel[{view} * MODEL_INPUTS + i] = {_channel(own)};" for view, own in enumerate(inputs.views)]
     plain = {"plain": "", "plain_step": "", "plain_read": ""}
     if bank.plain:

@@ -146,8 +146,8 @@ def _render_files(
     if options.weights == "float32":
         source, constants = emit_float32(model, about)
         count["tanh"] = TANH_MULTIPLICATIONS * model.hidden * len(model.layers)
-        scratch = 4 * (model.hidden + pads + 4 + (0 if model.mean is None else model.inputs))
-        state_type, state_format = "float", ""
+        scratch = 4 * (model.hidden + pads + 4)
+        state_type, known_type, state_format = "float", "float", ""
     elif options.weights == "int8":
         formats = calibrate(model, load_calibration(trained, options.calibration, data))
         source, constants = emit_int8(model, formats, about)
@@ -156,11 +156,15 @@ def _render_files(
         widest = max(model.inputs, model.hidden)
         scratch = 2 * (2 * (model.hidden + pads) + widest + -widest % 4) + 4 * 3 * 4
         points = ", ".join(f"{y} and {z}" for y, z in zip(formats.y, formats.z, strict=True))
-        state_type, state_format = "int32_t", f"; fractional bits of y and z per layer: {points}"
+        state_type, known_type, state_format = "int32_t", "int16_t", f"; fractional bits of y and z per layer: {points}"
     else:
         raise ValueError(f"unknown weights {options.weights!r}: choose float32 or int8")
-    header = render("model.h.in", about | _header(trained, model, state_type, state_format))
+    types = {"state_type": state_type, "known_type": known_type, "state_format": state_format}
+    header = render("model.h.in", about | _header(trained, model, types))
     state = 8 * model.hidden * len(model.layers)
+    if model.mean is not None:
+        known = model.inputs * (4 if known_type == "float" else 2)
+        state += known + -known % 4
     files = {"model.h": header.encode("ascii"), "model.c": source.encode("ascii")}
     return files, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
 
@@ -173,7 +177,15 @@ ANSWERS = {
 """Meaning of the outputs -> the words in model.h."""
 
 
-def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format: str) -> dict[str, Any]:
+MISSING = {
+    "known": "; NaN is a missing value: the last known one counts, or the mean if there is none",
+    "float": ": finite numbers",
+    "int32_t": "; NaN counts as 0",
+}
+"""What the state of a model holds -> what model.h says about NaN."""
+
+
+def _header(trained: TrainedModel, model: ModelIR, types: dict[str, str]) -> dict[str, Any]:
     """Return the values of the template of model.h."""
     sizes, step = "", "/* Process the next sample, in the units of the training data. */\n"
     if model.embedding is None:
@@ -184,7 +196,8 @@ def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format
         step += "void model_step(model_state *state, uint32_t word);\n"
     answers = "" if trained.estimator is None else ANSWERS[trained.estimator.output_spec().meaning]
     values = {"inputs": model.inputs, "hidden": model.hidden, "layers": len(model.layers), "outputs": model.outputs}
-    return {**values, "sizes": sizes, "step": step, "answers": answers} | {
-        "state_type": state_type,
-        "state_format": state_format,
-    }
+    known, missing = "", MISSING[types["state_type"]] if model.embedding is None else ""
+    if model.mean is not None:
+        known = f"\n    {types['known_type']} known[MODEL_INPUTS]; /* last known values, scaled */"
+        missing = MISSING["known"]
+    return {**values, **types, "sizes": sizes, "step": step, "answers": answers, "known": known, "missing": missing}

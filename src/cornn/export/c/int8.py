@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from cornn._arguments import Argument, ArgumentError
+from cornn.export.c.float32 import reset_known
 from cornn.export.c.ir import Array, Layer, ModelIR, simulate_states
 from cornn.export.c.source import Constants, render, rows
 from cornn.functional import coefficients
@@ -109,6 +110,7 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         "z_shift": z_shift,
         "y_shift": y_shift,
         "cut_off": "",
+        "reset": reset_known(model, "0"),
         "new_z": "SATURATED(shifted(moved, Z_SHIFT), STATE_BITS)",
     }
     layers = zip(model.layers, formats.y, formats.z, strict=True)
@@ -178,4 +180,5 @@ def _step(model: ModelIR, formats: Formats, constants: Constants) -> tuple[str, 
     mean, scale = (0.0, 1.0) if model.mean is None or model.scale is None else (model.mean, model.scale)
     constants.add("input_mean", np.broadcast_to(mean, model.inputs), "float32")
     constants.add("input_gain", np.broadcast_to(1 / (scale * unit), model.inputs), "float32")
-    return render("int8_samples.c.in", {}), unit
+    known = {"place": "state->known", "copy": "\n        sample[i] = state->known[i];"}
+    return render("int8_samples.c.in", {"place": "sample", "copy": ""} if model.mean is None else known), unit
