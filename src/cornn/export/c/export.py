@@ -1,5 +1,6 @@
 """Export a trained model to C99, compile it, and compare it with PyTorch."""
 
+import re
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +40,11 @@ class COptions:
     """Maximum bytes of constants of an oscillator bank; neurons are dropped until they fit."""
     max_ram: int | None = None
     """Maximum bytes of state of an oscillator bank."""
+
+    def __post_init__(self) -> None:
+        for name, count in (("sequences", self.sequences), ("calibration", self.calibration)):
+            if count is not None and count < 1:
+                raise ArgumentError(Argument(name), f" must be at least 1, got {count}")
 
 
 @dataclass(frozen=True)
@@ -138,10 +144,10 @@ def _render_files(
     trained: TrainedModel, model: ModelIR, folder: Path, options: COptions, data: Any
 ) -> tuple[dict[str, bytes], CExport]:
     layers = f"{len(model.layers)} layer{'s' if len(model.layers) > 1 else ''}"
-    title = (
-        f"coRNN ({trained.name}): {layers} of {model.hidden} neurons, {model.inputs} inputs, {model.outputs} outputs."
-    )
-    about = {"title": title.encode("ascii", "replace").decode(), "version": cornn.__version__}
+    # What could end or start a comment, or continue a line, does not belong into one.
+    name = re.sub(r"[^ -~]|[*\\]", "?", trained.name)
+    title = f"coRNN ({name}): {layers} of {model.hidden} neurons, {model.inputs} inputs, {model.outputs} outputs."
+    about = {"title": title, "version": cornn.__version__}
     count, pads = model.multiplications, -model.hidden % 4
     if options.weights == "float32":
         source, constants = emit_float32(model, about)
