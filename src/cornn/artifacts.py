@@ -261,7 +261,7 @@ def check_row(row: Any, path: Path, number: int) -> int:
     where = f"{path}, line {number}"
     if not isinstance(row, dict):
         raise ValueError(f"{where} is not a JSON object")
-    for name in ("metric", *(own for own in ("loss", "seconds", "epoch") if own in row)):
+    for name in ("metric", *(optional for optional in ("loss", "seconds", "epoch") if optional in row)):
         if type(row.get(name)) not in (int, float):  # NaN is a number too
             raise ValueError(f"{where}: {name} must be a number, got {row.get(name)!r}")
     return convert(int, row.get("step"), f"{where}: step")

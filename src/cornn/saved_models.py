@@ -85,7 +85,7 @@ def describe_model(model: SequenceModel) -> ModelSpec | None:
     if isinstance(encoder, nn.Embedding) and encoder.max_norm is not None:
         return None
     names = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
-    arguments: dict[str, Any] = {own: getattr(layer, own) for own in names}
+    arguments: dict[str, Any] = {argument: getattr(layer, argument) for argument in names}
     if isinstance(layer, CoRNN):
         arguments |= _describe_cornn(layer)
     elif isinstance(layer, nn.RNN):

@@ -88,8 +88,8 @@ def _finish(
     path: Path, content: bytes, inputs: dict[str, Port], outputs: dict[str, Port], deviation: float
 ) -> OnnxExport:
     _write(path, content)
-    takes, gives = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
-    return OnnxExport(path, len(content), takes, gives, deviation)
+    input_shapes, output_shapes = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
+    return OnnxExport(path, len(content), input_shapes, output_shapes, deviation)
 
 
 def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions:

@@ -48,14 +48,14 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
     """
     figure, axes = canvas(1, 3, size=(13.0, 4.6))
     first, second, third = axes[0]
-    own = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
-    steps = torch.arange(1, len(own) + 1)
-    plot_line(first, steps, own, color=COLOURS[0], label="measured, largest over neurons")
+    largest = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
+    steps = torch.arange(1, len(largest) + 1)
+    plot_line(first, steps, largest, color=COLOURS[0], label="measured, largest over neurons")
     if ACTIVATIONS[network.activation].unit_bounded:
-        bound = energy.energy_bound(network, len(own))[1:].amax(1)
+        bound = energy.energy_bound(network, len(largest))[1:].amax(1)
         if bound.isfinite().all():
             plot_line(first, steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate · n · dt")
-        y, z = energy.state_bound(network, len(own))
+        y, z = energy.state_bound(network, len(largest))
         most = (network.gamma * y**2 + z**2)[1:].amax(1)
         plot_line(first, steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
     use_log_scale(first)

@@ -89,7 +89,7 @@ def draw_residuals(name: str, truth: Sequence[float], found: Sequence[float]) ->
     bins = max(5, min(30, round(len(truth) ** 0.5 * 2)))
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
-    panel.hist([own - other for own, other in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
+    panel.hist([true - predicted for true, predicted in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
     panel.axvline(0, color=COLOURS[6], linewidth=0.8)
     panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true minus predicted")
     panel.set_ylabel("count")

@@ -57,18 +57,18 @@ def draw_forecasts(panels: Sequence[ForecastPanel]) -> Any:
     figure, axes = canvas(len(panels), 1, size=(6.8, 2.6 * len(panels)))
     for panel, shown in zip(axes[:, 0], panels, strict=True):
         plot_line(panel, shown.steps, shown.values, color=COLOURS[6], linewidth=1.1, label="series")
-        for number, own in enumerate(shown.forecasts):
-            for level, (low, high) in own.intervals.items():
-                shade = 0.35 if level == min(own.intervals) else 0.18
+        for number, forecast in enumerate(shown.forecasts):
+            for level, (low, high) in forecast.intervals.items():
+                shade = 0.35 if level == min(forecast.intervals) else 0.18
                 label = f"{100 * level:.0f} % interval" if number == 0 else None
                 options = {"color": COLOURS[0], "alpha": shade, "label": label}
-                if len(own.steps) == 1:  # there is no area between single points
-                    panel.vlines(own.steps, low, high, linewidth=8, **options)
+                if len(forecast.steps) == 1:  # there is no area between single points
+                    panel.vlines(forecast.steps, low, high, linewidth=8, **options)
                 else:
-                    panel.fill_between(own.steps, low, high, linewidth=0, **options)
-            marker = "." if len(own.steps) < 4 else None
+                    panel.fill_between(forecast.steps, low, high, linewidth=0, **options)
+            marker = "." if len(forecast.steps) < 4 else None
             label = "forecast" if number == 0 else None
-            panel.plot(own.steps, own.mean, color=COLOURS[0], marker=marker, label=label)
+            panel.plot(forecast.steps, forecast.mean, color=COLOURS[0], marker=marker, label=label)
         if shown.cut is not None:
             panel.axvline(shown.cut, color="#999999", linewidth=0.8, linestyle=":")
         panel.set_title(shown.title.replace("$", r"\$"))
@@ -117,7 +117,7 @@ def draw_errors_ahead(
     figure.legend(loc="outside lower left", ncols=4)
     if coverage is not None:
         second = axes[0, 1]
-        second.plot(range(1, len(coverage) + 1), [100 * own for own in coverage], color=COLOURS[0], marker=".")
+        second.plot(range(1, len(coverage) + 1), [100 * share for share in coverage], color=COLOURS[0], marker=".")
         second.axhline(100 * level, color=COLOURS[6], linewidth=0.8, linestyle="--")
         second.set_ylim(0, 102)
         second.set_xlabel("steps ahead")

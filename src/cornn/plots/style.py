@@ -168,12 +168,12 @@ def save(figure: Any, path: Path) -> list[Path]:
 
     options: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}}
     options["png"] = {"metadata": {"Software": None}, "dpi": 150}
-    written = []
+    paths = []
     with write_errors(path), matplotlib.rc_context(SETTINGS):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for ending, own in options.items():
+        for ending, settings in options.items():
             drawn = io.BytesIO()
-            figure.savefig(drawn, format=ending, **own)
-            written.append(path.with_name(f"{path.name}.{ending}"))
-            write_atomically(written[-1], drawn.getvalue())
-    return written
+            figure.savefig(drawn, format=ending, **settings)
+            paths.append(path.with_name(f"{path.name}.{ending}"))
+            write_atomically(paths[-1], drawn.getvalue())
+    return paths

@@ -130,17 +130,17 @@ def network(
 
     constants = (each("dt", dt), each("gamma", gamma), each("epsilon", epsilon))
     # Copies: a later training step must not change the network.
-    made = Network(V.clone(), W.clone(), W_z.clone(), b.clone(), *constants, damping, activation)
+    result = Network(V.clone(), W.clone(), W_z.clone(), b.clone(), *constants, damping, activation)
     for name in ("V", "W", "W_z", "b", "dt", "gamma", "epsilon"):
-        if not getattr(made, name).isfinite().all():
+        if not getattr(result, name).isfinite().all():
             raise ValueError(f"{name} contains NaN or infinite values: the theory needs finite weights and constants")
-    if not (made.dt > 0).all():
-        raise ValueError(f"dt must be positive, got {made.dt.min().item()}")
+    if not (result.dt > 0).all():
+        raise ValueError(f"dt must be positive, got {result.dt.min().item()}")
     for name in ("gamma", "epsilon"):
-        least = getattr(made, name).min().item()
+        least = getattr(result, name).min().item()
         if least < 0:
             raise ValueError(f"{name} must not be negative, got {least}")
-    return made
+    return result
 
 
 def network_from_layer(layer: nn.Module, number: int = 0, reverse: bool = False) -> Network:

@@ -196,7 +196,7 @@ def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
     def rounded(values: NDArray) -> NDArray[np.float64]:
         return values.astype(np.float32).astype(np.float64)
 
-    return [SequenceData(rounded(own.values), None if own.gaps is None else rounded(own.gaps)) for own in read]
+    return [SequenceData(rounded(values), None if gaps is None else rounded(gaps)) for values, gaps in read]
 
 
 def _render_files(estimator, model: BankModel, scale, offset, sequences, expected) -> dict[str, str]:
@@ -343,8 +343,7 @@ def _check(
     """Compile the code, run it on the sequences and the example, and return deviation and agreement."""
     outputs, timed = expected.shape[1], sequences[0].gaps is not None
     tables = [
-        np.column_stack([own.values] if own.gaps is None else [own.values, own.gaps]).astype(np.float32)
-        for own in sequences
+        np.column_stack([values] if gaps is None else [values, gaps]).astype(np.float32) for values, gaps in sequences
     ]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -109,9 +109,9 @@ def _compare(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitize
     return Comparison(vectors.words, sanitized, difference, vectors.metric, pytorch, c, loss)
 
 
-def _share(found: NDArray, wanted: NDArray) -> float:
+def _share(found: NDArray, expected: NDArray) -> float:
     """Return the largest difference, relative to the largest value."""
-    if found.shape != wanted.shape:
-        raise RuntimeError(f"the exported code returned outputs of shape {found.shape}, expected {wanted.shape}")
-    largest = float(np.abs(wanted).max())
-    return float(np.abs(found - wanted).max()) / max(largest, float(np.finfo(np.float32).tiny))
+    if found.shape != expected.shape:
+        raise RuntimeError(f"the exported code returned outputs of shape {found.shape}, expected {expected.shape}")
+    largest = float(np.abs(expected).max())
+    return float(np.abs(found - expected).max()) / max(largest, float(np.finfo(np.float32).tiny))

@@ -74,8 +74,8 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         matrices.append([_rows(matrix) for matrix in (layer.V * unit, layer.W * upper[0], layer.W_z * upper[1])])
         unit = np.full(model.hidden, upper[0])
         units = 1.0, 2.0 ** (z - TANH_BITS), 2.0 ** (z - y)
-        own = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
-        factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in own]))
+        scaled = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
+        factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in scaled]))
         steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if each else 1))
     point = min(POINT, _shift([_reach(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
     # A shift by 32 bits is cheapest: the result is the upper word.
