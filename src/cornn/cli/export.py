@@ -55,7 +55,7 @@ class ExportCommand:
 
     def run(self) -> None:
         for field in fields(self):
-            target = OWN.get(field.name, self.to)
+            target = FORMAT_OF.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is only for --to {target}: omit it")
         TARGETS[self.to](self, screen())
@@ -67,9 +67,9 @@ class ExportCommand:
         return self.source / name if self.source.is_dir() else self.source.with_name(f"{self.source.stem}-{name}")
 
 
-OWN = {"state": "onnx", "lengths": "onnx", "timespans": "onnx"}
-OWN |= {"weights": "c", "sequences": "c", "calibration": "c", "largest_loss": "c", "data": "c"}
-OWN |= {"max_flash": "c", "max_ram": "c"}
+FORMAT_OF = {"state": "onnx", "lengths": "onnx", "timespans": "onnx"}
+FORMAT_OF |= {"weights": "c", "sequences": "c", "calibration": "c", "largest_loss": "c", "data": "c"}
+FORMAT_OF |= {"max_flash": "c", "max_ram": "c"}
 """Option -> the only format that has it."""
 
 

@@ -171,24 +171,24 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
     if options.lengths:
         lengths = torch.randint(1, STEPS + 1, shape[:1], generator=random)
         feeds["lengths"] = lengths.numpy()
-    rows = [own[:length] for own, length in zip(X, lengths, strict=True)]
+    rows = [row[:length] for row, length in zip(X, lengths, strict=True)]
     gaps = None
     if options.timespans:
-        gaps = [own[:length] for own, length in zip(feeds["timespans"], lengths, strict=True)]
-    want = (estimator.predict_proba if estimator.output_spec().classes else estimator.predict)(rows, timespans=gaps)
+        gaps = [row[:length] for row, length in zip(feeds["timespans"], lengths, strict=True)]
+    expected = (estimator.predict_proba if estimator.output_spec().classes else estimator.predict)(rows, timespans=gaps)
     name = running.get_outputs()[0].name
     found = []
     for cut in (STEPS, 1, STEPS // 3) if options.state else (STEPS,):
         state = {port.name: _initial_state(port, SEQUENCES) for port in running.get_inputs() if port.name not in feeds}
         answer: Arrays = {}
         for piece in (slice(0, cut), slice(cut, STEPS))[: 1 if cut == STEPS else 2]:
-            own = {key: value[:, piece] for key, value in feeds.items() if key != "lengths"}
+            inputs = {key: value[:, piece] for key, value in feeds.items() if key != "lengths"}
             if options.lengths:
                 size = len(range(STEPS)[piece])
-                own["lengths"] = np.clip(feeds["lengths"] - piece.start, 0, size)
-            answer = run(running, own | state)
+                inputs["lengths"] = np.clip(feeds["lengths"] - piece.start, 0, size)
+            answer = run(running, inputs | state)
             state = {key: answer[f"last_{key}"] for key in state}
-        found.append(deviation({name: answer[name]}, {name: np.asarray(want)}))
+        found.append(deviation({name: answer[name]}, {name: np.asarray(expected)}))
     return float(np.max(found))
 
 

@@ -155,14 +155,14 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
             duration = body("Cast", elements[1], to=FLOAT)
             by = _transition(body, powers, elements[1])
             y, z = (
-                body("Sum", *(body("Mul", own, part) for own, part in zip(row, (y, z, force), strict=True)))
+                body("Sum", *(body("Mul", term, part) for term, part in zip(row, (y, z, force), strict=True)))
                 for row in (by[:3], by[3:])
             )
         moment = body("Mul", duration, body("Add", time, body("Mul", half, duration)))
         time = body("Add", time, duration)
         x = body("Concat", y, z, axis=1)
         over = body("Cast", body("Greater", body.unsqueeze(x, 1), height), to=FLOAT)
-        weight, when_over = (body.unsqueeze(own, 1) if own is not one else own for own in (duration, moment))
+        weight, when_over = (body.unsqueeze(term, 1) if term is not one else term for term in (duration, moment))
         run = body("Mul", over, body("Add", run, weight))
         found = [
             body("Add", share, body("Mul", over, weight)),
@@ -193,14 +193,14 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
     (y, z, time, share, when, _, longest, *sums), _ = graph.scan(step, start, elements)
     some = graph("Where", graph("Greater", share, graph.weight(zero)), share, one)
     each = graph.unsqueeze(time, 1)
-    parts = [graph("Div", own, each) for own in (share, graph("Div", when, some), longest)]
+    parts = [graph("Div", term, each) for term in (share, graph("Div", when, some), longest)]
     # Rows of the readout: variable, then threshold and statistic (or plain statistic), then neuron.
     weight = model.readout.weight.reshape(2, -1, neurons, outputs)
     scores = graph.weight(model.readout.bias.astype(np.float32))
     flat = graph.weight(np.array([0, -1]))
     for stat, part in enumerate(parts):
-        own = weight[:, stat : levels * LEVEL_STATS : LEVEL_STATS].transpose(1, 0, 2, 3).reshape(-1, outputs)
-        product = graph("MatMul", graph("Reshape", part, flat), graph.weight(np.ascontiguousarray(own)))
+        term = weight[:, stat : levels * LEVEL_STATS : LEVEL_STATS].transpose(1, 0, 2, 3).reshape(-1, outputs)
+        product = graph("MatMul", graph("Reshape", part, flat), graph.weight(np.ascontiguousarray(term)))
         scores = graph("Add", product, scores)
     if sums:
         highest, total, squares = sums
@@ -211,8 +211,8 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
             graph("Concat", y, z, axis=1),
         ]
         for stat, part in enumerate(plain):
-            own = np.ascontiguousarray(weight[:, levels * LEVEL_STATS + stat].reshape(-1, outputs))
-            scores = graph("Add", graph("MatMul", part, graph.weight(own)), scores)
+            term = np.ascontiguousarray(weight[:, levels * LEVEL_STATS + stat].reshape(-1, outputs))
+            scores = graph("Add", graph("MatMul", part, graph.weight(term)), scores)
     return scores
 
 

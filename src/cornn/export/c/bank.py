@@ -273,10 +273,10 @@ def _transition(bank: Bank) -> dict[str, tuple[NDArray, str]]:
     """Return the constants of `TRANSITION` and their types."""
     parts = decompose_steps(bank)
     values = {"rate": np.log2(parts.slow), "other": np.where(parts.rings, 0, np.log2(parts.fast / parts.slow))}
-    values |= {name: own / parts.root for name, own in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
+    values |= {name: entry / parts.root for name, entry in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
     values["ease"] = 1 / parts.gamma
     turn = np.round(parts.angle / (2 * np.pi) * 2.0**32)
-    return {name: (own, "float32") for name, own in values.items()} | {"turn": (turn, "uint32")}
+    return {name: (entry, "float32") for name, entry in values.items()} | {"turn": (turn, "uint32")}
 
 
 def _channel(view: tuple[str, bool]) -> str:
@@ -310,22 +310,22 @@ def _quote(label: Any) -> str:
 
 
 def _example(spec: Any, sequences: list[SequenceData], expected: NDArray) -> str:
-    short = [row for row, own in enumerate(sequences) if len(own.values) <= VECTOR_STEPS]
+    short = [row for row, sequence in enumerate(sequences) if len(sequence.values) <= VECTOR_STEPS]
     chosen = short[:VECTORS] or [0]
-    given = [sequences[row].values.astype(np.float32) for row in chosen]
-    table, spans = np.concatenate(given), ""
+    samples = [sequences[row].values.astype(np.float32) for row in chosen]
+    table, spans = np.concatenate(samples), ""
     if sequences[0].gaps is not None:
         known = np.nan_to_num(np.concatenate([np.asarray(sequences[row].gaps) for row in chosen]), nan=-1.0)
         spans = f"static const float spans[{len(known)}] = {{ /* since the previous sample; -1: unknown */\n"
         spans += f"{rows(known.astype(np.float32))}\n}};"
     name = "model_classes[best]" if spec.classes else '"number"'
     values = {
-        "count": len(given),
+        "count": len(samples),
         "total": len(table),
         "spans": spans,
         "span": ", spans[next]" if spans else "",
         "samples": "\n".join(f"    {{{', '.join(_sample(value) for value in row)}}}," for row in table),
-        "lengths": ", ".join(str(len(own)) for own in given),
+        "lengths": ", ".join(str(len(sequence)) for sequence in samples),
         "expected": "\n".join(f"    {{{rows(row.astype(np.float32)).strip()}}}," for row in expected[chosen]),
         "limit": number(np.float32(LIMIT)),
         "print": f'printf("sequence %d: %s, first output %g\\n", sequence, {name}, (double)output[0]);',

@@ -18,7 +18,7 @@ __all__ = ["Comparison", "check"]
 
 FLOAT32_LIMIT = 1e-5
 """Maximum deviation of float32 code from PyTorch, relative to the largest output: about a hundred roundings."""
-OWN_ERROR = 8
+ERROR_RATIO = 8
 """If PyTorch's float32 deviates more from its float64, this multiple of it: the order of summation differs."""
 FAST_PRODUCTS, SANITIZED_PRODUCTS = 2e10, 1e9
 """Maximum number of multiplications per check: about ten seconds each."""
@@ -83,7 +83,7 @@ def check(
         found.append(host.run_program(folder / name, part, model.outputs))
     checked = _compare(vectors, found[0], found[-1], len(few))
     if weights == "float32":
-        limit = max(FLOAT32_LIMIT, OWN_ERROR * _share(vectors.answers, vectors.double))
+        limit = max(FLOAT32_LIMIT, ERROR_RATIO * _share(vectors.answers, vectors.double))
         if not checked.difference <= limit:
             raise ValueError(
                 f"the outputs of the C code deviate from PyTorch's by {checked.difference:.1e} of the largest, more "

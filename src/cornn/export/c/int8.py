@@ -139,7 +139,7 @@ def _factors(layer: Layer, damping: str) -> tuple[Array, Array, Array]:
 
 def _reach(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array:
     """Return the largest possible input of tanh of each neuron."""
-    return np.abs(layer.b) + sum((np.abs(whole).sum(1) + 1) * scale * 2.0**UPPER for whole, scale in matrices)
+    return np.abs(layer.b) + sum((np.abs(rows).sum(1) + 1) * scale * 2.0**UPPER for rows, scale in matrices)
 
 
 def _shift(values: Sequence[Array], bits: int) -> int:

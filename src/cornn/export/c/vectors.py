@@ -116,12 +116,12 @@ def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVect
     def measure(answers: NDArray) -> float:
         """Compute the task's metric."""
         scores, begin = [], 0
-        for batch, (own, _) in zip(batches, found, strict=True):
-            flat = torch.from_numpy(np.array(answers[begin : begin + len(own)], np.float32))
+        for batch, (rows, _) in zip(batches, found, strict=True):
+            flat = torch.from_numpy(np.array(answers[begin : begin + len(rows)], np.float32))
             time, size = batch.input.shape[:2]
             shaped = flat.reshape(size, time, -1).transpose(0, 1) if every else flat
             scores.append(task.score(shaped, batch.target))
-            begin += len(own)
+            begin += len(rows)
         return task.reduce(torch.cat(scores)).item()
 
     answers, double = (np.concatenate(parts) for parts in zip(*found, strict=True))
