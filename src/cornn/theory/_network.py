@@ -79,7 +79,7 @@ def network(
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> Network:
-    """Build a network from weights and constants.
+    """Build a network from copies of weights and constants, which are tensors of any type, or arrays.
 
     Args:
         W: Recurrent weights that act on y, (hidden, hidden).
