@@ -1,15 +1,18 @@
 """Saved folders: what was written is read back, and one wrong bit anywhere is noticed or makes no difference."""
 
+import io
 import json
 import os
 import random
 import re
 import shutil
+import struct
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from damage import FILES, flip_bit, small_model, use, use_or_sentence, write_folders
 
 from cornn import artifacts
@@ -18,6 +21,7 @@ from cornn._checksums import (
     UncheckedFileWarning,
     pack_tensors,
     read_sealed_json,
+    seal_zip,
     unpack_tensors,
     write_sealed_json,
 )
@@ -116,6 +120,32 @@ def test_a_run_that_is_killed_while_it_finishes_is_complete_or_resumes(tmp_path,
     assert again.complete is finished
     assert (again.result is not None) is finished
     assert again.checkpoint() == {"step": 1}
+
+
+@pytest.mark.parametrize("metrics", [5, {}, {"bytes": "x", "sha256": ""}, {"bytes": 1, "sha256": 2}], ids=str)
+def test_a_checkpoint_that_describes_no_metrics_is_one_sentence(folders, tmp_path, metrics):
+    shutil.copytree(folders / "interrupted", tmp_path / "run")
+    content = io.BytesIO()
+    torch.save({"step": 1, "metrics": metrics}, content)
+    (tmp_path / "run/checkpoint.pt").write_bytes(seal_zip(content.getvalue()))
+    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged: "):
+        Run(tmp_path / "run").checkpoint()
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="no devices among the files of this system")
+@pytest.mark.parametrize("file", ["artifact.json", "config.json", "model.safetensors"])
+def test_a_link_to_a_device_is_not_read(folders, tmp_path, file):
+    shutil.copytree(folders / "estimator", tmp_path / "fitted")
+    (tmp_path / "fitted" / file).unlink()
+    (tmp_path / "fitted" / file).symlink_to("/dev/null")
+    with pytest.raises(OSError, match=rf"cannot read .*{file} \(it is a device or a pipe, not a file\)"):
+        load_fitted(tmp_path / "fitted")
+
+
+def test_a_header_of_nested_lists_is_one_sentence(tmp_path):
+    content = struct.pack("<Q", 200_000) + b"[" * 200_000
+    with pytest.raises(DamagedFileError, match=r"a is not a valid safetensors file .*: again"):
+        unpack_tensors(content, tmp_path / "a", remedy="again")
 
 
 def test_names_in_a_manifest_stay_in_the_folder(folders, tmp_path):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cornn._atomic import release_folder, reserve_folder, reserve_new_folder, write_atomically
+from cornn._atomic import release_folder, reserve_folder, reserve_new_folder, write_atomically, write_together
 
 
 def test_a_link_stays_one_and_what_it_points_to_is_written(tmp_path):
@@ -45,6 +45,22 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"new")
     assert [(own.name, own.read_bytes()) for own in tmp_path.iterdir()] == [("model.c", b"old")]
+
+
+def test_files_that_belong_together_are_replaced_together(tmp_path, monkeypatch):
+    names, fsync, calls = ("model.h", "model.c"), os.fsync, []
+    write_together(tmp_path / "c", dict.fromkeys(names, b"old"))
+
+    def full_at_the_second(file):
+        calls.append(file)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", full_at_the_second)
+    with pytest.raises(OSError, match="No space left"):
+        write_together(tmp_path / "c", dict.fromkeys(names, b"new"))
+    assert {own.name: own.read_bytes() for own in (tmp_path / "c").iterdir()} == dict.fromkeys(names, b"old")
 
 
 def test_processes_never_reserve_the_same_folder(tmp_path):

@@ -1,5 +1,7 @@
 """A saved model is built again from its file alone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from damage import small_model
@@ -58,6 +60,32 @@ def test_weights_of_another_model_are_an_error_with_the_file(tmp_path):
     assert spec is not None
     with pytest.raises(DamagedFileError, match="a: its weights and the arguments of the model do not match"):
         spec.build(other.state_dict(), tmp_path / "a")
+
+
+SIZES = {
+    "hidden_size": ({"hidden_size": 200}, r"head.weight has shape \(2, 4\), expected \(2, 200\)"),
+    "num_layers": ({"num_layers": 200}, "num_layers is 200, the file has"),
+    "input_size": ({"input_size": 10**15}, "size mismatch for layer.cells.l0.weight_ih"),
+    "device": ({"device": "meta"}, "multiple values for keyword argument 'device'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "problem"), SIZES.values(), ids=SIZES)
+def test_sizes_are_checked_before_memory_is_allocated(arguments, problem, tmp_path):
+    model = small_model()
+    spec = describe_model(model)
+    assert spec is not None
+    with pytest.raises(DamagedFileError, match=problem) as caught:
+        replace(spec, arguments=spec.arguments | arguments).build(model.state_dict(), tmp_path / "a")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_size_of_a_vocabulary_is_checked_before_memory_is_allocated(tmp_path):
+    model = SequenceModel(CoRNN(2, 4), 2, encoder=nn.Embedding(7, 2))
+    spec = describe_model(model)
+    assert spec is not None
+    with pytest.raises(DamagedFileError, match=r"size mismatch for encoder\.weight"):
+        replace(spec, words=10**15).build(model.state_dict(), tmp_path / "a")
 
 
 def test_a_layer_of_the_user_has_no_description():

@@ -4,7 +4,7 @@ import contextlib
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "stage_write",
     "write_atomically",
     "write_errors",
+    "write_together",
 ]
 
 TEMPORARY = ".new-"  # prefix of files that are being written
@@ -69,6 +70,14 @@ def write_atomically(path: Path, content: bytes) -> None:
         return
     with stage_write(Path(os.path.realpath(path)), content):
         pass
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files that belong together: all of them are on the disk before the first replaces an older one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        for name, content in files.items():
+            stack.enter_context(stage_write(Path(os.path.realpath(folder / name)), content))
 
 
 def reserve_folder(out: Path) -> None:

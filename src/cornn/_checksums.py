@@ -57,6 +57,9 @@ def warn_unchecked(path: Path) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """Read a file; an error names it in one sentence."""
+    # A link in a folder from elsewhere may lead to a device or a pipe, which has no end.
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(f"cannot read {path} (it is a device or a pipe, not a file)")
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -146,7 +149,7 @@ def unpack_tensors(
     try:
         metadata = _read_metadata(content)
         arrays = load(content)
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise DamagedFileError(f"{path} is not a valid safetensors file ({_one_line(error)}): {remedy}") from error
     expected = metadata.pop(TENSOR_KEY, None)
     if expected is None and (required is None or required not in metadata):

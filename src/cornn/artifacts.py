@@ -173,17 +173,19 @@ class RunArtifact(Artifact):
         convert(int, found.get("step"), f"{path}: step")
         metrics = found.pop("metrics", None)
         if metrics is not None:
-            self._verify_metrics(path, metrics)
+            with naming(path):
+                size, checksum = convert(int, metrics["bytes"], "bytes"), convert(str, metrics["sha256"], "sha256")
+            self._verify_metrics(path, size, checksum)
         return found
 
     def checkpoint_error(self, problem: str) -> DamagedFileError:
         """Return the error that the last checkpoint has a problem, with what can still be used."""
         return DamagedFileError(f"{self.path / CHECKPOINT} {problem}: {self._remedy(CHECKPOINT)}")
 
-    def _verify_metrics(self, checkpoint: Path, expected: Mapping[str, Any]) -> None:
+    def _verify_metrics(self, checkpoint: Path, size: int, checksum: str) -> None:
         path = self.path / METRICS
-        content = read_bytes(path)[: expected["bytes"]] if path.exists() else b""
-        if len(content) != expected["bytes"] or compute_checksum(content) != expected["sha256"]:
+        content = read_bytes(path)[:size] if path.exists() else b""
+        if len(content) != size or compute_checksum(content) != checksum:
             raise DamagedFileError(
                 f"{path} is damaged: it lacks rows that were there when {checkpoint.name} was written: "
                 f"{self._remedy(checkpoint.name)}"
@@ -259,7 +261,7 @@ def check_row(row: Any, path: Path, number: int) -> int:
     where = f"{path}, line {number}"
     if not isinstance(row, dict):
         raise ValueError(f"{where} is not a JSON object")
-    for name in ("metric", *(own for own in ("loss", "seconds", "epoch") if own in row)):
+    for name in ("metric", *(optional for optional in ("loss", "seconds", "epoch") if optional in row)):
         if type(row.get(name)) not in (int, float):  # NaN is a number too
             raise ValueError(f"{where}: {name} must be a number, got {row.get(name)!r}")
     return convert(int, row.get("step"), f"{where}: step")

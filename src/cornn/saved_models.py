@@ -39,19 +39,40 @@ class ModelSpec:
         if self.layer not in MODELS:
             raise DamagedFileError(f"{path}: unknown layer {self.layer!r}: known layers are {', '.join(MODELS)}")
         try:
+            self._check_sizes(weights)
+            dtype = weights["head.weight"].dtype
+            # First without memory: the sizes in a damaged or malicious file may exceed this machine's.
+            shapes = {name: value.to("meta") for name, value in weights.items()}
+            self._construct(dtype, "meta").load_state_dict(shapes)
             with torch.random.fork_rng(devices=[]):
-                dtype = weights["head.weight"].dtype if "head.weight" in weights else None
-                layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options, dtype=dtype)
-                encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size, dtype=dtype)
-                model = SequenceModel(layer, self.outputs, read=self.read, encoder=encoder)
+                model = self._construct(dtype, "cpu")
             model.load_state_dict(dict(weights))
         except engine.UnknownUpdateError as error:
             raise engine.UnknownUpdateError(f"{path}: {error}") from error
-        except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+        except (TypeError, ValueError, RuntimeError, LookupError, AttributeError, ArithmeticError) as error:
+            # A damaged file can raise any of these; PyTorch's messages have several lines.
+            reason = " ".join(str(error).split())
             raise DamagedFileError(
-                f"{path}: its weights and the arguments of the model do not match ({error})"
+                f"{path}: its weights and the arguments of the model do not match ({reason})"
             ) from error
         return model.eval()
+
+    def _check_sizes(self, weights: Mapping[str, Tensor]) -> None:
+        """Raise ValueError unless the sizes that a layer's constructor loops over are those of the weights."""
+        if "head.weight" not in weights:
+            raise ValueError("head.weight is missing")
+        hidden, layers = (convert(int, self.arguments.get(name, 1), name) for name in ("hidden_size", "num_layers"))
+        width = hidden * (2 if self.arguments.get("bidirectional") else 1)
+        if weights["head.weight"].shape != (self.outputs, width):
+            shape = tuple(weights["head.weight"].shape)
+            raise ValueError(f"head.weight has shape {shape}, expected {(self.outputs, width)}")
+        if layers > len(weights):
+            raise ValueError(f"num_layers is {layers}, the file has {len(weights)} tensors")
+
+    def _construct(self, dtype: torch.dtype, device: str) -> SequenceModel:
+        layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options, dtype=dtype, device=device)
+        encoder = None if self.words is None else nn.Embedding(self.words, layer.input_size, dtype=dtype, device=device)
+        return SequenceModel(layer, self.outputs, read=self.read, encoder=encoder)
 
 
 def describe_model(model: SequenceModel) -> ModelSpec | None:
@@ -64,7 +85,7 @@ def describe_model(model: SequenceModel) -> ModelSpec | None:
     if isinstance(encoder, nn.Embedding) and encoder.max_norm is not None:
         return None
     names = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
-    arguments: dict[str, Any] = {own: getattr(layer, own) for own in names}
+    arguments: dict[str, Any] = {argument: getattr(layer, argument) for argument in names}
     if isinstance(layer, CoRNN):
         arguments |= _describe_cornn(layer)
     elif isinstance(layer, nn.RNN):

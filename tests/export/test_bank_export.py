@@ -55,6 +55,15 @@ def test_the_code_answers_as_python_does(tmp_path, scaling, gaps):
     assert "sequence 0: " in done.stdout
 
 
+@needs_compiler
+@pytest.mark.parametrize("value", [1e20, -1e38])
+def test_a_value_of_any_size_has_the_same_effect_as_in_python(tmp_path, value):
+    fitted = CoRNNClassifier(**SMALL, causal=True).fit(X, Y)
+    far = X.copy()
+    far[:30, 7] = far[30:, 0] = value
+    assert to_c(fitted, tmp_path / "c", data=far).deviation < LIMIT
+
+
 def uneven_waves(even):
     """Two features in float32 with missing values, and the time since the previous sample, which is 7 on average."""
     random = np.random.default_rng(1)

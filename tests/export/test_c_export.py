@@ -171,6 +171,21 @@ def test_answers_are_in_the_users_units(kind, tmp_path):
     assert written.checked.c > 0.9999
 
 
+@needs_gcc
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_missing_values_of_a_sensor_are_filled_as_in_python(weights, tmp_path):
+    """The model was fitted without: the last known value counts, or the mean before the first one."""
+    X, y = waves(40)
+    model = CoRNNClassifier(method="network", hidden_size=8, epochs=3, random_state=0).fit(X, y)
+    X = X.astype(np.float32)
+    X[:, :3, 0] = X[:, 10:20] = X[::2, -1, 1] = np.nan
+    written = to_c(model, tmp_path, COptions(weights), X)
+    assert written.checked.difference <= (1e-5 if weights == "float32" else 0.05)
+    bytes_of_state = called(tmp_path, 'printf("%d\\n", (int)sizeof(model_state));')
+    assert bytes_of_state == written.state
+    assert "NaN is a missing value: the last known one counts" in (tmp_path / "model.h").read_text()
+
+
 def test_what_has_no_c():
     model, data = build()
     with pytest.raises(ValueError, match="the C export supports CoRNN only, the model has LSTM"):
@@ -195,6 +210,66 @@ def test_what_has_no_c():
     )
     with pytest.raises(ValueError, match="fitted with times"):
         to_c(TrainedModel("test", timed.model_, estimator=timed), "unused")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        torch.zeros(10, 3),
+        torch.zeros(10, 4, 2),
+        torch.zeros(10, 0, 3),
+        torch.full((10, 4, 3), torch.nan),
+        torch.full((10, 4, 3), torch.inf),
+    ],
+    ids=["unbatched", "features", "empty", "NaN", "infinite"],
+)
+def test_data_of_a_bare_model_are_checked(data):
+    model, _ = build()
+    for weights in ("float32", "int8"):
+        with pytest.raises(ValueError, match=r"data must be finite numbers of shape \(time, batch, 3\), got"):
+            to_c(model, "unused", COptions(weights), data)
+    words, _ = build(words=30)
+    for table in (data, torch.full((10, 4), 30), torch.full((10, 4), -1)):
+        with pytest.raises(ValueError, match=r"data must be whole numbers below 30 of shape \(time, batch\), got"):
+            to_c(words, "unused", COptions("int8"), table)
+
+
+def test_targets_that_do_not_fit_are_refused(tmp_path):
+    X, y = waves(20)
+    model = CoRNNRegressor(method="network", hidden_size=4, epochs=1, random_state=0).fit(X, 1.0 * y)
+    forecaster = CoRNNForecaster(method="network", hidden_size=4, epochs=1, random_state=0).fit(X)
+    for estimator, target, message in (
+        (model, y[:5], "data has 20 sequences and target 5 entries: pass one per sequence"),
+        (model, np.ones((20, 3)), r"target has shape \(20, 3\), but the model has 1 outputs"),
+        (model, np.full(20, np.nan), "target contains NaN or infinite values: leave these sequences out"),
+        (forecaster, y, "the data of a forecaster contain what it forecasts: omit `target`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            to_c(estimator, tmp_path / "unused", COptions("int8"), X, target)
+
+
+@pytest.mark.parametrize("name", ["sequences", "calibration"])
+def test_numbers_of_sequences_are_positive(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be at least 1, got 0"):
+        COptions(**{name: 0})
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1e39])
+def test_weights_without_float32_are_not_written(tmp_path, monkeypatch, value):
+    model, data = build()
+    model.double().head.bias.data.fill_(value)
+    monkeypatch.setattr(host, "find_compiler", lambda: None)
+    for weights in ("float32", "int8"):
+        with pytest.raises(ValueError, match="weights that are NaN, infinite or too large for float32: train it again"):
+            to_c(model, tmp_path / "c", COptions(weights), data)
+    assert not (tmp_path / "c").exists()
+
+
+@needs_gcc
+def test_a_name_cannot_leave_its_comment(tmp_path):
+    model, data = build()
+    to_c(TrainedModel("ü */ int x; /* \n #error \\", model), tmp_path, data=data)
+    assert "(? ?/ int x; /? ? #error ?)" in (tmp_path / "model.c").read_text()
 
 
 @needs_gcc
@@ -248,5 +323,5 @@ def test_a_stiff_neuron_saturates_at_the_right_end(tmp_path):
 
 def test_the_metric_of_numbers_is_r2():
     truth = np.array([[1.0], [2.0], [6.0]])
-    name, measure, percent = vectors._against(SimpleNamespace(meaning="numbers"), truth)
+    name, measure, percent = vectors._against(SimpleNamespace(meaning="numbers"), truth, (3, 1))
     assert (name, measure(truth + 1), percent) == ("R²", pytest.approx(1 - 3 / 14), 100.0)

@@ -113,3 +113,16 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     fitted = CoRNNClassifier(random_state=0).fit(torch.randn(12, 20, generator=draw).numpy(), [0, 1] * 6)
     with pytest.raises(OSError, match=r"^cannot write .*here \(Not a directory\): choose another path"):
         save_estimator(fitted, tmp_path / "file" / "here")
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    from cornn.estimators import CoRNNClassifier
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    draw = torch.Generator().manual_seed(0)
+    fitted = CoRNNClassifier(random_state=0).fit(torch.randn(12, 20, generator=draw).numpy(), [0, 1] * 6)
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"^cannot write \S*safetensors \(No space left on device\): choose another"):
+        save_estimator(fitted, tmp_path)

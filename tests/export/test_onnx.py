@@ -34,6 +34,8 @@ ENCODER = {
     "none": (None, (3,)),
     "words": (nn.Embedding(11, 3), ()),
     "map": (nn.Sequential(nn.Linear(5, 3), nn.Dropout(), nn.Tanh()), (5,)),
+    "map after dropout": (nn.Sequential(nn.Dropout(), nn.Linear(5, 3)), (5,)),
+    "nested words": (nn.Sequential(nn.Sequential(nn.Embedding(11, 3), nn.ReLU())), ()),
 }
 
 
@@ -183,6 +185,7 @@ REFUSED = {
     "layer": (lambda: model_of(LEM), {}, "cannot export the layer LEM to ONNX: supported layers are CoRNN, LSTM"),
     "encoder": (lambda: model_of(encoder=nn.Bilinear(1, 1, 1)), {}, "cannot export the encoder Bilinear"),
     "half": (lambda: model_of().half(), {}, "is torch.float16, but the ONNX export needs float32 or float64"),
+    "double": (lambda: model_of(nn.GRU).double(), {}, r"no GRU in float64: convert the model with model.float\(\)"),
     "lengths": (lambda: model_of(read="every"), {"lengths": True}, "at every step does not use lengths"),
     "state": (lambda: model_of(read="mean"), {"state": True}, "needs the whole sequence: omit state"),
     "timespans": (

@@ -49,3 +49,23 @@ def test_of_many_features_those_with_the_largest_attributions_are_drawn():
 def test_a_sequence_without_effect_is_grey():
     figure = draw_attributions(np.arange(4.0), np.zeros((4, 1)))
     assert coloured(figure.axes[0]).get_clim() == (-1, 1)
+
+
+def test_a_single_value_is_a_point_of_its_colour():
+    figure = draw_attributions(np.array([3.0]), np.array([[2.0]]))
+    _, point = figure.axes[0].collections
+    assert point.get_offsets().tolist() == [[0.0, 3.0]]
+    np.testing.assert_allclose(point.get_facecolor(), [to_rgba(FOR)], atol=0.01)
+
+
+def test_dates_are_written_as_dates():
+    times = np.datetime64("2026-03-01") + np.arange(4) * np.timedelta64(6, "h")
+    figure = draw_attributions(np.arange(4.0), np.ones((4, 1)), times=times)
+    figure.canvas.draw()
+    assert "06:00" in [label.get_text() for label in figure.axes[0].get_xticklabels()]
+
+
+def test_long_names_of_features_are_shortened():
+    names = ["speed", "a name that is longer than its panel is high"]
+    figure = draw_attributions(np.zeros((4, 2)), np.ones((4, 2)), features=names)
+    assert [panel.get_ylabel() for panel in figure.axes[:2]] == ["speed", "a name that is longer t…"]

@@ -5,7 +5,7 @@ import numpy as np
 from cornn.estimators import Series
 from cornn.fitting.forecast_pictures import _list_dates
 from cornn.fitting.readers.table import Table
-from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_forecasts
+from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_errors_ahead, draw_forecasts
 
 
 def labels(axes):
@@ -26,3 +26,18 @@ def test_steps_have_dates_if_the_file_has():
     figure = draw_forecasts([plain])
     assert "2026-01" not in labels(figure.axes[0])
     assert [draw_forecasts([one]).axes[0].get_xlabel() for one in (dated, plain)] == ["", "step"]
+
+
+def test_intervals_of_a_single_step_and_values_between_missing_ones_are_visible():
+    ends = {0.9: (np.array([-1.0]), np.array([2.0]))}
+    forecast = DrawnForecast(np.array([5.0]), np.zeros(1), ends)
+    values = np.array([1.0, np.nan, 3.0, np.nan, 5.0])
+    axes = draw_forecasts([ForecastPanel("sales", np.arange(5), values, [forecast])]).axes[0]
+    (interval,) = axes.collections
+    assert [path.vertices.tolist() for path in interval.get_paths()] == [[[5.0, -1.0], [5.0, 2.0]]]
+    points = [line for line in axes.lines if line.get_marker() == "." and len(line.get_xdata()) == 3]
+    assert [line.get_xdata().tolist() for line in points] == [[0, 2, 4]]
+
+
+def test_steps_ahead_are_whole_numbers():
+    assert all(label.isdigit() for label in labels(draw_errors_ahead({"cornn": [1.0, 2.0]}, None).axes[0]))

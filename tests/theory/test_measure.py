@@ -266,6 +266,9 @@ def test_an_input_that_cannot_be_measured_is_refused(input, message):
     ("changes", "message"),
     [
         ({"W": torch.ones(2, 3)}, r"W has shape \(2, 3\), expected \(2, 2\) for 2 neurons"),
+        ({"W": torch.tensor(1.0)}, r"W has shape \(\), expected \(hidden, hidden\) with at least one neuron"),
+        ({"W": torch.zeros(0, 0)}, r"W has shape \(0, 0\), expected \(hidden, hidden\) with at least one neuron"),
+        ({"V": torch.tensor(1.0)}, r"V has shape \(\), expected"),
         ({"W_z": torch.eye(3)}, r"W_z has shape \(3, 3\), expected \(2, 2\)"),
         ({"V": torch.ones(3, 2)}, r"V has shape \(3, 2\), expected \(2, 2\)"),
         ({"V": torch.ones(2)}, r"V has shape \(2,\), expected \(2, 2\)"),
@@ -280,6 +283,28 @@ def test_an_input_that_cannot_be_measured_is_refused(input, message):
 def test_a_network_of_shapes_or_constants_that_cannot_be_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         network(**{"W": torch.eye(2), "W_z": torch.eye(2), "dt": 0.1, "gamma": 1.0, "epsilon": 1.0} | changes)
+
+
+def test_a_network_is_a_copy_of_its_weights_also_of_arrays():
+    W, gamma = np.eye(2), torch.ones(2, dtype=torch.float64)
+    found = network(W, W, 0.1, gamma, 1.0)
+    W *= 3
+    gamma *= 3
+    assert torch.equal(found.W, torch.eye(2, dtype=torch.float64))
+    assert torch.equal(found.W_z, found.W)
+    assert torch.equal(found.gamma, torch.ones(2, dtype=torch.float64))
+
+
+def test_a_state_of_another_shape_is_refused():
+    one = torch.zeros(1, 5)
+    with pytest.raises(ValueError, match=r"state y has shape \(1, 5\), expected \(3, 5\)"):
+        measure.simulate(a_network(), torch.zeros(4, 3, 2), (one, one))
+
+
+def test_lags_need_a_distance():
+    found = measure.simulate(a_network(), torch.zeros(4, 3, 2))
+    with pytest.raises(ValueError, match="every must be at least 1, got 0"):
+        measure.product_norms(a_network(), found, every=0)
 
 
 def test_the_papers_ode_is_of_tanh():

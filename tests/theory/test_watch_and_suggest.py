@@ -1,7 +1,6 @@
 """What is logged during training, and what is suggested before it."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import torch
 from cornn import CoRNN
 from cornn._random import generator
 from cornn.functional import ACTIVATIONS
-from cornn.theory import hypotheses, linear, measure, network_from_layer, suggest, watch
+from cornn.theory import _watch, hypotheses, linear, measure, network_from_layer, suggest, watch
 
 LENGTHS = (100, 500, 2000)
 
@@ -47,20 +46,17 @@ def test_watch_leaves_the_layer_and_its_gradients_alone():
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
 
 
-def test_watch_costs_about_as_much_as_a_few_training_steps():
+def test_watch_simulates_a_few_sequences_once(monkeypatch):
     """One call at every hundredth step is then a small share; benchmarks/theory_watch.py measures it."""
-    layer, input = CoRNN(2, 64), an_input(200, 50)
+    simulated, simulate = [], measure.simulate
+    monkeypatch.setattr(_watch, "simulate", lambda net, input: simulated.append(input.shape) or simulate(net, input))
+    watch(CoRNN(2, 8), an_input(20, 50))
+    assert simulated == [(20, 2, 2)]
 
-    def seconds(work):
-        work()
-        times = []
-        for _ in range(3):
-            began = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - began)
-        return min(times)
 
-    assert seconds(lambda: watch(layer, input)) < 25 * seconds(lambda: layer(input)[0].sum().backward())
+def test_watch_of_a_single_sequence_names_its_whole_shape():
+    with pytest.raises(ValueError, match=r"input must be \(time, batch, 2\), got \(20, 2\)"):
+        watch(CoRNN(2, 8), an_input(20)[:, 0])
 
 
 def test_an_unstable_layer_is_watched_too():

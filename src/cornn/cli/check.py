@@ -89,16 +89,18 @@ class CheckCommand:
             raise SystemExit(1)
 
     def _subject(self) -> Subject:
-        given = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
-        if len(given) != 1:
+        chosen = [name for name in ("folder", "task", "dt") if getattr(self, name) is not None]
+        if len(chosen) != 1:
             problem = (
-                f"{' and '.join(SUBJECTS[name] for name in given)} exclude each other" if given else "nothing to check"
+                f"{' and '.join(SUBJECTS[name] for name in chosen)} exclude each other"
+                if chosen
+                else "nothing to check"
             )
             raise ValueError(
                 f"{problem}: pass one of a run folder, --task, or --dt with --gamma and --epsilon, such as "
                 "`cornn check --dt 0.05 --gamma 1 --epsilon 4`"
             )
-        for name in {name for names in OPTIONS.values() for name in names} - set(OPTIONS[given[0]]):
+        for name in {name for names in OPTIONS.values() for name in names} - set(OPTIONS[chosen[0]]):
             if getattr(self, name) is not None:
                 kinds = [SUBJECTS[kind] for kind, names in OPTIONS.items() if name in names]
                 raise ValueError(f"--{name.replace('_', '-')} only applies to {' or '.join(kinds)}: remove it")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
+from cornn._atomic import write_errors
 from cornn.artifacts import EstimatorArtifact, load
 from cornn.cli.console import line, screen
 from cornn.export import TrainedModel
@@ -54,7 +55,7 @@ class ExportCommand:
 
     def run(self) -> None:
         for field in fields(self):
-            target = OWN.get(field.name, self.to)
+            target = FORMAT_OF.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is only for --to {target}: omit it")
         TARGETS[self.to](self, screen())
@@ -66,9 +67,9 @@ class ExportCommand:
         return self.source / name if self.source.is_dir() else self.source.with_name(f"{self.source.stem}-{name}")
 
 
-OWN = {"state": "onnx", "lengths": "onnx", "timespans": "onnx"}
-OWN |= {"weights": "c", "sequences": "c", "calibration": "c", "largest_loss": "c", "data": "c"}
-OWN |= {"max_flash": "c", "max_ram": "c"}
+FORMAT_OF = {"state": "onnx", "lengths": "onnx", "timespans": "onnx"}
+FORMAT_OF |= {"weights": "c", "sequences": "c", "calibration": "c", "largest_loss": "c", "data": "c"}
+FORMAT_OF |= {"max_flash": "c", "max_ram": "c"}
 """Option -> the only format that has it."""
 
 
@@ -119,8 +120,6 @@ def _c(command: ExportCommand, console: Console) -> None:
 
 
 def _hub(command: ExportCommand, console: Console) -> None:
-    from safetensors import SafetensorError
-
     from cornn.export.hub import HubModel, save_estimator
 
     folder, saved = command.place("hub"), load(command.source)
@@ -131,10 +130,8 @@ def _hub(command: ExportCommand, console: Console) -> None:
         return
     trained = load_trained(command.source)
     assert isinstance(trained, TrainedModel)  # a run has no bank
-    try:
+    with write_errors(folder):
         HubModel.from_model(trained.model).save_pretrained(folder)
-    except SafetensorError as error:  # for instance a full disk
-        raise OSError(f"cannot write {folder} ({error}): choose another path") from error
     line(console, f"wrote {trained.name} to {folder}")
 
 

@@ -76,11 +76,11 @@ def draw_sequences(inputs: BankInputs, count: int, steps: int, seed: int = 0) ->
     random = np.random.default_rng(seed)
     values = (random.normal(size=(count, steps, inputs.features)) * inputs.scale + inputs.mean).astype(np.float32)
     if inputs.unit is None:
-        return [SequenceData(own.astype(np.float64), None) for own in values]
+        return [SequenceData(sequence.astype(np.float64), None) for sequence in values]
     gaps = inputs.unit * np.exp(SPREAD * random.normal(size=(count, steps)))
     gaps[random.random(gaps.shape) < 0.1] = 0
     gaps[:, 0] = np.nan
     return [
-        SequenceData(own.astype(np.float64), spans.astype(np.float32).astype(np.float64))
-        for own, spans in zip(values, gaps, strict=True)
+        SequenceData(sequence.astype(np.float64), spans.astype(np.float32).astype(np.float64))
+        for sequence, spans in zip(values, gaps, strict=True)
     ]

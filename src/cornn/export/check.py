@@ -60,14 +60,14 @@ def check(content: bytes, trained: TrainedModel, options: Any) -> float:
     return found
 
 
-def deviation(found: Arrays, wanted: Arrays) -> float:
+def deviation(found: Arrays, expected: Arrays) -> float:
     """Return the largest deviation over all outputs, each relative to its largest value."""
     shares = [0.0]
-    for name, want in wanted.items():
-        if found[name].shape != want.shape:
-            raise ValueError(f"output {name} has shape {found[name].shape}, but PyTorch's has {want.shape}")
-        largest = float(np.abs(want).max())
-        shares.append(float(np.abs(found[name] - want).max()) / max(largest, SMALLEST))
+    for name, reference in expected.items():
+        if found[name].shape != reference.shape:
+            raise ValueError(f"output {name} has shape {found[name].shape}, but PyTorch's has {reference.shape}")
+        largest = float(np.abs(reference).max())
+        shares.append(float(np.abs(found[name] - reference).max()) / max(largest, SMALLEST))
     return float(np.max(shares))
 
 
@@ -77,12 +77,12 @@ def run(running: Any, feeds: Arrays) -> Arrays:
 
 
 def _model(running: Any, trained: TrainedModel, options: Any) -> float:
-    given = trained.sequences(SEQUENCES)
-    whole = _draw_input(trained.model, running.get_inputs()[0]) if given is None else given.transpose(0, 1)
+    sequences = trained.sequences(SEQUENCES)
+    input = _draw_input(trained.model, running.get_inputs()[0]) if sequences is None else sequences.transpose(0, 1)
     found = 0.0
     # All of it, a single step of a single sequence, and a piece.
-    for batch, steps in (whole.shape[:2], (1, 1), (2, 7)):
-        feeds = _feeds(trained.model, whole[:batch, :steps].contiguous(), options)
+    for batch, steps in (input.shape[:2], (1, 1), (2, 7)):
+        feeds = _feeds(trained.model, input[:batch, :steps].contiguous(), options)
         found = np.maximum(found, deviation(run(running, feeds), run_pytorch(trained.model, feeds)))
     return float(found)
 
@@ -114,13 +114,13 @@ def _feeds(model: SequenceModel, input: Tensor, options: Any) -> Arrays:
 def run_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
     """Compute the expected outputs for `feeds` with PyTorch."""
     layer: Any = model.layer
-    given = {name: torch.from_numpy(value) for name, value in feeds.items()}
+    tensors = {name: torch.from_numpy(value) for name, value in feeds.items()}
     names = state_names(layer)
-    parts = tuple(given[name] for name in names) if names[0] in given else None
+    parts = tuple(tensors[name] for name in names) if names[0] in tensors else None
     state = parts[0] if parts is not None and len(names) == 1 else parts
-    lengths, spans = given.get("lengths"), given.get("timespans")
+    lengths, spans = tensors.get("lengths"), tensors.get("timespans")
     with no_tf32():
-        features = model.encoder(given["input"].transpose(0, 1))
+        features = model.encoder(tensors["input"].transpose(0, 1))
         if isinstance(layer, Stack):
             options = {"timespans": None if spans is None else spans.T}
             if lengths is None:
@@ -139,10 +139,10 @@ def run_pytorch(model: SequenceModel, feeds: Arrays) -> Arrays:
             answer = model.head(_average_outputs(layer, features, lengths, spans))
         else:
             answer = model.head(model.read_out(last))
-    wanted = {"output": answer.numpy()}
+    expected = {"output": answer.numpy()}
     if state is not None:
-        wanted |= {f"last_{name}": part.numpy() for name, part in zip(names, last, strict=True)}
-    return wanted
+        expected |= {f"last_{name}": part.numpy() for name, part in zip(names, last, strict=True)}
+    return expected
 
 
 def _average_outputs(layer: Any, features: Tensor, lengths: Tensor | None, spans: Tensor | None) -> Tensor:
@@ -171,24 +171,24 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
     if options.lengths:
         lengths = torch.randint(1, STEPS + 1, shape[:1], generator=random)
         feeds["lengths"] = lengths.numpy()
-    rows = [own[:length] for own, length in zip(X, lengths, strict=True)]
+    rows = [row[:length] for row, length in zip(X, lengths, strict=True)]
     gaps = None
     if options.timespans:
-        gaps = [own[:length] for own, length in zip(feeds["timespans"], lengths, strict=True)]
-    want = (estimator.predict_proba if estimator.output_spec().classes else estimator.predict)(rows, timespans=gaps)
+        gaps = [row[:length] for row, length in zip(feeds["timespans"], lengths, strict=True)]
+    expected = (estimator.predict_proba if estimator.output_spec().classes else estimator.predict)(rows, timespans=gaps)
     name = running.get_outputs()[0].name
     found = []
     for cut in (STEPS, 1, STEPS // 3) if options.state else (STEPS,):
         state = {port.name: _initial_state(port, SEQUENCES) for port in running.get_inputs() if port.name not in feeds}
         answer: Arrays = {}
         for piece in (slice(0, cut), slice(cut, STEPS))[: 1 if cut == STEPS else 2]:
-            own = {key: value[:, piece] for key, value in feeds.items() if key != "lengths"}
+            inputs = {key: value[:, piece] for key, value in feeds.items() if key != "lengths"}
             if options.lengths:
                 size = len(range(STEPS)[piece])
-                own["lengths"] = np.clip(feeds["lengths"] - piece.start, 0, size)
-            answer = run(running, own | state)
+                inputs["lengths"] = np.clip(feeds["lengths"] - piece.start, 0, size)
+            answer = run(running, inputs | state)
             state = {key: answer[f"last_{key}"] for key in state}
-        found.append(deviation({name: answer[name]}, {name: np.asarray(want)}))
+        found.append(deviation({name: answer[name]}, {name: np.asarray(expected)}))
     return float(np.max(found))
 
 

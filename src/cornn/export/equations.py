@@ -127,8 +127,8 @@ def _pointwise(graph: Graph, cell: Cell) -> Equation:
         before = body("Concat", *states, axis=-1) if len(states) > 1 else states[0]
         product = body("Gemm", before, weight, transB=1)
         product = body("Concat", *[product] * copies, axis=-1) if copies > 1 else product
-        whole = body("Add", drive, product)
-        pre = body.several("Split", update.drives, whole, axis=-1) if update.drives > 1 else [whole]
+        driven = body("Add", drive, product)
+        pre = body.several("Split", update.drives, driven, axis=-1) if update.drives > 1 else [driven]
         return list(operators(body, *pre, *states, *parameters))
 
     bias = None if arguments.bias is None else array(arguments.bias)

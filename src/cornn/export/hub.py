@@ -147,9 +147,9 @@ class HubModel(
             raise ValueError(
                 f"hub models are float32, this one is {model.head.weight.dtype}: convert it with model.float()"
             )
-        made = cls(outputs=spec.outputs, read=spec.read, words=spec.words, **spec.arguments)
-        made.model.load_state_dict(model.state_dict())
-        return made.eval()
+        copy = cls(outputs=spec.outputs, read=spec.read, words=spec.words, **spec.arguments)
+        copy.model.load_state_dict(model.state_dict())
+        return copy.eval()
 
     def _save_pretrained(self, save_directory: Path) -> None:
         """Write the weights with a checksum and the arguments of the model, which `from_pretrained` verifies."""
@@ -187,7 +187,8 @@ def save_estimator(estimator: Any, folder: Path | str) -> None:
     card = CARD.format(kind=kind, tag=kind.removeprefix("CoRNN").lower(), rows=rows, features=estimator.n_features_in_)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        estimator.save(folder / ESTIMATOR)
+    estimator.save(folder / ESTIMATOR)
+    with write_errors(folder):
         write_atomically(folder / "README.md", card.encode())
 
 

@@ -88,8 +88,8 @@ def _finish(
     path: Path, content: bytes, inputs: dict[str, Port], outputs: dict[str, Port], deviation: float
 ) -> OnnxExport:
     _write(path, content)
-    takes, gives = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
-    return OnnxExport(path, len(content), takes, gives, deviation)
+    input_shapes, output_shapes = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
+    return OnnxExport(path, len(content), input_shapes, output_shapes, deviation)
 
 
 def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions:
@@ -102,6 +102,8 @@ def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions
     if type(layer) not in LAYERS:
         known = ", ".join(kind.__name__ for kind in LAYERS)
         raise ValueError(f"cannot export the layer {type(layer).__name__} to ONNX: supported layers are {known}")
+    if isinstance(layer, nn.RNNBase) and model.head.weight.dtype == torch.float64:
+        raise ValueError(f"onnxruntime has no {type(layer).__name__} in float64: convert the model with model.float()")
     if options.lengths and model.read == "every":
         raise ValueError("a model that is read at every step does not use lengths: omit them")
     if options.state and model.read == "mean":
@@ -206,10 +208,11 @@ def _average_steps(graph: Graph, output: str, timing: Timing, numbers: np.dtype)
 
 def _input(encoder: nn.Module, width: int, kind: int) -> Port:
     """Return the input port: words or features."""
-    first = next(iter(encoder)) if isinstance(encoder, nn.Sequential) and len(encoder) else encoder
+    # The first module that has weights determines it: what comes before keeps the shape.
+    first = next((part for part in encoder.modules() if isinstance(part, nn.Embedding | nn.Linear)), None)
     if isinstance(first, nn.Embedding):
         return INT64, ["batch", "time"]
-    return kind, ["batch", "time", first.in_features if isinstance(first, nn.Linear) else width]
+    return kind, ["batch", "time", width if first is None else first.in_features]
 
 
 def _zeros(graph: Graph, shape: Shape, numbers: np.dtype) -> str:

@@ -50,19 +50,19 @@ def build_bank_graph(estimator: Any) -> tuple[bytes, dict[str, Port], dict[str, 
 
 def _add_spans(graph: Graph, unit: float) -> str:
     """Add the durations of the steps in units of the usual one, (time, batch, 1) in float64; an unknown one is 1."""
-    given = graph("Cast", graph("Transpose", "timespans", perm=[1, 0]), to=DOUBLE)
-    steps = graph("Div", given, graph.weight(np.float64(unit)))
+    spans = graph("Cast", graph("Transpose", "timespans", perm=[1, 0]), to=DOUBLE)
+    steps = graph("Div", spans, graph.weight(np.float64(unit)))
     zero, one = graph.weight(np.int64(0)), graph.weight(np.int64(1))
-    clock = graph("Range", zero, graph("Squeeze", graph("Shape", given, start=0, end=1)), one)
-    first = graph("And", graph.unsqueeze(graph("Equal", clock, zero), 1), graph("Equal", given, graph.weight(0.0)))
-    unknown = graph("Or", graph("IsNaN", given), first)
+    clock = graph("Range", zero, graph("Squeeze", graph("Shape", spans, start=0, end=1)), one)
+    first = graph("And", graph.unsqueeze(graph("Equal", clock, zero), 1), graph("Equal", spans, graph.weight(0.0)))
+    unknown = graph("Or", graph("IsNaN", spans), first)
     return graph.unsqueeze(graph("Where", unknown, graph.weight(np.float64(1)), steps), 2)
 
 
 def _add_inputs(graph: Graph, inputs: BankInputs, spans: str | None) -> str:
     """Add the preprocessing; return the channels, (time, batch, channels) in float32."""
-    given = graph("Cast", graph("Transpose", "input", perm=[1, 0, 2]), to=DOUBLE)
-    missing = graph("IsNaN", given)
+    samples = graph("Cast", graph("Transpose", "input", perm=[1, 0, 2]), to=DOUBLE)
+    missing = graph("IsNaN", samples)
     size = graph("Concat", graph("Shape", "input", start=0, end=1), graph.weight(np.array([1])), axis=0)
     before = graph("Tile", graph.weight(inputs.mean[None]), size)
 
@@ -70,7 +70,7 @@ def _add_inputs(graph: Graph, inputs: BankInputs, spans: str | None) -> str:
         known = body("Where", body("IsNaN", elements[0]), states[0], elements[0])
         return [known], [known]
 
-    _, (filled,) = graph.scan(carry, [before], [given])
+    _, (filled,) = graph.scan(carry, [before], [samples])
     value = graph("Div", graph("Sub", filled, graph.weight(inputs.mean)), graph.weight(inputs.scale))
     bounds = [graph.weight(np.array([bound])) for bound in (0, 1, -1)]
     first = graph("Slice", value, bounds[0], bounds[1], bounds[0])
@@ -91,11 +91,11 @@ def _add_view(graph: Graph, view: View, value: str, change: str, missing: str, s
     if view == GAPS:
         return graph("Cast", missing, to=DOUBLE)
     scaling, differences = view
-    own, floor = (change if differences else value), graph.weight(np.float64(CONSTANT))
+    channel, floor = (change if differences else value), graph.weight(np.float64(CONSTANT))
     if scaling == "set":
-        return own
+        return channel
     if scaling == "sequence":
-        centred = own if differences else graph("Sub", own, graph("ReduceMean", own, axes=[0]))
+        centred = channel if differences else graph("Sub", channel, graph("ReduceMean", channel, axes=[0]))
         deviation = graph("Sqrt", graph("ReduceMean", graph("Mul", centred, centred), axes=[0]))
         varies = graph("Greater", deviation, floor)
         return graph("Div", centred, graph("Where", varies, deviation, graph.weight(np.float64(1))))
@@ -103,12 +103,12 @@ def _add_view(graph: Graph, view: View, value: str, change: str, missing: str, s
     clock = graph("Range", one, graph("Add", steps, one), one)
     total = graph("Add", graph("Cast", clock, to=DOUBLE), graph.weight(np.float64(PRIOR_STEPS)))
     total = graph("Unsqueeze", total, graph.weight(np.array([1, 2])))
-    squares = graph("CumSum", graph("Mul", own, own), axis)
+    squares = graph("CumSum", graph("Mul", channel, channel), axis)
     variance = graph("Div", graph("Add", squares, graph.weight(np.float64(PRIOR_STEPS))), total)
     if not differences:
-        mean = graph("Div", graph("CumSum", own, axis), total)
-        own, variance = graph("Sub", own, mean), graph("Sub", variance, graph("Mul", mean, mean))
-    return graph("Div", own, graph("Sqrt", graph("Max", variance, floor)))
+        mean = graph("Div", graph("CumSum", channel, axis), total)
+        channel, variance = graph("Sub", channel, mean), graph("Sub", variance, graph("Mul", mean, mean))
+    return graph("Div", channel, graph("Sqrt", graph("Max", variance, floor)))
 
 
 def _transition(body: Graph, parts: StepParts, span: str) -> list[str]:
@@ -124,7 +124,7 @@ def _transition(body: Graph, parts: StepParts, span: str) -> list[str]:
     value = body("Mul", grown, wave("Cos"))
     gap = body("Mul", body.weight(0.5 * ~parts.rings), body("Sub", grown, power(parts.fast)))
     first = body("Div", body("Add", body("Mul", grown, wave("Sin")), gap), body.weight(parts.root))
-    by_y, by_z, to_y, to_z = (body("Mul", first, body.weight(own)) for own in parts.less)
+    by_y, by_z, to_y, to_z = (body("Mul", first, body.weight(entry)) for entry in parts.less)
     yy, gamma = body("Add", value, by_y), body.weight(parts.gamma)
     yf = body("Div", body("Sub", body.weight(np.float64(1)), yy), gamma)
     zf = body("Div", body("Neg", to_y), gamma)
@@ -155,14 +155,14 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
             duration = body("Cast", elements[1], to=FLOAT)
             by = _transition(body, powers, elements[1])
             y, z = (
-                body("Sum", *(body("Mul", own, part) for own, part in zip(row, (y, z, force), strict=True)))
+                body("Sum", *(body("Mul", term, part) for term, part in zip(row, (y, z, force), strict=True)))
                 for row in (by[:3], by[3:])
             )
         moment = body("Mul", duration, body("Add", time, body("Mul", half, duration)))
         time = body("Add", time, duration)
         x = body("Concat", y, z, axis=1)
         over = body("Cast", body("Greater", body.unsqueeze(x, 1), height), to=FLOAT)
-        weight, when_over = (body.unsqueeze(own, 1) if own is not one else own for own in (duration, moment))
+        weight, when_over = (body.unsqueeze(term, 1) if term is not one else term for term in (duration, moment))
         run = body("Mul", over, body("Add", run, weight))
         found = [
             body("Add", share, body("Mul", over, weight)),
@@ -193,14 +193,14 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
     (y, z, time, share, when, _, longest, *sums), _ = graph.scan(step, start, elements)
     some = graph("Where", graph("Greater", share, graph.weight(zero)), share, one)
     each = graph.unsqueeze(time, 1)
-    parts = [graph("Div", own, each) for own in (share, graph("Div", when, some), longest)]
+    parts = [graph("Div", term, each) for term in (share, graph("Div", when, some), longest)]
     # Rows of the readout: variable, then threshold and statistic (or plain statistic), then neuron.
     weight = model.readout.weight.reshape(2, -1, neurons, outputs)
     scores = graph.weight(model.readout.bias.astype(np.float32))
     flat = graph.weight(np.array([0, -1]))
     for stat, part in enumerate(parts):
-        own = weight[:, stat : levels * LEVEL_STATS : LEVEL_STATS].transpose(1, 0, 2, 3).reshape(-1, outputs)
-        product = graph("MatMul", graph("Reshape", part, flat), graph.weight(np.ascontiguousarray(own)))
+        term = weight[:, stat : levels * LEVEL_STATS : LEVEL_STATS].transpose(1, 0, 2, 3).reshape(-1, outputs)
+        product = graph("MatMul", graph("Reshape", part, flat), graph.weight(np.ascontiguousarray(term)))
         scores = graph("Add", product, scores)
     if sums:
         highest, total, squares = sums
@@ -211,8 +211,8 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
             graph("Concat", y, z, axis=1),
         ]
         for stat, part in enumerate(plain):
-            own = np.ascontiguousarray(weight[:, levels * LEVEL_STATS + stat].reshape(-1, outputs))
-            scores = graph("Add", graph("MatMul", part, graph.weight(own)), scores)
+            term = np.ascontiguousarray(weight[:, levels * LEVEL_STATS + stat].reshape(-1, outputs))
+            scores = graph("Add", graph("MatMul", part, graph.weight(term)), scores)
     return scores
 
 
@@ -223,13 +223,13 @@ def check_bank(content: bytes, estimator: Any) -> float:
     running, inputs, worst = open_session(content), estimator.bank_.bank.inputs, 0.0
     for count, steps in ((5, 50), (1, 17)):
         drawn = draw_sequences(inputs, count, steps)
-        given = {"input": np.stack([own.values for own in drawn]).astype(np.float32)}
-        spans = None if inputs.unit is None else np.stack([np.asarray(own.gaps) for own in drawn])
+        feeds = {"input": np.stack([sequence.values for sequence in drawn]).astype(np.float32)}
+        spans = None if inputs.unit is None else np.stack([np.asarray(sequence.gaps) for sequence in drawn])
         if spans is not None:
-            given["timespans"] = spans.astype(np.float32)
-        found = running.run(None, given)[0]
+            feeds["timespans"] = spans.astype(np.float32)
+        found = running.run(None, feeds)[0]
         answer = estimator.predict_proba if estimator.output_spec().classes else estimator.predict
-        expected = answer([own.values for own in drawn], timespans=spans)
+        expected = answer([sequence.values for sequence in drawn], timespans=spans)
         worst = max(worst, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-30)))
     if not worst <= LIMIT:
         raise ValueError(

@@ -59,19 +59,19 @@ def _probabilities(graph: Graph, estimator: CoRNNClassifier, output: str, seen: 
 
 
 def _numbers(graph: Graph, estimator: CoRNNRegressor, output: str, seen: str) -> str:
-    found = _scaled(graph, output, estimator.target_scale_, estimator.target_mean_)
-    found = graph("Squeeze", found, graph.weight(np.array([1]))) if estimator.single_ else found
-    return graph("Cast", found, to=FLOAT)
+    numbers = _scaled(graph, output, estimator.target_scale_, estimator.target_mean_)
+    numbers = graph("Squeeze", numbers, graph.weight(np.array([1]))) if estimator.single_ else numbers
+    return graph("Cast", numbers, to=FLOAT)
 
 
-def _ahead(graph: Graph, estimator: CoRNNForecaster, output: str, seen: str) -> str:
+def _ahead(graph: Graph, estimator: CoRNNForecaster, output: str, last_known: str) -> str:
     preparation, targets = estimator.preparation_, estimator.targets_
     shape = graph.weight(np.array([0, estimator.horizon, len(targets)]))
     change = _scaled(graph, graph("Reshape", output, shape), preparation.scale[targets], np.zeros(()))
-    seen = graph("Gather", seen, graph.weight(np.asarray(targets, np.int64)), axis=1)
-    last = _scaled(graph, seen, preparation.scale[targets], preparation.mean[targets])
-    found = graph("Add", graph.unsqueeze(last, 1), change)
-    return graph("Cast", found, to=FLOAT)
+    last_known = graph("Gather", last_known, graph.weight(np.asarray(targets, np.int64)), axis=1)
+    last = _scaled(graph, last_known, preparation.scale[targets], preparation.mean[targets])
+    forecast = graph("Add", graph.unsqueeze(last, 1), change)
+    return graph("Cast", forecast, to=FLOAT)
 
 
 def _scaled(graph: Graph, value: str, scale: np.ndarray, mean: np.ndarray) -> str:

@@ -38,11 +38,11 @@ def add_layer(graph: Graph, layer: nn.Module, input: str, state: list[str], timi
 def _stack(graph: Graph, layer: Stack, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
     output, ends = input, []
     for number in range(layer.num_layers):
-        wanted = every or number < layer.num_layers - 1
+        every_step = every or number < layer.num_layers - 1
         outputs = []
         for reverse in (False, True) if layer.bidirectional else (False,):
             before = [graph.part(part, len(ends)) for part in state]
-            end, collected = _scan(graph, layer.cell(number, reverse), output, before, timing, wanted, reverse)
+            end, collected = _scan(graph, layer.cell(number, reverse), output, before, timing, every_step, reverse)
             ends.append(end)
             outputs += collected
         output = graph("Concat", *outputs, axis=-1) if len(outputs) > 1 else "".join(outputs)

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.plots.style import COLOURS, canvas, styled
+from cornn.plots.style import COLOURS, canvas, shorten, styled
 
 __all__ = ["draw_attributions", "plot_attributions"]
 
 MOST_FEATURES = 6  # that are drawn, those with the largest attributions
+MOST_CHARACTERS = 24  # of a feature's name beside its panel
 AGAINST, NEUTRAL, FOR = COLOURS[0], "#d9d9d9", COLOURS[1]
 
 
@@ -30,7 +31,7 @@ def draw_attributions(
         values: The sequence, shape (steps, features) or (steps,); NaN marks a missing value.
         attributions: Its attributions, shape (steps, features), as the estimators' `attributions` returns them; steps
             past the end of the sequence are ignored.
-        times: Times of the steps, shape (steps,). Defaults to their numbers.
+        times: Times of the steps, shape (steps,): numbers or dates. Defaults to the numbers of the steps.
         features: Names of the features.
         title: Title of the figure.
         label: Label of the colour bar.
@@ -54,7 +55,7 @@ def draw_attributions(
     for panel, number in zip(axes[:, 0], shown, strict=True):
         drawn = plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
         if len(names) > 1:
-            panel.set_ylabel(names[number].replace("$", r"\$"))
+            panel.set_ylabel(shorten(names[number], MOST_CHARACTERS))
     axes[-1, 0].set_xlabel("step" if times is None else "time")
     axes[0, 0].set_title(title.replace("$", r"\$"))
     figure.colorbar(drawn, ax=axes[:, 0].tolist(), label=label, aspect=12 * len(shown), pad=0.01, shrink=0.9)
@@ -66,7 +67,7 @@ def plot_attributions(panel: Any, clock: Any, values: NDArray, attributions: NDA
 
     Args:
         panel: The axes.
-        clock: Times of the steps, shape (steps,).
+        clock: Times of the steps, shape (steps,): numbers or dates.
         values: Values, shape (steps,).
         attributions: Attributions, shape (steps,).
         limit: Attribution of the strongest colour.
@@ -76,8 +77,14 @@ def plot_attributions(panel: Any, clock: Any, values: NDArray, attributions: NDA
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-    clock = np.asarray(clock, np.float64)
+    clock = np.asarray(clock)
+    if clock.dtype.kind == "M":
+        clock, locator = date2num(clock), AutoDateLocator()
+        panel.xaxis.set_major_locator(locator)
+        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    clock = clock.astype(np.float64)
     known = ~np.isnan(values)
     points = np.stack([clock[known], values[known]], 1)
     # Each value has the halves of the segments beside it.
@@ -92,6 +99,8 @@ def plot_attributions(panel: Any, clock: Any, values: NDArray, attributions: NDA
     lines.set_clim(-limit, limit)
     panel.add_collection(lines)
     panel.plot(*points.T, color="#444444", linewidth=0.7)
+    if len(points) == 1:  # a line alone would not show it
+        panel.scatter(*points.T, c=colours(0.5 + 0.5 * attributions[known] / limit), s=18)
     for step in np.flatnonzero(~known):  # a missing value has a mark of its colour at the lower end
         share = 0.5 + 0.5 * attributions[step] / limit
         panel.plot(

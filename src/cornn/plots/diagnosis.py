@@ -15,6 +15,7 @@ from cornn.plots.style import (
     add_legend_below,
     canvas,
     data_uri,
+    plot_line,
     set_panel_title,
     styled,
     use_log_scale,
@@ -47,16 +48,16 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
     """
     figure, axes = canvas(1, 3, size=(13.0, 4.6))
     first, second, third = axes[0]
-    own = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
-    steps = torch.arange(1, len(own) + 1)
-    first.plot(steps, own, color=COLOURS[0], label="measured, largest over neurons")
+    largest = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
+    steps = torch.arange(1, len(largest) + 1)
+    plot_line(first, steps, largest, color=COLOURS[0], label="measured, largest over neurons")
     if ACTIVATIONS[network.activation].unit_bounded:
-        bound = energy.energy_bound(network, len(own))[1:].amax(1)
+        bound = energy.energy_bound(network, len(largest))[1:].amax(1)
         if bound.isfinite().all():
-            first.plot(steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate · n · dt")
-        y, z = energy.state_bound(network, len(own))
+            plot_line(first, steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate · n · dt")
+        y, z = energy.state_bound(network, len(largest))
         most = (network.gamma * y**2 + z**2)[1:].amax(1)
-        first.plot(steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
+        plot_line(first, steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
     use_log_scale(first)
     first.set_xlabel("step")
     first.set_ylabel("energy \N{GREEK SMALL LETTER GAMMA}y² + z²")
@@ -80,7 +81,7 @@ def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajecto
     for number, (name, (network, trajectory)) in enumerate(cases.items()):
         logs = measure.gradient_decay(network, trajectory).mean(1).flip(0)
         least, most = min(least, logs.min().item()), max(most, logs.max().item())
-        axes.plot(logs, color=COLOURS[number], linestyle=STYLES[number], label=name)
+        plot_line(axes, range(len(logs)), logs, color=COLOURS[number], linestyle=STYLES[number], label=name)
     smallest = math.log10(torch.finfo(torch.float32).tiny)
     if least < smallest / 2:
         least = min(least, smallest - 1)

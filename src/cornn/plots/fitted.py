@@ -9,17 +9,23 @@ from numpy.typing import NDArray
 from cornn.estimators.series import Series
 from cornn.fitting.evaluate import Evaluation
 from cornn.plots.attributions import plot_attributions
-from cornn.plots.style import COLOURS, STYLES, canvas, styled, use_log_scale
+from cornn.plots.style import (
+    COLOURS,
+    STYLES,
+    canvas,
+    plot_line,
+    shorten,
+    styled,
+    use_log_scale,
+    use_whole_ticks,
+)
 
 __all__ = ["draw_confusion", "draw_losses", "draw_predictions", "draw_residuals", "draw_sequence"]
 
 MOST_CLASSES = 20  # above this, cells show no numbers
+ROW_CHARACTERS = 20  # of all names of up to three classes, side by side below a confusion matrix
+MOST_CHARACTERS = 32  # of the name of a target
 MOST_FEATURES = 3  # of a sequence
-
-
-def _plain(name: str) -> str:
-    """Escape dollar signs, which would start a formula."""
-    return name.replace("$", r"\$")
 
 
 @styled
@@ -30,8 +36,10 @@ def draw_losses(history: Sequence[dict[str, float]]) -> Any:
     for number, name in enumerate(("training", "validation")):
         points = [(row["epoch"], row[name]) for row in history if name in row]
         if points:
-            panel.plot(*zip(*points, strict=True), color=COLOURS[number], linestyle=STYLES[number], label=name)
-    use_log_scale(panel)
+            plot_line(panel, *zip(*points, strict=True), color=COLOURS[number], linestyle=STYLES[number], label=name)
+    if any(row[name] > 0 for row in history for name in ("training", "validation") if name in row):
+        use_log_scale(panel)
+    use_whole_ticks(panel.xaxis)
     panel.set_xlabel("epoch")
     panel.set_ylabel("loss")
     panel.legend(loc="upper right")
@@ -52,8 +60,9 @@ def draw_confusion(evaluation: Evaluation) -> Any:
             for column, value in enumerate(values):
                 colour = "white" if shares[row][column] > 0.5 else "#333333"
                 panel.text(column, row, str(value), ha="center", va="center", color=colour, fontsize=8)
-    names = [_plain(name if len(name) <= 16 else name[:15] + "…") for name in evaluation.classes]
-    panel.set_xticks(range(count), names, rotation=45 if count > 3 else 0, ha="right" if count > 3 else "center")
+    names = [shorten(name) for name in evaluation.classes]
+    slanted = count > 3 or sum(map(len, names)) > ROW_CHARACTERS
+    panel.set_xticks(range(count), names, rotation=45 if slanted else 0, ha="right" if slanted else "center")
     panel.set_yticks(range(count), names)
     panel.grid(False)
     panel.set_xlabel("predicted")
@@ -69,7 +78,7 @@ def draw_predictions(name: str, truth: Sequence[float], found: Sequence[float]) 
     ends = [min(*truth, *found), max(*truth, *found)]
     panel.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
     panel.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
-    panel.set_xlabel(f"{_plain(name)}, true")
+    panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true")
     panel.set_ylabel("predicted")
     return figure
 
@@ -80,10 +89,11 @@ def draw_residuals(name: str, truth: Sequence[float], found: Sequence[float]) ->
     bins = max(5, min(30, round(len(truth) ** 0.5 * 2)))
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
-    panel.hist([own - other for own, other in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
+    panel.hist([true - predicted for true, predicted in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
     panel.axvline(0, color=COLOURS[6], linewidth=0.8)
-    panel.set_xlabel(f"{_plain(name)}, true minus predicted")
+    panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true minus predicted")
     panel.set_ylabel("count")
+    use_whole_ticks(panel.yaxis)
     return figure
 
 
@@ -98,8 +108,7 @@ def draw_sequence(series: Series, features: Sequence[str], attributions: NDArray
     limit = float(np.abs(attributions).max()) or 1.0
     for panel, number in zip(axes[:, 0], shown, strict=True):
         plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
-        name = features[number]
         if len(features) > 1:
-            panel.set_title(_plain(name if len(name) <= 16 else name[:15] + "…"))
+            panel.set_title(shorten(features[number]))
     axes[-1, 0].set_xlabel("step" if series.times is None else "time")
     return figure

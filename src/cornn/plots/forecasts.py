@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, plot_line, set_panel_title, styled, use_whole_ticks
 
 __all__ = ["DrawnForecast", "ForecastPanel", "draw_errors_ahead", "draw_forecasts", "draw_members"]
 
@@ -56,20 +56,26 @@ def draw_forecasts(panels: Sequence[ForecastPanel]) -> Any:
     """Draw series and forecasts, one panel each, and return the figure."""
     figure, axes = canvas(len(panels), 1, size=(6.8, 2.6 * len(panels)))
     for panel, shown in zip(axes[:, 0], panels, strict=True):
-        panel.plot(shown.steps, shown.values, color=COLOURS[6], linewidth=1.1, label="series")
-        for number, own in enumerate(shown.forecasts):
-            for level, (low, high) in own.intervals.items():
-                shade = 0.35 if level == min(own.intervals) else 0.18
+        plot_line(panel, shown.steps, shown.values, color=COLOURS[6], linewidth=1.1, label="series")
+        for number, forecast in enumerate(shown.forecasts):
+            for level, (low, high) in forecast.intervals.items():
+                shade = 0.35 if level == min(forecast.intervals) else 0.18
                 label = f"{100 * level:.0f} % interval" if number == 0 else None
-                panel.fill_between(own.steps, low, high, color=COLOURS[0], alpha=shade, linewidth=0, label=label)
-            marker = "." if len(own.steps) < 4 else None
+                options = {"color": COLOURS[0], "alpha": shade, "label": label}
+                if len(forecast.steps) == 1:  # there is no area between single points
+                    panel.vlines(forecast.steps, low, high, linewidth=8, **options)
+                else:
+                    panel.fill_between(forecast.steps, low, high, linewidth=0, **options)
+            marker = "." if len(forecast.steps) < 4 else None
             label = "forecast" if number == 0 else None
-            panel.plot(own.steps, own.mean, color=COLOURS[0], marker=marker, label=label)
+            panel.plot(forecast.steps, forecast.mean, color=COLOURS[0], marker=marker, label=label)
         if shown.cut is not None:
             panel.axvline(shown.cut, color="#999999", linewidth=0.8, linestyle=":")
         panel.set_title(shown.title.replace("$", r"\$"))
         if shown.format_step is not None:
             _date_steps(panel, shown.format_step, len(shown.format_step(int(shown.steps[0]))))
+        else:
+            use_whole_ticks(panel.xaxis)
     if panels[-1].format_step is None:
         axes[-1, 0].set_xlabel("step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
@@ -105,15 +111,17 @@ def draw_errors_ahead(
         first.plot(steps, errors, color=COLOURS[number], linestyle=STYLES[number], marker=".", label=name)
     first.set_ylim(bottom=0)
     first.set_xlabel("steps ahead")
+    use_whole_ticks(first.xaxis)
     first.set_ylabel("root mean square error")
     set_panel_title(first, "a", "errors")
     figure.legend(loc="outside lower left", ncols=4)
     if coverage is not None:
         second = axes[0, 1]
-        second.plot(range(1, len(coverage) + 1), [100 * own for own in coverage], color=COLOURS[0], marker=".")
+        second.plot(range(1, len(coverage) + 1), [100 * share for share in coverage], color=COLOURS[0], marker=".")
         second.axhline(100 * level, color=COLOURS[6], linewidth=0.8, linestyle="--")
         second.set_ylim(0, 102)
         second.set_xlabel("steps ahead")
+        use_whole_ticks(second.xaxis)
         second.set_ylabel("% of the values inside")
         set_panel_title(second, "b", f"coverage of the {100 * level:.0f} % interval")
     return figure

@@ -8,6 +8,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from cornn._atomic import write_atomically, write_errors
 from cornn._extras import missing_extra
 
@@ -18,10 +20,13 @@ __all__ = [
     "add_note",
     "canvas",
     "data_uri",
+    "plot_line",
     "save",
     "set_panel_title",
+    "shorten",
     "styled",
     "use_log_scale",
+    "use_whole_ticks",
 ]
 
 # Okabe and Ito's palette, safe for colour-blind readers. The line styles distinguish curves in greyscale.
@@ -85,6 +90,35 @@ def canvas(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **opti
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
+def shorten(name: str, most: int = 16) -> str:
+    """Cut a name of the user's data to `most` characters, and escape dollar signs, which would start a formula."""
+    return (name if len(name) <= most else name[: most - 1] + "…").replace("$", r"\$")
+
+
+def plot_line(axes: Any, x: Any, values: Any, **options: Any) -> None:
+    """Plot a line, and a point for every value without a known neighbour, which a line alone does not show.
+
+    Args:
+        axes: The axes to draw on.
+        x: Positions, (steps,).
+        values: Values, (steps,); NaN leaves a gap.
+        **options: Further arguments of `Axes.plot`.
+    """
+    x, values = np.asarray(x), np.asarray(values, np.float64)
+    (line,) = axes.plot(x, values, **options)
+    known = np.pad(np.isfinite(values), 1)
+    alone = known[1:-1] & ~known[:-2] & ~known[2:]
+    if alone.any():
+        axes.plot(x[alone], values[alone], ".", color=line.get_color(), markersize=4)
+
+
+def use_whole_ticks(axis: Any) -> None:
+    """Put the ticks of an axis at whole numbers only, for counts and steps."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+
+
 def use_log_scale(axes: Any) -> None:
     """Make the vertical axis logarithmic, with plain numbers as labels.
 
@@ -134,12 +168,12 @@ def save(figure: Any, path: Path) -> list[Path]:
 
     options: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}}
     options["png"] = {"metadata": {"Software": None}, "dpi": 150}
-    written = []
+    paths = []
     with write_errors(path), matplotlib.rc_context(SETTINGS):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for ending, own in options.items():
+        for ending, settings in options.items():
             drawn = io.BytesIO()
-            figure.savefig(drawn, format=ending, **own)
-            written.append(path.with_name(f"{path.name}.{ending}"))
-            write_atomically(written[-1], drawn.getvalue())
-    return written
+            figure.savefig(drawn, format=ending, **settings)
+            paths.append(path.with_name(f"{path.name}.{ending}"))
+            write_atomically(paths[-1], drawn.getvalue())
+    return paths

@@ -79,7 +79,7 @@ def network(
     damping: str = "explicit",
     activation: str = "tanh",
 ) -> Network:
-    """Build a network from weights and constants.
+    """Build a network from copies of weights and constants, which are tensors of any type, or arrays.
 
     Args:
         W: Recurrent weights that act on y, (hidden, hidden).
@@ -103,39 +103,44 @@ def network(
         raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+
+    def double(value: float | Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+
+    W, W_z = double(W), double(W_z)
+    if W.dim() != 2 or not len(W):
+        raise ValueError(f"W has shape {tuple(W.shape)}, expected (hidden, hidden) with at least one neuron")
     m = len(W)
-    V = torch.eye(m) if V is None else V
-    b = torch.zeros(m) if b is None else b
+    V = torch.eye(m, dtype=torch.float64) if V is None else double(V)
+    b = torch.zeros(m, dtype=torch.float64) if b is None else double(b)
     for name, value, shape in (
         ("W", W, (m, m)),
         ("W_z", W_z, (m, m)),
-        ("V", V, (m, V.shape[-1])),
+        ("V", V, (m, *V.shape[-1:])),
         ("b", b, (m,)),
     ):
         if value.shape != shape:
             raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {shape} for {m} neurons")
 
     def each(name: str, value: float | Tensor) -> Tensor:
-        value = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+        value = double(value)
         if value.shape not in ((), (1,), (m,)):
             raise ValueError(f"{name} has shape {tuple(value.shape)}: give one number, or one for each of {m} neurons")
         return value.expand(m).clone()
 
-    def double(value: Tensor) -> Tensor:
-        return value.detach().to("cpu", torch.float64)
-
     constants = (each("dt", dt), each("gamma", gamma), each("epsilon", epsilon))
-    made = Network(double(V), double(W), double(W_z), double(b), *constants, damping, activation)
+    # Copies: a later training step must not change the network.
+    result = Network(V.clone(), W.clone(), W_z.clone(), b.clone(), *constants, damping, activation)
     for name in ("V", "W", "W_z", "b", "dt", "gamma", "epsilon"):
-        if not getattr(made, name).isfinite().all():
+        if not getattr(result, name).isfinite().all():
             raise ValueError(f"{name} contains NaN or infinite values: the theory needs finite weights and constants")
-    if not (made.dt > 0).all():
-        raise ValueError(f"dt must be positive, got {made.dt.min().item()}")
+    if not (result.dt > 0).all():
+        raise ValueError(f"dt must be positive, got {result.dt.min().item()}")
     for name in ("gamma", "epsilon"):
-        least = getattr(made, name).min().item()
+        least = getattr(result, name).min().item()
         if least < 0:
             raise ValueError(f"{name} must not be negative, got {least}")
-    return made
+    return result
 
 
 def network_from_layer(layer: nn.Module, number: int = 0, reverse: bool = False) -> Network:

@@ -12,6 +12,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from cornn._counts import format_count
 from cornn.layers import CoRNN
 from cornn.theory.linear import (
     effective_rank,
@@ -74,9 +75,10 @@ class Suggestion:
         rank = effective_rank(self.dt, self.gamma, self.epsilon, self.length, damping=self.damping)
         kind = self._explain_underdamped() if self.periods.isfinite().any() else self._explain_overdamped()
         return (
-            f"{self.length:,} steps, {self.hidden_size} neurons: dt = {self.dt:.3g}, epsilon = {self.epsilon:.3g}, "
-            f"gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, one value per neuron. The "
-            f"stability limit of dt is {limit:.3g}. The effective rank of the uncoupled neurons is {rank}. {kind}"
+            f"{self.length:,} steps, {format_count(self.hidden_size, 'neuron')}: dt = {self.dt:.3g}, "
+            f"epsilon = {self.epsilon:.3g}, gamma from {self.gamma.min().item():.3g} to {self.gamma.max().item():.3g}, "
+            f"one value per neuron. The stability limit of dt is {limit:.3g}. The effective rank of the "
+            f"uncoupled neurons is {rank}. {kind}"
         )
 
     def _explain_overdamped(self) -> str:
@@ -162,7 +164,7 @@ def suggest(
     for name, value in (("shortest", shortest), ("longest", longest)):
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {value}")
-    dt = (UNDERDAMPED_STEP if underdamped else STEP) if dt is None else dt
+    dt = (UNDERDAMPED_STEP if underdamped else STEP) if dt is None else float(dt)
     if not 0 < dt < 1:
         raise ValueError(f"dt must lie between 0 and 1, got {dt}")
     if underdamped:

@@ -43,8 +43,8 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
     """
     network = network_from_layer(layer)
     left, right = assumption(network)
-    trajectory = finite_prefix(simulate(network, input[:, :sequences]))
-    own = energy(network, trajectory.y, trajectory.z)[1:]
+    trajectory = finite_prefix(simulate(network, input[:, :sequences] if input.dim() == 3 else input))
+    energies = energy(network, trajectory.y, trajectory.z)[1:]
     bound = energy_bound(network, len(trajectory))[1:, None]
     ratio = gradient_decay(network, trajectory).mean(1)
     steps = len(ratio)
@@ -56,8 +56,8 @@ def watch(layer: nn.Module, input: Tensor, *, sequences: int = 2) -> dict[str, f
         "constant": smallest_constant(network, 0.5),
         "W_norm": row_sums(network.W).max().item(),
         "W_z_norm": row_sums(network.W_z).max().item(),
-        "energy": own.max().item(),
-        "energy_share": (own / bound).max().item() if ACTIVATIONS[network.activation].unit_bounded else 0.0,
+        "energy": energies.max().item(),
+        "energy_share": (energies / bound).max().item() if ACTIVATIONS[network.activation].unit_bounded else 0.0,
         "gradient_quarter": ratio[steps - 1 - (steps - 1) // 4].item(),
         "gradient_half": ratio[(steps - 1) // 2].item(),
         "gradient_first": ratio[0].item(),

@@ -64,7 +64,7 @@ class Case:
         every = max(1, len(self.trajectory) // 20)
         norms = ("max", "euclid", *(["energy"] if (self.network.gamma > 0).all() else []))
         lags, logs = product_norms_of(self.network, self.trajectory, norms=norms, every=every, watch=self.watch)
-        return lags[1:].double(), {norm: own[1:] for norm, own in logs.items()}
+        return lags[1:].double(), {norm: values[1:] for norm, values in logs.items()}
 
     @cached_property
     def log_growth(self) -> Tensor:

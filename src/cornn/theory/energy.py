@@ -119,8 +119,8 @@ def ode_energy_bound(time: Tensor, gamma: Tensor | float, epsilon: Tensor | floa
 
     The energy is at most time / (2 epsilon).
     """
-    whole = time / (2 * epsilon)
-    return whole / gamma, whole
+    bound = time / (2 * epsilon)
+    return bound / gamma, bound
 
 
 def ode_separation_bound(time: Tensor, gamma: Tensor | float, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:

@@ -91,11 +91,11 @@ def loss_gradient_bounds(
     factors = {"V": largest_input * ones, "W": ys.amax(1)[:-1], "W_z": zs.amax(1)[:-1], "b": ones}
     log_growth = log_growth_bound(network, steps) if log_growth is None else log_growth
     growth = torch.exp(log_growth[:steps]).flip(0)
-    whole = torch.stack(list(factors.values()))
-    positive = whole > 0
+    rows = torch.stack(list(factors.values()))
+    positive = rows > 0
     # Sum factor times growth up to each step; zeros stay zero where the growth overflows.
     sums = [
-        torch.where(positive[:, : n + 1], growth[steps - n - 1 :] * whole[:, : n + 1], 0.0).sum(1) for n in range(steps)
+        torch.where(positive[:, : n + 1], growth[steps - n - 1 :] * rows[:, : n + 1], 0.0).sum(1) for n in range(steps)
     ]
     return dict(zip(factors, (misfit * first * torch.stack(sums, 1)).mean(1).tolist(), strict=True))
 

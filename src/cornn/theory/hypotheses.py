@@ -43,7 +43,7 @@ def assumption(network: Network) -> tuple[float, float]:
 
 
 def largest_r(network: Network) -> float:
-    """Return the largest r with eta <= dt**r. The paper requires at least 1/2."""
+    """Return the largest r with eta <= dt**r, for dt below 1. The paper requires at least 1/2."""
     return (torch.log(left_sides(network)) / torch.log(network.dt)).min().item()
 
 

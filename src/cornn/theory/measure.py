@@ -72,7 +72,8 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
         The trajectory.
 
     Raises:
-        ValueError: If the input has another shape, no steps, no sequences, or values that are not finite.
+        ValueError: If the input has another shape, no steps, no sequences, or values that are not finite,
+            or if the state has another shape.
 
     Examples:
         >>> import torch
@@ -91,6 +92,9 @@ def simulate(network: Network, input: Tensor, state: tuple[Tensor, Tensor] | Non
     drive = input @ network.V.T + network.b
     rest = torch.zeros_like(drive[0])
     y, z = (part.detach().to("cpu", torch.float64) for part in state or (rest, rest))
+    for name, part in (("y", y), ("z", z)):
+        if part.shape != rest.shape:
+            raise ValueError(f"state {name} has shape {tuple(part.shape)}, expected {tuple(rest.shape)}")
     coupling = torch.cat((network.W, network.W_z), 1).T.contiguous()
     activation = ACTIVATIONS[network.activation]
     ys, zs, arguments = [y], [z], []
@@ -162,7 +166,7 @@ def jacobian_norms(network: Network, slope: Tensor) -> Tensor:
         The norms, (...).
     """
     dt, push, W, W_z = network.dt, network.push, network.W.diagonal(), network.W_z.diagonal()
-    apart, apart_z = (row_sums(own - torch.diag(own.diagonal())) for own in (network.W, network.W_z))
+    apart, apart_z = (row_sums(weight - torch.diag(weight.diagonal())) for weight in (network.W, network.W_z))
     scaled = push * slope
     on_y, on_z = scaled * W - push * network.gamma, scaled * W_z + network.keep
     rows_B, rows_C = scaled.abs() * apart + on_y.abs(), scaled.abs() * apart_z + on_z.abs()
@@ -228,16 +232,18 @@ def product_norms_of(
     for norm in norms:
         if norm not in NORMS:
             raise ValueError(f"unknown norm {norm!r}: choose {', '.join(NORMS[:-1])} or {NORMS[-1]}")
+    if every < 1:
+        raise ValueError(f"every must be at least 1, got {every}")
     steps, batch = trajectory.slopes.shape[:2]
     lags, logs = [0], {norm: [torch.zeros(batch, dtype=torch.float64)] for norm in norms}
     with threads_for(2 * network.hidden_size):
         for lag, product, size in _products(network, trajectory, every):
             lags.append(lag)
-            for norm, own in logs.items():
-                own.append(size + torch.log(_norm(network, product, norm)))
+            for norm, values in logs.items():
+                values.append(size + torch.log(_norm(network, product, norm)))
             if watch is not None:
                 watch(lag / steps)
-    return torch.tensor(lags), {norm: torch.stack(own) for norm, own in logs.items()}
+    return torch.tensor(lags), {norm: torch.stack(values) for norm, values in logs.items()}
 
 
 def product_norms(
@@ -367,11 +373,11 @@ def gradient_by_lag(network: Network, trajectory: Trajectory, target: Tensor | f
         "W", "W_z", "V" and "b" -> the Euclidean norm over all entries of that weight, "state" -> the norm of dE_n/dX_k.
         Each is (time, batch); entry k - 1 belongs to step k.
     """
-    own, state = (torch.exp(size) for size in _backward_norms(network, trajectory, trajectory.y[-1] - target))
+    argument, state = (torch.exp(size) for size in _backward_norms(network, trajectory, trajectory.y[-1] - target))
     # The contribution of step k is an outer product, so its norm is the product of the two norms.
     factors = {"W": trajectory.y[:-1], "W_z": trajectory.z[:-1], "V": trajectory.input}
-    return {name: own * torch.linalg.vector_norm(row, dim=-1) for name, row in factors.items()} | {
-        "b": own,
+    return {name: argument * torch.linalg.vector_norm(row, dim=-1) for name, row in factors.items()} | {
+        "b": argument,
         "state": state,
     }
 
@@ -392,12 +398,13 @@ def loss_gradient(network: Network, trajectory: Trajectory, target: Tensor | flo
     misfit = (trajectory.y[1:] - target) / steps
     y = z = torch.zeros_like(trajectory.y[0])
     arguments = []
-    for slope, own in zip(trajectory.slopes.flip(0), misfit.flip(0), strict=True):
-        argument, y, z = _backward(network, slope, y + own, z)
+    for slope, error in zip(trajectory.slopes.flip(0), misfit.flip(0), strict=True):
+        argument, y, z = _backward(network, slope, y + error, z)
         arguments.append(argument)
-    whole = torch.stack(arguments).flip(0)
+    gradients = torch.stack(arguments).flip(0)
     factors = {"W": trajectory.y[:-1], "W_z": trajectory.z[:-1], "V": trajectory.input}
-    return {name: torch.einsum("tbi,tbj->bij", whole, row) for name, row in factors.items()} | {"b": whole.sum(0)}
+    weights = {name: torch.einsum("tbi,tbj->bij", gradients, factor) for name, factor in factors.items()}
+    return weights | {"b": gradients.sum(0)}
 
 
 def separation(network: Network, input: Tensor, other: Tensor) -> Tensor:

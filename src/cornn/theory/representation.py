@@ -29,16 +29,16 @@ def leading_remainder(network: Network, trajectory: Trajectory) -> tuple[Tensor,
     eye = torch.eye(m, dtype=torch.float64).expand(batch, m, m)
     exact = torch.eye(2 * m, dtype=torch.float64).expand(batch, 2 * m, 2 * m)
     for_velocity, for_position, sums = eye, torch.zeros_like(eye), torch.zeros_like(eye)
-    whole, left = [], []
+    norms, remainders = [], []
     for slope in trajectory.slopes:
         B, C = jacobian_blocks(network, slope)
         exact = jacobian(network, slope) @ exact
         for_velocity, for_position = C @ for_velocity, C @ for_position + B
         sums = sums + for_velocity
         leading = torch.cat((torch.cat((eye, dt * sums), -1), torch.cat((for_position, for_velocity), -1)), -2)
-        whole.append(exact.abs().sum(-1).amax(-1))
-        left.append((exact - leading).abs().sum(-1).amax(-1))
-    return torch.stack(whole), torch.stack(left)
+        norms.append(exact.abs().sum(-1).amax(-1))
+        remainders.append((exact - leading).abs().sum(-1).amax(-1))
+    return torch.stack(norms), torch.stack(remainders)
 
 
 @torch.no_grad()

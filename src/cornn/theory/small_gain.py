@@ -66,8 +66,8 @@ def loop_gain(network: Network, r: float) -> float:
     Returns:
         The gain; infinite unless r exceeds every neuron's spectral radius.
     """
-    own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping)
-    if not (own < r).all():
+    radii = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping)
+    if not (radii < r).all():
         return math.inf
     y, z = filter_gains(network, r)
     if not (y.isfinite().all() and z.isfinite().all()):  # r equals a spectral radius up to rounding
@@ -95,8 +95,8 @@ def slowest_rate(network: Network, tolerance: float = 1e-9) -> float:
         >>> round(theory.small_gain.slowest_rate(uncoupled), 4)
         0.9487
     """
-    own = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping).max().item()
-    low, high = own, max(2 * own, 2.0)
+    radius = spectral_radius(network.dt, network.gamma, network.epsilon, damping=network.damping).max().item()
+    low, high = radius, max(2 * radius, 2.0)
     while loop_gain(network, high) >= 1:
         low, high = high, 2 * high
         if high > LARGEST_RATE:

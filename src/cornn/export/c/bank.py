@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import cornn
 from cornn._arguments import Argument, ArgumentError
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import write_errors, write_together
 from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
@@ -27,6 +27,8 @@ __all__ = ["BankExport", "bank_to_c", "measure_memory"]
 
 LIMIT = 0.02
 """Largest deviation from Python, relative to the largest output: rounding may move a sample across a threshold."""
+FARTHEST = 1e15
+"""Largest standardised value: sums of squares of 10^8 of them are below the largest float32."""
 VECTORS, VECTOR_STEPS = 3, 60  # sequences of the example, and their most steps
 COMPARED = 200  # most sequences to compare on
 STEP = ("keep", "push", "pull", "dt")
@@ -134,9 +136,7 @@ def bank_to_c(
     if host.find_compiler() is not None:
         deviation, agreement = _check(texts, estimator, sequences, expected)
     with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_atomically(folder / name, text.encode("ascii"))
+        write_together(folder, {name: text.encode("ascii") for name, text in texts.items()})
     return BankExport(folder, model.bank.bank.neurons, flash, state, kept, deviation, len(sequences), agreement)
 
 
@@ -196,7 +196,7 @@ def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
     def rounded(values: NDArray) -> NDArray[np.float64]:
         return values.astype(np.float32).astype(np.float64)
 
-    return [SequenceData(rounded(own.values), None if own.gaps is None else rounded(own.gaps)) for own in read]
+    return [SequenceData(rounded(values), None if gaps is None else rounded(gaps)) for values, gaps in read]
 
 
 def _render_files(estimator, model: BankModel, scale, offset, sequences, expected) -> dict[str, str]:
@@ -226,7 +226,8 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
     constants.add("level", bank.levels, "float32")
     constants.add("weight", model.readout.weight.astype(np.float64) * scale, "float32")
     constants.add("offset", model.readout.bias * scale + offset, "float32")
-    text = f"#define LARGEST {number(np.float32(LARGEST))}\n" + constants.text()
+    limits = {"LARGEST": LARGEST, "FARTHEST": FARTHEST}
+    text = "".join(f"#define {name} {number(np.float32(value))}\n" for name, value in limits.items()) + constants.text()
     words = [f"        channel[{view} * MODEL_INPUTS + i] = {_channel(own)};" for view, own in enumerate(inputs.views)]
     plain = {"plain": "", "plain_step": "", "plain_read": ""}
     if bank.plain:
@@ -272,10 +273,10 @@ def _transition(bank: Bank) -> dict[str, tuple[NDArray, str]]:
     """Return the constants of `TRANSITION` and their types."""
     parts = decompose_steps(bank)
     values = {"rate": np.log2(parts.slow), "other": np.where(parts.rings, 0, np.log2(parts.fast / parts.slow))}
-    values |= {name: own / parts.root for name, own in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
+    values |= {name: entry / parts.root for name, entry in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
     values["ease"] = 1 / parts.gamma
     turn = np.round(parts.angle / (2 * np.pi) * 2.0**32)
-    return {name: (own, "float32") for name, own in values.items()} | {"turn": (turn, "uint32")}
+    return {name: (entry, "float32") for name, entry in values.items()} | {"turn": (turn, "uint32")}
 
 
 def _channel(view: tuple[str, bool]) -> str:
@@ -309,22 +310,22 @@ def _quote(label: Any) -> str:
 
 
 def _example(spec: Any, sequences: list[SequenceData], expected: NDArray) -> str:
-    short = [row for row, own in enumerate(sequences) if len(own.values) <= VECTOR_STEPS]
+    short = [row for row, sequence in enumerate(sequences) if len(sequence.values) <= VECTOR_STEPS]
     chosen = short[:VECTORS] or [0]
-    given = [sequences[row].values.astype(np.float32) for row in chosen]
-    table, spans = np.concatenate(given), ""
+    samples = [sequences[row].values.astype(np.float32) for row in chosen]
+    table, spans = np.concatenate(samples), ""
     if sequences[0].gaps is not None:
         known = np.nan_to_num(np.concatenate([np.asarray(sequences[row].gaps) for row in chosen]), nan=-1.0)
         spans = f"static const float spans[{len(known)}] = {{ /* since the previous sample; -1: unknown */\n"
         spans += f"{rows(known.astype(np.float32))}\n}};"
     name = "model_classes[best]" if spec.classes else '"number"'
     values = {
-        "count": len(given),
+        "count": len(samples),
         "total": len(table),
         "spans": spans,
         "span": ", spans[next]" if spans else "",
         "samples": "\n".join(f"    {{{', '.join(_sample(value) for value in row)}}}," for row in table),
-        "lengths": ", ".join(str(len(own)) for own in given),
+        "lengths": ", ".join(str(len(sequence)) for sequence in samples),
         "expected": "\n".join(f"    {{{rows(row.astype(np.float32)).strip()}}}," for row in expected[chosen]),
         "limit": number(np.float32(LIMIT)),
         "print": f'printf("sequence %d: %s, first output %g\\n", sequence, {name}, (double)output[0]);',
@@ -342,8 +343,7 @@ def _check(
     """Compile the code, run it on the sequences and the example, and return deviation and agreement."""
     outputs, timed = expected.shape[1], sequences[0].gaps is not None
     tables = [
-        np.column_stack([own.values] if own.gaps is None else [own.values, own.gaps]).astype(np.float32)
-        for own in sequences
+        np.column_stack([values] if gaps is None else [values, gaps]).astype(np.float32) for values, gaps in sequences
     ]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -18,7 +18,7 @@ __all__ = ["Comparison", "check"]
 
 FLOAT32_LIMIT = 1e-5
 """Maximum deviation of float32 code from PyTorch, relative to the largest output: about a hundred roundings."""
-OWN_ERROR = 8
+ERROR_RATIO = 8
 """If PyTorch's float32 deviates more from its float64, this multiple of it: the order of summation differs."""
 FAST_PRODUCTS, SANITIZED_PRODUCTS = 2e10, 1e9
 """Maximum number of multiplications per check: about ten seconds each."""
@@ -83,7 +83,7 @@ def check(
         found.append(host.run_program(folder / name, part, model.outputs))
     checked = _compare(vectors, found[0], found[-1], len(few))
     if weights == "float32":
-        limit = max(FLOAT32_LIMIT, OWN_ERROR * _share(vectors.answers, vectors.double))
+        limit = max(FLOAT32_LIMIT, ERROR_RATIO * _share(vectors.answers, vectors.double))
         if not checked.difference <= limit:
             raise ValueError(
                 f"the outputs of the C code deviate from PyTorch's by {checked.difference:.1e} of the largest, more "
@@ -109,9 +109,9 @@ def _compare(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitize
     return Comparison(vectors.words, sanitized, difference, vectors.metric, pytorch, c, loss)
 
 
-def _share(found: NDArray, wanted: NDArray) -> float:
+def _share(found: NDArray, expected: NDArray) -> float:
     """Return the largest difference, relative to the largest value."""
-    if found.shape != wanted.shape:
-        raise RuntimeError(f"the exported code returned outputs of shape {found.shape}, expected {wanted.shape}")
-    largest = float(np.abs(wanted).max())
-    return float(np.abs(found - wanted).max()) / max(largest, float(np.finfo(np.float32).tiny))
+    if found.shape != expected.shape:
+        raise RuntimeError(f"the exported code returned outputs of shape {found.shape}, expected {expected.shape}")
+    largest = float(np.abs(expected).max())
+    return float(np.abs(found - expected).max()) / max(largest, float(np.finfo(np.float32).tiny))

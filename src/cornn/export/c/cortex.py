@@ -77,19 +77,19 @@ def measure(
         room = Path(place)
         for name in ("firmware.c", "nothing.c", "cortex_m.ld"):
             (room / name).write_text(csrc.joinpath(name).read_text(encoding="utf8"), encoding="utf8")
-        given = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
-        (room / "samples").write_bytes(given)
-        own = [(folder / "model.c", STRICT), *((source, flags) for source in sources)]
-        one = _run(room, folder, own, processor, outputs)
-        none = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
+        samples = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
+        (room / "samples").write_bytes(samples)
+        compiled = [(folder / "model.c", STRICT), *((source, flags) for source in sources)]
+        model = _run(room, folder, compiled, processor, outputs)
+        nothing = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
     steps = sum(len(sequence) for sequence in sequences)
-    taken = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (one, none)]
+    taken = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (model, nothing)]
     return Measurement(
-        one.flash - none.flash,
-        one.ram - none.ram,
-        int(one.stack.max()) - int(none.stack.max()),
+        model.flash - nothing.flash,
+        model.ram - nothing.ram,
+        int(model.stack.max()) - int(nothing.stack.max()),
         taken[0] - taken[1],
-        one.answers,
+        model.answers,
     )
 
 

@@ -1,5 +1,6 @@
 """Export a trained model to C99, compile it, and compare it with PyTorch."""
 
+import re
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import cornn
 from cornn._arguments import Argument, ArgumentError
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import write_errors, write_together
 from cornn.export.c import host
 from cornn.export.c.check import Comparison, check
 from cornn.export.c.float32 import TANH_MULTIPLICATIONS, emit_float32
@@ -39,6 +40,11 @@ class COptions:
     """Maximum bytes of constants of an oscillator bank; neurons are dropped until they fit."""
     max_ram: int | None = None
     """Maximum bytes of state of an oscillator bank."""
+
+    def __post_init__(self) -> None:
+        for name, count in (("sequences", self.sequences), ("calibration", self.calibration)):
+            if count is not None and count < 1:
+                raise ArgumentError(Argument(name), f" must be at least 1, got {count}")
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ def to_c(
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
         return bank_to_c(trained.estimator, folder, **limits, data=data, target=target)
     folder, arrays = Path(folder), extract_ir(trained)
-    header, source, written = _render_files(trained, arrays, folder, options, data)
+    files, written = _render_files(trained, arrays, folder, options, data)
     if options.max_flash is not None or options.max_ram is not None:
         raise ArgumentError(
             f"this network needs {written.flash:,} bytes of flash and {written.state:,} bytes of RAM with "
@@ -126,29 +132,28 @@ def to_c(
         limits = {"count": options.sequences, "largest_loss": options.largest_loss}
         with tempfile.TemporaryDirectory() as place:
             with write_errors(Path(place)):
-                _write(Path(place), header, source)
+                write_together(Path(place), files)
             found = check(Path(place), trained, arrays, options.weights, data=data, target=target, **limits)
         written = replace(written, checked=found)
     with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder, header, source)
+        write_together(folder, files)
     return written
 
 
 def _render_files(
     trained: TrainedModel, model: ModelIR, folder: Path, options: COptions, data: Any
-) -> tuple[str, str, CExport]:
+) -> tuple[dict[str, bytes], CExport]:
     layers = f"{len(model.layers)} layer{'s' if len(model.layers) > 1 else ''}"
-    title = (
-        f"coRNN ({trained.name}): {layers} of {model.hidden} neurons, {model.inputs} inputs, {model.outputs} outputs."
-    )
-    about = {"title": title.encode("ascii", "replace").decode(), "version": cornn.__version__}
+    # What could end or start a comment, or continue a line, does not belong into one.
+    name = re.sub(r"[^ -~]|[*\\]", "?", trained.name)
+    title = f"coRNN ({name}): {layers} of {model.hidden} neurons, {model.inputs} inputs, {model.outputs} outputs."
+    about = {"title": title, "version": cornn.__version__}
     count, pads = model.multiplications, -model.hidden % 4
     if options.weights == "float32":
         source, constants = emit_float32(model, about)
         count["tanh"] = TANH_MULTIPLICATIONS * model.hidden * len(model.layers)
-        scratch = 4 * (model.hidden + pads + 4 + (0 if model.mean is None else model.inputs))
-        state_type, state_format = "float", ""
+        scratch = 4 * (model.hidden + pads + 4)
+        state_type, known_type, state_format = "float", "float", ""
     elif options.weights == "int8":
         formats = calibrate(model, load_calibration(trained, options.calibration, data))
         source, constants = emit_int8(model, formats, about)
@@ -157,12 +162,17 @@ def _render_files(
         widest = max(model.inputs, model.hidden)
         scratch = 2 * (2 * (model.hidden + pads) + widest + -widest % 4) + 4 * 3 * 4
         points = ", ".join(f"{y} and {z}" for y, z in zip(formats.y, formats.z, strict=True))
-        state_type, state_format = "int32_t", f"; fractional bits of y and z per layer: {points}"
+        state_type, known_type, state_format = "int32_t", "int16_t", f"; fractional bits of y and z per layer: {points}"
     else:
         raise ValueError(f"unknown weights {options.weights!r}: choose float32 or int8")
-    header = render("model.h.in", about | _header(trained, model, state_type, state_format))
+    types = {"state_type": state_type, "known_type": known_type, "state_format": state_format}
+    header = render("model.h.in", about | _header(trained, model, types))
     state = 8 * model.hidden * len(model.layers)
-    return header, source, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
+    if model.mean is not None:
+        known = model.inputs * (4 if known_type == "float" else 2)
+        state += known + -known % 4
+    files = {"model.h": header.encode("ascii"), "model.c": source.encode("ascii")}
+    return files, CExport(folder, options.weights, constants.bytes, state, scratch, count, None)
 
 
 ANSWERS = {
@@ -173,7 +183,15 @@ ANSWERS = {
 """Meaning of the outputs -> the words in model.h."""
 
 
-def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format: str) -> dict[str, Any]:
+MISSING = {
+    "known": "; NaN is a missing value: the last known one counts, or the mean if there is none",
+    "float": ": finite numbers",
+    "int32_t": "; NaN counts as 0",
+}
+"""What the state of a model holds -> what model.h says about NaN."""
+
+
+def _header(trained: TrainedModel, model: ModelIR, types: dict[str, str]) -> dict[str, Any]:
     """Return the values of the template of model.h."""
     sizes, step = "", "/* Process the next sample, in the units of the training data. */\n"
     if model.embedding is None:
@@ -184,12 +202,8 @@ def _header(trained: TrainedModel, model: ModelIR, state_type: str, state_format
         step += "void model_step(model_state *state, uint32_t word);\n"
     answers = "" if trained.estimator is None else ANSWERS[trained.estimator.output_spec().meaning]
     values = {"inputs": model.inputs, "hidden": model.hidden, "layers": len(model.layers), "outputs": model.outputs}
-    return {**values, "sizes": sizes, "step": step, "answers": answers} | {
-        "state_type": state_type,
-        "state_format": state_format,
-    }
-
-
-def _write(folder: Path, header: str, source: str) -> None:
-    write_atomically(folder / "model.c", source.encode("ascii"))
-    write_atomically(folder / "model.h", header.encode("ascii"))
+    known, missing = "", MISSING[types["state_type"]] if model.embedding is None else ""
+    if model.mean is not None:
+        known = f"\n    {types['known_type']} known[MODEL_INPUTS]; /* last known values, scaled */"
+        missing = MISSING["known"]
+    return {**values, **types, "sizes": sizes, "step": step, "answers": answers, "known": known, "missing": missing}

@@ -7,7 +7,7 @@ import numpy as np
 from cornn.export.c.ir import Array, ModelIR
 from cornn.export.c.source import Constants, number, render
 
-__all__ = ["TANH_MULTIPLICATIONS", "emit_arithmetic", "emit_float32", "pack_rows"]
+__all__ = ["TANH_MULTIPLICATIONS", "emit_arithmetic", "emit_float32", "pack_rows", "reset_known"]
 
 # Minimax fit x p(x^2) / q(x^2) on [0, 7.9], relative error 6e-9, found by reweighted least squares.
 TANH_P = (0.999999994, 0.134506887, 0.00357907315, 2.20245968e-05, 1.54298972e-08)
@@ -47,6 +47,7 @@ def emit_float32(model: ModelIR, about: Mapping[str, object]) -> tuple[str, Cons
         "step": step,
         "at": at,
         "arithmetic": emit_arithmetic(),
+        "reset": reset_known(model, "0.0f"),
     }
     values |= {"damping": list(arrays)[-1], "update": UPDATES[model.damping].format(at=at), **about}
     return render("float32.c.in", values), constants
@@ -57,6 +58,12 @@ def emit_arithmetic() -> str:
     tanh = {f"tanh_p{power}": number(np.float32(value)) for power, value in enumerate(TANH_P)}
     tanh |= {f"tanh_q{power}": number(np.float32(value)) for power, value in enumerate(TANH_Q)}
     return render("float32_arithmetic.c.in", tanh)
+
+
+def reset_known(model: ModelIR, zero: str) -> str:
+    """Return the C that resets the last known values, which a model that scales its samples has."""
+    start = f"\n    for (int i = 0; i < MODEL_INPUTS; i++)\n        state->known[i] = {zero};"
+    return "" if model.mean is None else start
 
 
 def pack_rows(matrix: Array) -> Array:
@@ -76,8 +83,9 @@ def _step(model: ModelIR, constants: Constants) -> str:
         constants.add("mean", model.mean, "float32")
         constants.add("rest", model.mean - model.mean.astype(np.float32), "float32")
         constants.add("gain", 1 / model.scale, "float32")
-        lines = ["float scaled[MODEL_INPUTS];", "const float *sample = scaled;"]
-        lines += ["for (int i = 0; i < MODEL_INPUTS; i++)", "    scaled[i] = (input[i] - mean[i] - rest[i]) * gain[i];"]
+        lines = ["const float *sample = state->known;", "for (int i = 0; i < MODEL_INPUTS; i++)"]
+        lines.append("    if (input[i] == input[i]) /* else it is NaN, and the last known value stays */")
+        lines.append("        state->known[i] = (input[i] - mean[i] - rest[i]) * gain[i];")
         argument = "const float input[MODEL_INPUTS]"
     else:
         lines, argument = ["const float *sample = input;"], "const float input[MODEL_INPUTS]"

@@ -24,9 +24,9 @@ def compile_program(folder: Path, program: Path, *, sanitized: bool) -> None:
     """Compile model.c of a folder with the C file of the program."""
     command = [str(find_compiler()), *STRICT, *(SANITIZED if sanitized else FAST)]
     command += [f"-I{folder}", str(folder / "model.c"), str(program.with_suffix(".c")), "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{folder / 'model.c'} does not compile cleanly: {done.stderr.strip()}")
+    finished = subprocess.run(command, capture_output=True, text=True)
+    if finished.returncode:
+        raise RuntimeError(f"{folder / 'model.c'} does not compile cleanly: {finished.stderr.strip()}")
 
 
 def run_program(program: Path, sequences: list[NDArray], outputs: int) -> NDArray[np.float32]:
@@ -40,11 +40,11 @@ def run_program(program: Path, sequences: list[NDArray], outputs: int) -> NDArra
     Returns:
         The outputs, one sequence after another, (rows, outputs).
     """
-    given = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
+    samples = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
     # A preloaded library would precede the sanitizer's.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run([str(program)], input=given, capture_output=True, env=environment)
-    if done.returncode:
-        message = done.stderr.decode(errors="replace").strip()
-        raise RuntimeError(f"the exported model failed on this machine (exit code {done.returncode}): {message}")
-    return np.frombuffer(done.stdout, np.float32).reshape(-1, outputs)
+    finished = subprocess.run([str(program)], input=samples, capture_output=True, env=environment)
+    if finished.returncode:
+        message = finished.stderr.decode(errors="replace").strip()
+        raise RuntimeError(f"the exported model failed on this machine (exit code {finished.returncode}): {message}")
+    return np.frombuffer(finished.stdout, np.float32).reshape(-1, outputs)

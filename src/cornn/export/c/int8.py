@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from cornn._arguments import Argument, ArgumentError
+from cornn.export.c.float32 import reset_known
 from cornn.export.c.ir import Array, Layer, ModelIR, simulate_states
 from cornn.export.c.source import Constants, render, rows
 from cornn.functional import coefficients
@@ -73,8 +74,8 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         matrices.append([_rows(matrix) for matrix in (layer.V * unit, layer.W * upper[0], layer.W_z * upper[1])])
         unit = np.full(model.hidden, upper[0])
         units = 1.0, 2.0 ** (z - TANH_BITS), 2.0 ** (z - y)
-        own = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
-        factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in own]))
+        scaled = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
+        factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in scaled]))
         steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if each else 1))
     point = min(POINT, _shift([_reach(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
     # A shift by 32 bits is cheapest: the result is the upper word.
@@ -109,6 +110,7 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         "z_shift": z_shift,
         "y_shift": y_shift,
         "cut_off": "",
+        "reset": reset_known(model, "0"),
         "new_z": "SATURATED(shifted(moved, Z_SHIFT), STATE_BITS)",
     }
     layers = zip(model.layers, formats.y, formats.z, strict=True)
@@ -137,7 +139,7 @@ def _factors(layer: Layer, damping: str) -> tuple[Array, Array, Array]:
 
 def _reach(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array:
     """Return the largest possible input of tanh of each neuron."""
-    return np.abs(layer.b) + sum((np.abs(whole).sum(1) + 1) * scale * 2.0**UPPER for whole, scale in matrices)
+    return np.abs(layer.b) + sum((np.abs(rows).sum(1) + 1) * scale * 2.0**UPPER for rows, scale in matrices)
 
 
 def _shift(values: Sequence[Array], bits: int) -> int:
@@ -178,4 +180,5 @@ def _step(model: ModelIR, formats: Formats, constants: Constants) -> tuple[str, 
     mean, scale = (0.0, 1.0) if model.mean is None or model.scale is None else (model.mean, model.scale)
     constants.add("input_mean", np.broadcast_to(mean, model.inputs), "float32")
     constants.add("input_gain", np.broadcast_to(1 / (scale * unit), model.inputs), "float32")
-    return render("int8_samples.c.in", {}), unit
+    known = {"place": "state->known", "copy": "\n        sample[i] = state->known[i];"}
+    return render("int8_samples.c.in", {"place": "sample", "copy": ""} if model.mean is None else known), unit

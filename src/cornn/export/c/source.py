@@ -21,8 +21,13 @@ class Constants:
 
     def add(self, name: str, array: NDArray, dtype: str) -> str:
         """Add an array of any shape, flattened, and return its name."""
-        values = np.asarray(array).reshape(-1)
-        self.arrays[name] = values.astype(dtype)
+        with np.errstate(over="ignore"):
+            values = np.asarray(array).reshape(-1).astype(dtype)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "the model contains weights that are NaN, infinite or too large for float32: train it again"
+            )
+        self.arrays[name] = values
         return name
 
     @property

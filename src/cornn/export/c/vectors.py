@@ -67,7 +67,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
     """
     if trained.task is not None:
         return _of_task(trained, trained.task, count)
-    sequences, batch = _read_data(trained, _draw_sequences(trained) if data is None else data, count)
+    sequences, batch = _read_data(trained, _draw_sequences(trained) if data is None else data, count, target)
     answers, double = _answers(trained, batch)
     kind = trained.estimator is not None and trained.estimator.output_spec().meaning == "classes"
     words = f"{len(sequences):,} sequences " + ("drawn at random" if data is None else "of the data")
@@ -80,7 +80,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
 
     metric: _Metric = ("agreement", measure_agreement, 1.0) if kind else ("R² with PyTorch", measure_agreement, 100.0)
     if target is not None and trained.estimator is not None:
-        metric = _against(trained.estimator.output_spec(), np.asarray(target)[:count])
+        metric = _against(trained.estimator.output_spec(), np.asarray(target)[:count], answers.shape)
     name, measure, percent = metric
     every = trained.model.read == "every"
     return ReferenceVectors(sequences, answers, double, every, name, "higher", measure, words, percent)
@@ -90,12 +90,18 @@ _Metric = tuple[str, Callable[[NDArray], float], float]
 """The name of a metric, the function that measures outputs, and what converts the metric to percent."""
 
 
-def _against(spec: Any, target: NDArray) -> _Metric:
-    """Return a metric that measures outputs by the true labels or numbers."""
+def _against(spec: Any, target: NDArray, shape: tuple[int, ...]) -> _Metric:
+    """Return a metric that measures outputs of a shape by the true labels or numbers."""
+    if spec.meaning == "changes":
+        raise ArgumentError("the data of a forecaster contain what it forecasts: omit ", Argument("target"))
     if spec.meaning == "classes":
         labels = np.asarray(spec.classes)
         return "accuracy", lambda found: 100.0 * float((labels[found.argmax(1)] == target).mean()), 1.0
     truth = target.astype(np.float64).reshape(len(target), -1)
+    if truth.shape != shape:
+        raise ValueError(f"target has shape {target.shape}, but the model has {shape[1]} outputs")
+    if not np.isfinite(truth).all():
+        raise ValueError("target contains NaN or infinite values: leave these sequences out")
     spread = max(float(np.square(truth - truth.mean(0)).sum()), np.finfo(np.float64).tiny)
     return "R²", lambda found: 1 - float(np.square(found - truth).sum()) / spread, 100.0
 
@@ -110,12 +116,12 @@ def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVect
     def measure(answers: NDArray) -> float:
         """Compute the task's metric."""
         scores, begin = [], 0
-        for batch, (own, _) in zip(batches, found, strict=True):
-            flat = torch.from_numpy(np.array(answers[begin : begin + len(own)], np.float32))
+        for batch, (rows, _) in zip(batches, found, strict=True):
+            flat = torch.from_numpy(np.array(answers[begin : begin + len(rows)], np.float32))
             time, size = batch.input.shape[:2]
             shaped = flat.reshape(size, time, -1).transpose(0, 1) if every else flat
             scores.append(task.score(shaped, batch.target))
-            begin += len(own)
+            begin += len(rows)
         return task.reduce(torch.cat(scores)).item()
 
     answers, double = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -152,19 +158,38 @@ def _sequences(batch: Batch) -> list[NDArray]:
     return [np.ascontiguousarray(row[:length]) for row, length in zip(table, lengths, strict=True)]
 
 
-def _read_data(trained: TrainedModel, data: Any, count: int) -> tuple[list[NDArray], Batch]:
-    """Return the sequences as inputs of the C code and as inputs of the model."""
+def _read_data(trained: TrainedModel, data: Any, count: int, target: Any = None) -> tuple[list[NDArray], Batch]:
+    """Return the sequences as inputs of the C code and as inputs of the model; check the length of `target`."""
     nothing = torch.empty(0)
     if trained.estimator is None:
-        batch = Batch(torch.as_tensor(data)[:, :count].contiguous(), nothing)
+        batch = Batch(_check_data(trained.model, torch.as_tensor(data))[:, :count].contiguous(), nothing)
         return _sequences(batch), batch
-    read = trained.estimator.validate_input(data)[:count]
+    read = trained.estimator.validate_input(data)
+    if target is not None and len(target) != len(read):
+        raise ValueError(f"data has {len(read)} sequences and target {len(target)} entries: pass one per sequence")
+    read = read[:count]
     # The C code gets float32 samples; PyTorch must get the same values.
     rounded = [row.values.astype(np.float32) for row in read]
     padded = trained.estimator.preparation_(
         [row._replace(values=values.astype(np.float64)) for row, values in zip(read, rounded, strict=True)]
     )
     return rounded, Batch(padded.input, nothing, padded.lengths)
+
+
+def _check_data(model: SequenceModel, data: Tensor) -> Tensor:
+    """Return the sequences of a model without an estimator, as integers or in float32, after checking them."""
+    if isinstance(model.encoder, nn.Embedding):
+        shape, kind = "(time, batch)", f"whole numbers below {model.encoder.num_embeddings}"
+        fits = data.dim() == 2 and not data.is_floating_point()
+        known = fits and bool(((data >= 0) & (data < model.encoder.num_embeddings)).all())
+    else:
+        shape, kind = f"(time, batch, {model.layer.input_size})", "finite numbers"
+        fits = data.dim() == 3 and data.shape[2] == model.layer.input_size
+        data = data.float()  # as the C code gets it
+        known = bool(data.isfinite().all())
+    if not fits or 0 in data.shape or not known:
+        raise ValueError(f"data must be {kind} of shape {shape}, got {data.dtype} of shape {tuple(data.shape)}")
+    return data
 
 
 def _draw_sequences(trained: TrainedModel) -> Any:
