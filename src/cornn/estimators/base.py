@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._checked import choose, convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
-from cornn.estimators.frames import is_frame, read_target, sequence_ids
+from cornn.estimators.frames import is_column, is_frame, read_target, sequence_ids
 from cornn.estimators.network import Loss, NetworkSpec, Schedule, resolve_constants, train
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.output import OutputSpec
@@ -237,9 +237,11 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def _read_answers(self, X: Any, y: Any) -> Any:
         """Return one label or target per sequence: y, or a column of a long-form DataFrame, or values by its ids."""
-        X, columns = self._flatten_index(X)
-        if is_frame(X) and columns.id is not None:
-            return read_target(X, y, columns.id)
+        frame, columns = self._flatten_index(X)
+        if is_frame(frame) and columns.id is not None:
+            if frame is not X and hasattr(y, "loc") and y.index.equals(X.index):
+                y = y.set_axis(frame.index)
+            return read_target(frame, y, columns.id)
         if isinstance(y, str):
             raise ValueError(
                 "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"
@@ -251,7 +253,10 @@ class Estimator(SequenceReader, BaseEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         answers = self._read_answers(X, y)
-        return self._read_training(X, timespans, leave_out=[y] if isinstance(y, str) else []), answers
+        leave_out = [y] if isinstance(y, str) else [y.name] if is_column(y, X) else []
+        if is_column(y, X) and not self._is_long(X) and y.equals(X[y.name]):
+            raise ValueError(f"column {y.name!r} of X is the target y: pass X.drop(columns=[{y.name!r}])")
+        return self._read_training(X, timespans, leave_out), answers
 
     def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
         """Read sequences for a fitted estimator and check that they match the training data.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
-from cornn.estimators.times import compute_gaps, parse_date, parse_dates
+from cornn.estimators.times import check_not_months, compute_gaps, parse_compact_dates, parse_date, parse_dates
 from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "flatten_index",
     "group_rows",
     "index_times",
+    "is_column",
     "is_dated",
     "is_frame",
     "read_long",
@@ -45,6 +46,13 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "__getitem__")
 
 
+def is_column(y: Any, X: Any) -> bool:
+    """Return whether y is a column of X, as `X["name"]` returns it: it has the name and the rows of one."""
+    if not is_frame(X) or not hasattr(y, "loc") or not hasattr(y, "name"):
+        return False
+    return y.name in X.columns and y.index.equals(X.index)
+
+
 def is_dated(X: Any) -> bool:
     """Return whether X has an index of dates or periods."""
     index = getattr(X, "index", None)
@@ -54,6 +62,9 @@ def is_dated(X: Any) -> bool:
 def index_times(index: Any) -> NDArray | None:
     """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
+    if index.hasnans:
+        row = int(np.argmax(index.isna()))
+        raise ValueError(f"the index of X has no date in row {row}: fill it in, or remove the row")
     times = parse_dates([own.to_pydatetime() for own in index])
     gaps = compute_gaps(times, "the index of X", index)[1:]
     return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
@@ -150,18 +161,21 @@ def split_rows(ids: NDArray, times: NDArray | None) -> list[tuple[Any, NDArray]]
 
 
 def read_target(frame: Any, y: Any, column: str) -> Any:
-    """Return one target per sequence: y is a column name, a Series indexed by id, or an array in order of the ids."""
+    """Return one target per sequence.
+
+    Args:
+        frame: The DataFrame in long form.
+        y: The name of a column, a Series of such a column (one value per row), a Series indexed by id, or an array in
+            order of the ids.
+        column: The column of the ids.
+    """
     ids, rows = sequence_ids(frame, column)
     if isinstance(y, str):
         _require(frame, [y])
-        values = read_labels(frame[y], f"column {y!r}", "target", "row")
-        for name, own in zip(ids, rows, strict=True):
-            if (values[own] != values[own[0]]).any():
-                raise ValueError(
-                    f"column {y!r} changes within sequence {format_value(name)}: a target must be constant per sequence"
-                )
-        return values[[own[0] for own in rows]]
+        return _read_constant(frame[y], f"column {y!r}", ids, rows)
     if hasattr(y, "loc"):
+        if len(ids) < len(frame) and y.index.equals(frame.index):
+            return _read_constant(y, "y", ids, rows)
         known = set(y.index)
         absent = [name for name in ids if name not in known]
         if not absent:
@@ -172,6 +186,17 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
                 "array in order of the ids"
             )
     return y
+
+
+def _read_constant(column: Any, where: str, ids: NDArray, rows: list[NDArray]) -> NDArray:
+    """Return the target of each sequence from a column, which must be constant within it."""
+    values = read_labels(column, where, "target", "row")
+    for name, own in zip(ids, rows, strict=True):
+        if (values[own] != values[own[0]]).any():
+            raise ValueError(
+                f"{where} changes within sequence {format_value(name)}: a target must be constant per sequence"
+            )
+    return values[[own[0] for own in rows]]
 
 
 def _counts_from_zero(index: Any) -> bool:
@@ -205,10 +230,13 @@ def read_long(frame: Any, columns: Columns) -> list[SequenceData]:
 def _times(frame: Any, name: str) -> NDArray:
     """Return numbers or dates; dates may be strings and may have a time zone."""
     times = read_labels(frame[name], f"column {name!r}", "time", "row")
+    if times.dtype.kind in "OUST":
+        with contextlib.suppress(TypeError, ValueError):
+            times = times.astype(np.float64)
     if times.dtype.kind not in "OUST":
-        return times
-    with contextlib.suppress(TypeError, ValueError):
-        return times.astype(np.float64)
+        check_not_months(times, f"column {name!r}")
+        dates = parse_compact_dates(times)
+        return times if dates is None else parse_dates(dates)
     try:
         return parse_dates([parse_date(own) for own in times.tolist()])
     except (TypeError, ValueError) as error:
