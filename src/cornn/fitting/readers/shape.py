@@ -1,7 +1,7 @@
 """Convert a table to sequences: one row per sequence (wide), one row per sample (long), or one series."""
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
@@ -161,9 +161,24 @@ def _group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[s
                     ("rename one, or omit it with ", Argument("ignore")) if table.fitting else ("rename or remove one",)
                 )
                 raise ArgumentError(problem, *advice)
+    found = next(iter(chosen.values()))
+    if layout.steps:
+        _check_gaps(table, layout.steps, dict(found))
     ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
+    layout = replace(layout, values=tuple(chosen), steps=layout.steps or tuple(sorted(step for step, _ in found)))
     # A single feature is named "value", whatever its prefix.
-    return replace(layout, values=tuple(chosen)), ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
+    return layout, ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
+
+
+def _check_gaps(table: Table, trained: Sequence[int], found: Mapping[int, str]) -> None:
+    """Check that no step of the training is missing between two others, such as t7 between t6 and t8."""
+    places = [place for place, step in enumerate(trained) if step in found]
+    for before, after in pairwise(places):
+        if after > before + 1:
+            raise ValueError(
+                f"{table.source} has no column of step {trained[before + 1]} between {found[trained[before]]!r} and "
+                f"{found[trained[after]]!r}, but the training data have one: add it, empty if its values are unknown"
+            )
 
 
 def _group_by_prefix(names: list[str]) -> dict[str, list[tuple[int, str]]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn._extras import missing_extra
-from cornn.estimators.times import is_date, parse_date, parse_dates
+from cornn.estimators.times import check_not_months, is_date, parse_compact_dates, parse_date, parse_dates
 from cornn.fitting.readers.calendar import Calendar, find_calendar
 
 __all__ = [
@@ -33,6 +33,10 @@ __all__ = [
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Spellings of a missing value, in lower case."""
 DELIMITERS = ",;\t"
+DELIMITER_LINE = re.compile(r"sep=(.)\s*(?=\n)", re.IGNORECASE)
+"""A first line that tells Excel the delimiter."""
+HEADER = re.compile(r'(?:"[^"]*"|[^"\n])*')
+"""The first line, whose quoted names may contain delimiters and line breaks."""
 INDEX = "date of the row"
 """Name given to an unnamed column of dates, which pandas writes for its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
@@ -105,7 +109,11 @@ class Table:
                     )
         if found and dates:
             raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
-        return (parse_dates(dates), find_calendar(self.columns[name], dates)) if dates else (np.array(found), None)
+        if dates:
+            return parse_dates(dates), find_calendar(self.columns[name], dates)
+        check_not_months(np.array(found), f"{self.source}, column {name!r}")
+        compact = parse_compact_dates(np.array(found))
+        return (np.array(found), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
 
     def _number(self, name: str, row: int, value: Any) -> float:
         try:
@@ -144,7 +152,9 @@ def read_csv(path: Path) -> Table:
     text = read_text(path)
     if not text.strip():
         raise ValueError(f"{path} is blank: expected a header with column names, then rows")
-    frame = parse_csv(path, text, max(DELIMITERS, key=text.lstrip("\r\n").partition("\n")[0].count))
+    if told := DELIMITER_LINE.match(text):
+        text = text[told.end() :]  # its line break stays, so that lines are counted
+    frame = _drop_empty_columns(parse_csv(path, text, _find_delimiter(text) if told is None else told[1]))
     names = _check_names(path, frame.iloc[0].tolist())
     frame = frame.iloc[1:]
     if not len(frame):
@@ -152,6 +162,20 @@ def read_csv(path: Path) -> Table:
     lines = (frame.index + 1).tolist()
     columns = [frame[number].tolist() for number in frame.columns]
     return Table(str(path), _name_index(path, names, columns), lines)
+
+
+def _find_delimiter(text: str) -> str:
+    header = HEADER.match(text.lstrip("\r\n"))
+    names = "" if header is None else re.sub(r'"[^"]*"', "", header[0])
+    return max(DELIMITERS, key=names.count)
+
+
+def _drop_empty_columns(frame: Any) -> Any:
+    """Drop columns at the end without a name and without any value, which spreadsheets write."""
+    count = frame.shape[1]
+    while count > 1 and not frame[count - 1].str.strip().any():
+        count -= 1
+    return frame.iloc[:, :count]
 
 
 def read_text(path: Path) -> str:
@@ -190,6 +214,7 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
             dtype=str,
             keep_default_na=False,
             skip_blank_lines=False,
+            skipinitialspace=True,  # a quoted cell may follow a blank
             engine="python",  # it distinguishes short rows from empty cells
             on_bad_lines=reject,
         )
