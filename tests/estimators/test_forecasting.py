@@ -285,6 +285,31 @@ def test_several_series_share_one_model():
     assert rmse(new[-6:], fitted.predict([new[:-6]])[0, :, 0]) < 0.2 * new.mean()
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e-5, 1e5])
+def test_a_series_is_forecast_alike_whatever_the_size_of_the_others(size):
+    random = np.random.default_rng(0)
+    wave = 10 + 2 * np.sin(2 * np.pi * np.arange(80) / 8) + 0.1 * random.normal(size=(3, 80))
+    sizes = np.array([size, 1.0, 1.0])
+    alike, apart = (CoRNNForecaster(horizon=4, period=8).fit(own) for own in (wave, wave * sizes[:, None]))
+    for method in ("predict", "predict_interval"):
+        expected, found = (np.asarray(getattr(own, method)(wave)) for own in (alike, apart))
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+        found = np.asarray(getattr(apart, method)(wave * sizes[:, None])) / sizes[:, None]
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_earlier_forecasts_do_not_depend_on_later_values():
+    random = np.random.default_rng(0)
+    series = np.exp(0.02 * np.arange(90) + 0.1 * random.normal(size=90))
+    forecaster = CoRNNForecaster(horizon=2, candidates=["smoothing", "theta", "ridge on lags"]).fit(series)
+    assert any(member.log and weight for member, weight in forecaster.models_[0].pool.weights.items())
+    other = np.concatenate([series[:60], -series[60:]])  # has no logarithms at its end
+    (found,), (expected,) = forecaster.predict_every_step([other]), forecaster.predict_every_step([series])
+    np.testing.assert_array_equal(found[:60], expected[:60])
+    for count in (60, 61, 75):
+        np.testing.assert_allclose(found[count - 1], forecaster.predict([other[:count]])[0], rtol=1e-9)
+
+
 def test_missing_values_and_uneven_times():
     series, random = monthly(200), np.random.default_rng(3)
     broken = series.copy()
