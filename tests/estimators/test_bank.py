@@ -354,6 +354,22 @@ def test_frames_weights_and_groups():
         CoRNNClassifier(**SMALL).fit(X, Y, groups=np.zeros(3))
 
 
+@pytest.mark.parametrize(
+    "settings", [SMALL, {"hidden_size": 4, "epochs": 2, "random_state": 0}], ids=["bank", "network"]
+)
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_sequence_without_weight_is_as_if_it_were_not_there(kind, settings, grouped):
+    weights, groups = np.where(np.arange(60) % 4, 1.0, 0.0), np.arange(60) // 6 if grouped else None
+    used = weights > 0
+    broken, y = np.where(used[:, None], X, 1e6), np.where(used, Y, 2)
+    y = y if kind is CoRNNClassifier else np.where(used, y, 1e6)
+    found = kind(**settings).fit(broken, y, weights, groups=groups)
+    expected = kind(**settings).fit(X[used], y[used], groups=None if groups is None else groups[used])
+    answer = "predict_proba" if kind is CoRNNClassifier else "predict"
+    np.testing.assert_array_equal(getattr(found, answer)(X), getattr(expected, answer)(X))
+
+
 def naive_held_out(features, target, weights, folds, penalty):
     """Refit without the rows of each fold; the scale of the features stays that of all rows."""
     found = np.empty_like(target)

@@ -92,6 +92,18 @@ def test_an_index_of_two_levels_is_the_sequence_and_the_time(kind):
         nested.fit(NESTED.assign(at=0.0), *answers)
 
 
+@pytest.mark.parametrize("name", ["long", "nested"])
+def test_features_of_a_long_frame_are_indexed_by_its_ids(name):
+    frame = CONTAINERS[name].iloc[::-1]
+    bank = OscillatorBank(neurons=16, random_state=0, id_column="id")
+    expected = bank.fit_transform(frame)
+    found = bank.set_output(transform="pandas").fit_transform(frame)
+    assert (found.index.name, found.index.tolist()) == ("id", list(range(SEQUENCES))[::-1])
+    assert bank.ids(frame).tolist() == found.index.tolist()
+    np.testing.assert_array_equal(found, expected)
+    assert found.columns.tolist() == bank.get_feature_names_out().tolist()
+
+
 def test_a_target_among_the_steps_is_an_error():
     wide = pd.DataFrame(VALUES[:, :, 0]).assign(kind=LABELS)
     with pytest.raises(ValueError, match=r"column 'kind' of X is the target y: pass X.drop\(columns=\['kind'\]\)"):

@@ -5,6 +5,7 @@ import pandas
 import pytest
 import torch
 
+from cornn.estimators import CoRNNClassifier
 from cornn.estimators.frames import Columns, read_target
 from cornn.estimators.sequences import read_sequences
 
@@ -150,6 +151,12 @@ def test_a_column_of_targets_belongs_to_the_rows():
     frame.loc[3, "kind"] = "a"
     with pytest.raises(ValueError, match="y changes within sequence 0: a target must be constant per sequence"):
         read_target(frame, frame["kind"], "id")
+
+
+@pytest.mark.parametrize("labels", [["a", None, "b"], pandas.array([1, None, 2]), [0.0, np.nan, 1.0]])
+def test_a_label_that_is_missing_is_named(labels):
+    with pytest.raises(ValueError, match="y, sequence 1: the label is missing: fill it in, or remove the sequence"):
+        CoRNNClassifier().fit(np.ones((3, 4)), labels)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._checked import choose, convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
-from cornn.estimators.frames import is_column, is_frame, read_target, sequence_ids
+from cornn.estimators.frames import is_frame, name_target, read_target
 from cornn.estimators.network import Loss, NetworkSpec, Schedule, resolve_constants, train
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.output import OutputSpec
@@ -108,20 +108,6 @@ class Estimator(SequenceReader, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
         return tags
-
-    def ids(self, frame: Any) -> NDArray:
-        """Return the ids of the sequences of a long-form DataFrame, in the order of `predict`.
-
-        Args:
-            frame: A DataFrame with the column `id_column`, or with an index of two levels.
-
-        Returns:
-            The ids, shape (sequences,), in order of first appearance.
-        """
-        frame, columns = self._flatten_index(frame)
-        if columns.id is None:
-            raise ValueError("set id_column to read a long-form DataFrame")
-        return sequence_ids(frame, columns.id)[0]
 
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
@@ -253,10 +239,10 @@ class Estimator(SequenceReader, BaseEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         answers = self._read_answers(X, y)
-        leave_out = [y] if isinstance(y, str) else [y.name] if is_column(y, X) else []
-        if is_column(y, X) and not self._is_long(X) and y.equals(X[y.name]):
-            raise ValueError(f"column {y.name!r} of X is the target y: pass X.drop(columns=[{y.name!r}])")
-        return self._read_training(X, timespans, leave_out), answers
+        name = name_target(y, X)
+        if name is not None and not self._is_long(X) and y.equals(X[name]):
+            raise ValueError(f"column {name!r} of X is the target y: pass X.drop(columns=[{name!r}])")
+        return self._read_training(X, timespans, [] if name is None else [name]), answers
 
     def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
         """Read sequences for a fitted estimator and check that they match the training data.

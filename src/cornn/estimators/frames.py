@@ -19,9 +19,9 @@ __all__ = [
     "flatten_index",
     "group_rows",
     "index_times",
-    "is_column",
     "is_dated",
     "is_frame",
+    "name_target",
     "read_long",
     "read_target",
     "select_columns",
@@ -46,11 +46,12 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "__getitem__")
 
 
-def is_column(y: Any, X: Any) -> bool:
-    """Return whether y is a column of X, as `X["name"]` returns it: it has the name and the rows of one."""
-    if not is_frame(X) or not hasattr(y, "loc") or not hasattr(y, "name"):
-        return False
-    return y.name in X.columns and y.index.equals(X.index)
+def name_target(y: Any, X: Any) -> Any:
+    """Return the name of y if it is a column of X: y itself, or that of `X["name"]`; None if it is none."""
+    if isinstance(y, str):
+        return y
+    column = is_frame(X) and hasattr(y, "loc") and hasattr(y, "name")
+    return y.name if column and y.name in X.columns and y.index.equals(X.index) else None
 
 
 def is_dated(X: Any) -> bool:
