@@ -712,3 +712,22 @@ def test_a_class_that_is_spelled_like_a_missing_value(tmp_path):
     (tmp_path / "a.csv").write_text("t0,t1,t2,y\n1,2,3,walk\n1,2,3,none\n")
     with pytest.raises(ValueError, match=r"row 2 \(line 3\): the target is missing: .* none, null and \? are missing"):
         read(tmp_path / "a.csv", Layout(target=("y",))).labels()
+
+
+@pytest.mark.parametrize("lines", ["10.5\n11\n12\n", "112\n118\n132\n", "5,3\n6,4\n", "0.5,1.5\n2,3\n"])
+def test_a_first_line_of_values_is_not_lost(tmp_path, lines):
+    (tmp_path / "a.csv").write_text(lines)
+    assert "a.csv starts with numbers: add a first line with column names" in refused(
+        tmp_path / "a.csv", Layout(form="series")
+    )
+
+
+def test_names_that_are_numbers_are_names(tmp_path):
+    path = tmp_path / "a.csv"
+    for names in ("0", "0,1,2", "1990,1991,1992", "2021,2020,2019"):
+        path.write_text(f"{names}\n{names}\n")
+        assert read(path, Layout(form="series")).features == tuple(names.split(","))
+    path.write_text("0.0,0.25,0.5,y\n1,2,3,up\n")
+    layout = read(path, Layout(target=("y",))).layout
+    path.write_text("0.0,0.25,0.5\n1,2,3\n")
+    assert read(path, layout, require_target=False).sequences[0].values[:, 0].tolist() == [1, 2, 3]

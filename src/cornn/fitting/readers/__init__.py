@@ -1,6 +1,5 @@
 """Read files into sequences: tables, arrays, and the formats of the archives. Nothing in a file is executed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from cornn.fitting.readers.arff import read_arff
@@ -49,7 +48,7 @@ def read(path: Path, layout: Layout = Layout(), *, require_target: bool = True) 
     # A model of a table reads tables: their names may be numbers too.
     if ending in UCR and (require_target or layout.form is None) and is_ucr(text := read_text(path)):
         return read_ucr(path, text, layout if require_target else Layout())
-    return shape(replace(TABLES[ending](path), fitting=require_target), layout, require_target=require_target)
+    return shape(TABLES[ending](path, require_target), layout, require_target=require_target)
 
 
 def check_format(path: Path) -> str:

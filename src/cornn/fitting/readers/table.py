@@ -5,6 +5,7 @@ import io
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def parse_time(value: Any) -> float:
         return parse_date(value).timestamp()
 
 
-def read_csv(path: Path) -> Table:
+def read_csv(path: Path, fitting: bool = True) -> Table:
     """Read columns separated by commas, semicolons or tabs, with their names in the first line."""
     text = read_text(path)
     if not text.strip():
@@ -155,13 +156,13 @@ def read_csv(path: Path) -> Table:
     if told := DELIMITER_LINE.match(text):
         text = text[told.end() :]  # its line break stays, so that lines are counted
     frame = _drop_empty_columns(parse_csv(path, text, _find_delimiter(text) if told is None else told[1]))
-    names = _check_names(path, frame.iloc[0].tolist())
+    names = _check_names(path, frame.iloc[0].tolist(), fitting)
     frame = frame.iloc[1:]
     if not len(frame):
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
     lines = (frame.index + 1).tolist()
     columns = [frame[number].tolist() for number in frame.columns]
-    return Table(str(path), _name_index(path, names, columns), lines)
+    return Table(str(path), _name_index(path, names, columns), lines, fitting)
 
 
 def _find_delimiter(text: str) -> str:
@@ -258,7 +259,7 @@ def _name_index(path: Path, names: list[str], columns: list[list]) -> dict[str, 
     return named
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path, fitting: bool = True) -> Table:
     """Read a Parquet file with pandas."""
     try:
         import pandas
@@ -283,7 +284,7 @@ def read_parquet(path: Path) -> Table:
         missing = column.isna().to_numpy()
         values = [own.to_pydatetime() for own in column] if column.dtype.kind == "M" else column.tolist()
         columns[name] = [None if is_missing else own for own, is_missing in zip(values, missing, strict=True)]
-    return Table(str(path), columns, None)
+    return Table(str(path), columns, None, fitting)
 
 
 def _is_row_number(column: list[str]) -> bool:
@@ -291,15 +292,10 @@ def _is_row_number(column: list[str]) -> bool:
     return any([str(row) for row in range(start, start + len(column))] == column for start in (0, 1))
 
 
-def _check_names(path: Path, row: list[str]) -> list[str]:
+def _check_names(path: Path, row: list[str], fitting: bool) -> list[str]:
     names = [name.strip() for name in row]
     doubled = next((name for number, name in enumerate(names) if name and name in names[:number]), None)
-    try:
-        [float(name) for name in names]
-        headless = len(names) > 1 and any("." in name for name in names)
-    except ValueError:
-        headless = False
-    if headless:
+    if _are_values(names, fitting):
         raise ValueError(
             f"{path} starts with numbers: add a first line with column names; a file of the UCR archive, with the "
             "class first in each row, must end with .tsv or .txt"
@@ -307,6 +303,20 @@ def _check_names(path: Path, row: list[str]) -> list[str]:
     if doubled is not None:
         raise ValueError(f"{path} has two columns named {doubled!r}: rename one")
     return names
+
+
+def _are_values(names: list[str], fitting: bool) -> bool:
+    """Return whether a first line consists of values, not of names such as 0, 1, 2 or 2021, 2020, 2019."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return False
+    if len(numbers) == 1:
+        return names != ["0"]  # the name that pandas gives
+    rising = [number < later for number, later in pairwise(numbers)]
+    in_order = all(rising) or (len(rising) > 1 and not any(rising))
+    # A model knows the names that it needs, which may be times such as 0.25.
+    return not in_order or (fitting and any("." in name for name in names))
 
 
 def shorten(names: list[str]) -> str:
