@@ -5,11 +5,12 @@ import pandas
 import pytest
 import torch
 
-from cornn.estimators import CoRNNClassifier
+from cornn.estimators import CoRNNClassifier, Series
 from cornn.estimators.frames import Columns, read_target
 from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
+DAYS = pandas.date_range("2026-01-30", periods=3)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +170,22 @@ def test_a_date_that_is_missing_in_the_index_is_named():
     series = pandas.Series([1.0, 2.0, 3.0], pandas.to_datetime(["2020-01-01", None, "2020-01-03"]))
     with pytest.raises(ValueError, match="the index of X has no date in row 1: fill it in, or remove the row"):
         read_sequences(series, SINGLE)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        DAYS.to_numpy(),
+        DAYS.tz_localize("UTC"),
+        DAYS.to_period(),
+        DAYS.to_pydatetime().tolist(),
+        DAYS.strftime("%Y-%m-%d").tolist(),
+    ],
+    ids=["datetime64", "zone", "periods", "datetime", "text"],
+)
+def test_times_of_a_series_are_dates_of_any_kind(times):
+    (found,) = read_sequences([Series([1.0, 2.0, 3.0], times)], Columns())
+    assert found.gaps[1:].tolist() == [86400, 86400]
 
 
 def test_periods_and_numbers_may_be_the_dates_of_rows():

@@ -209,7 +209,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
         The score that is explained is the logit of the label minus the mean logit of the others: with two classes the
         log odds. Positive attributions support the label, negative ones oppose it. With the method "network" they
-        add up to the score minus that of a constant sequence, to about 1 %; with "bank" they do not.
+        add up to the score minus that of a constant sequence, to 1 % of the sum of their sizes, or a warning is given;
+        with "bank" they do not.
 
         Args:
             X: Sequences, as for `fit`.

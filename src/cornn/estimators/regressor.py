@@ -152,7 +152,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 
         Attributions have the units of y. With the method "network" they add up to the prediction minus that for a
-        constant sequence, to about 1 %; with "bank" they do not.
+        constant sequence, to 1 % of the sum of their sizes, or a warning is given; with "bank" they do not.
 
         Args:
             X: Sequences, as for `fit`.

@@ -150,6 +150,8 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
     given = np.asarray(times if given is None else given)
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
+    elif times.dtype.kind in "OUT" and times.ndim == 1 and all(map(is_date, times.tolist())):
+        times = parse_dates([parse_date(own) for own in times.tolist()])
     times = to_float_array(times, where)
     if np.isnan(times).any():
         raise ValueError(
