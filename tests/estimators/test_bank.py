@@ -264,6 +264,11 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
         ({"thresholds": 5}, "thresholds must be an integer from 1 to 4"),
         ({"thresholds": 0}, "thresholds must be an integer from 1 to 4"),
         ({"scaling": "all"}, "unknown scaling 'all'"),
+        ({"causal": "no"}, "causal must be True or False, got 'no'"),
+        ({"bidirectional": "no"}, "bidirectional must be True or False, got 'no'"),
+        ({"dt": "large"}, "dt must be a number, or one per neuron, got 'large'"),
+        ({"weight_decay": -1}, "weight_decay must be at least 0, got -1"),
+        ({"weight_decay": "small"}, "weight_decay must be at least 0, got 'small'"),
         ({"scaling": "sequence", "causal": True}, "`scaling='sequence'` needs the whole sequence: .* or omit `causal`"),
     ],
 )
