@@ -330,6 +330,8 @@ def test_steps_of_uneven_times():
     steps = regular_steps(np.diff([0, 0.4, 1.7, 2.1, 3.0, 5.5], prepend=np.nan), 1.0)
     assert (np.diff(steps) >= 0).all()
     assert steps[-1] in (5, 6)
+    hours = regular_steps(np.array([np.nan, *[1.0] * 95]), 24.0)  # as of a model of days
+    assert (hours[-1], np.bincount(hours).max()) == (4, 25)
     np.testing.assert_array_equal(fill_gaps(np.array([1.0, 2, np.nan, 4]), 1), [1, 2, 2, 4])
     np.testing.assert_array_equal(fill_gaps(np.array([1.0, 5, 2, np.nan, 3]), 2), [1, 5, 2, 6, 3])
 
