@@ -166,6 +166,12 @@ def test_a_list_of_numbers_may_have_missing_ones(missing):
     np.testing.assert_array_equal(found.values[:, 0], [1, np.nan, 3])
 
 
+def test_texts_in_the_index_that_look_like_dates_are_an_error():
+    series = pandas.Series([1.0, 2.0, 3.0], ["2020-01-01", "2020-01-02", "2020-01-09"])
+    with pytest.raises(ValueError, match=r"the index of X looks like dates .* X.set_axis\(pandas.to_datetime"):
+        read_sequences(series, SINGLE)
+
+
 def test_a_date_that_is_missing_in_the_index_is_named():
     series = pandas.Series([1.0, 2.0, 3.0], pandas.to_datetime(["2020-01-01", None, "2020-01-03"]))
     with pytest.raises(ValueError, match="the index of X has no date in row 1: fill it in, or remove the row"):

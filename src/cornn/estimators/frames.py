@@ -13,11 +13,13 @@ from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
     "Columns",
+    "check_future_dates",
     "find_gap",
     "find_names",
     "find_steps",
     "flatten_index",
     "group_rows",
+    "index_gaps",
     "index_times",
     "is_dated",
     "is_frame",
@@ -62,13 +64,28 @@ def is_dated(X: Any) -> bool:
 
 def index_times(index: Any) -> NDArray | None:
     """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
+    gaps = index_gaps(index)
+    even = len(gaps) > 1 and np.allclose(gaps[1:], gaps[1], rtol=1e-6)
+    return None if even else np.concatenate([[0.0], np.cumsum(gaps[1:])])
+
+
+def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]:
+    """Return the time before each date or period of a pandas index, in seconds; NaN for the first."""
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
     if index.hasnans:
         row = int(np.argmax(index.isna()))
-        raise ValueError(f"the index of X has no date in row {row}: fill it in, or remove the row")
-    times = parse_dates([own.to_pydatetime() for own in index])
-    gaps = compute_gaps(times, "the index of X", index)[1:]
-    return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
+        raise ValueError(f"{where} has no date in row {row}: fill it in, or remove the row")
+    return compute_gaps(parse_dates([own.to_pydatetime() for own in index]), where, index)
+
+
+def check_future_dates(X: Any, future: Any) -> None:
+    """Check that the dates of covariates, if they and X have some, increase and come after X."""
+    if not is_dated(X) or not is_dated(future) or not len(future) or not len(X):
+        return
+    index_gaps(future.index, "the index of future")
+    last, first = (parse_date(own) for own in (X.index[-1], future.index[0]))
+    if first <= last:
+        raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
 
 def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
@@ -96,8 +113,7 @@ def find_gap(X: Any) -> float | None:
     """Return the median time between the samples of X in seconds, by its index of dates or periods; None without."""
     if not is_dated(X) or len(X) < 2:
         return None
-    index = X.index.to_timestamp() if hasattr(X.index, "to_timestamp") else X.index
-    return float(np.median(np.diff(parse_dates([own.to_pydatetime() for own in index]))))
+    return float(np.median(index_gaps(X.index)[1:]))
 
 
 def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:

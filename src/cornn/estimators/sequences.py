@@ -10,7 +10,7 @@ from cornn.estimators.frames import Columns, index_times, is_dated, is_frame, re
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
 from cornn.estimators.times import compute_gaps, read_gaps
 from cornn.estimators.values import is_missing, to_array, to_float_array
-from cornn.estimators.wide_frames import check_order, check_rows, check_same_order
+from cornn.estimators.wide_frames import check_index, check_order, check_rows, check_same_order
 
 __all__ = ["check_as_trained", "is_single", "read_sequences"]
 
@@ -93,6 +93,8 @@ def _read_single(X: Any) -> "Series | None":
     """Return one series that is given by itself: a one-dimensional array, a pandas Series, or a frame by dates."""
     if is_frame(X):
         return Series(X, index_times(X.index)) if is_dated(X) else None
+    if not is_dated(X):
+        check_index(X)
     if isinstance(X, list | tuple | range) and len(X) and all(map(_is_number, X)):
         return Series(np.asarray(X))
     if getattr(X, "ndim", None) == 1 and (
