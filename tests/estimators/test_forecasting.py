@@ -59,7 +59,6 @@ def test_dates_suggest_seasons(minutes, seasons):
 
 
 def test_the_index_of_a_series_suggests_seasons():
-    pandas = pytest.importorskip("pandas")
     random = np.random.default_rng(3)
     series = 10 + np.sin(np.arange(60) * 2 * np.pi / 7) + 0.9 * random.normal(size=60)
     days = pd.date_range("2024-01-01", periods=60)
@@ -223,7 +222,6 @@ def test_what_is_known_in_advance_is_used():
 
 
 def test_the_future_is_read_by_the_names_of_its_columns():
-    pandas = pytest.importorskip("pandas")
     random = np.random.default_rng(1)
     frame = pd.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])
     frame["sales"] += 3 * frame["holiday"] - frame["price"]
@@ -261,7 +259,6 @@ def test_what_leads_the_target_is_used():
 
 
 def test_one_series_by_itself():
-    pandas = pytest.importorskip("pandas")
     series = monthly(60)
     expected = CoRNNForecaster(horizon=6).fit(series[None]).predict(series[None])[0]
     dates = pd.date_range("2020-01-01", periods=60, freq="MS")
