@@ -84,6 +84,19 @@ def test_those_of_a_network_add_up():
     assert_allclose(model.attributions(X, label=1).sum((1, 2)), change, atol=0.02 * np.abs(change).max())
 
 
+def test_those_of_a_steep_network_add_up_too(monkeypatch):
+    noise = np.random.default_rng(0).normal(size=(40, 12))
+    model = CoRNNRegressor(hidden_size=16, epochs=60, random_state=1, device="cpu").fit(noise, noise[:, 0])
+    constant = np.full((1, 12), model.preparation_.mean[0])
+    change = model.predict(noise) - model.predict(constant)
+    found = model.attributions(noise)
+    assert_allclose(found.sum((1, 2)), change, atol=0.01 * np.abs(found).sum((1, 2)).max())
+    assert_allclose(model.attributions(noise[5:6])[0], found[5], atol=1e-4 * np.abs(found).max())
+    monkeypatch.setattr("cornn.estimators.attributions.MOST_POINTS", 8)
+    with pytest.warns(UserWarning, match="of 40 sequences do not add up to the score"):
+        model.attributions(noise)
+
+
 def soft_features(bank, states: torch.Tensor, spans: np.ndarray, width: torch.Tensor, runs: list) -> torch.Tensor:
     """Return the features of states (steps, 2, neurons) with smooth thresholds; a run is the sum over its steps."""
     share = torch.from_numpy(spans / spans.sum())[:, None]

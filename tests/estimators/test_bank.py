@@ -264,6 +264,11 @@ def test_what_needs_the_whole_sequence_is_not_streamed():
         ({"thresholds": 5}, "thresholds must be an integer from 1 to 4"),
         ({"thresholds": 0}, "thresholds must be an integer from 1 to 4"),
         ({"scaling": "all"}, "unknown scaling 'all'"),
+        ({"causal": "no"}, "causal must be True or False, got 'no'"),
+        ({"bidirectional": "no"}, "bidirectional must be True or False, got 'no'"),
+        ({"dt": "large"}, "dt must be a number, or one per neuron, got 'large'"),
+        ({"weight_decay": -1}, "weight_decay must be at least 0, got -1"),
+        ({"weight_decay": "small"}, "weight_decay must be at least 0, got 'small'"),
         ({"scaling": "sequence", "causal": True}, "`scaling='sequence'` needs the whole sequence: .* or omit `causal`"),
     ],
 )
@@ -352,6 +357,22 @@ def test_frames_weights_and_groups():
         CoRNNClassifier(**SMALL).fit(X, Y, groups=np.zeros(60))
     with pytest.raises(ValueError, match=r"groups has shape \(3,\)"):
         CoRNNClassifier(**SMALL).fit(X, Y, groups=np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "settings", [SMALL, {"hidden_size": 4, "epochs": 2, "random_state": 0}], ids=["bank", "network"]
+)
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_sequence_without_weight_is_as_if_it_were_not_there(kind, settings, grouped):
+    weights, groups = np.where(np.arange(60) % 4, 1.0, 0.0), np.arange(60) // 6 if grouped else None
+    used = weights > 0
+    broken, y = np.where(used[:, None], X, 1e6), np.where(used, Y, 2)
+    y = y if kind is CoRNNClassifier else np.where(used, y, 1e6)
+    found = kind(**settings).fit(broken, y, weights, groups=groups)
+    expected = kind(**settings).fit(X[used], y[used], groups=None if groups is None else groups[used])
+    answer = "predict_proba" if kind is CoRNNClassifier else "predict"
+    np.testing.assert_array_equal(getattr(found, answer)(X), getattr(expected, answer)(X))
 
 
 def naive_held_out(features, target, weights, folds, penalty):

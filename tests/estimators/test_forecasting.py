@@ -59,10 +59,9 @@ def test_dates_suggest_seasons(minutes, seasons):
 
 
 def test_the_index_of_a_series_suggests_seasons():
-    pandas = pytest.importorskip("pandas")
     random = np.random.default_rng(3)
     series = 10 + np.sin(np.arange(60) * 2 * np.pi / 7) + 0.9 * random.normal(size=60)
-    days = pandas.date_range("2024-01-01", periods=60)
+    days = pd.date_range("2024-01-01", periods=60)
 
     def periods(X):
         return CoRNNForecaster(candidates=["seasonal naive", "mean"]).fit(X).models_[0].pool.periods
@@ -70,8 +69,8 @@ def test_the_index_of_a_series_suggests_seasons():
     assert periods(series) == ()
     assert periods([Series(series, 86400.0 * np.arange(60))]) == (7,)
     for index in (days, days.to_period(), days.tz_localize("Europe/Berlin")):
-        assert periods(pandas.Series(series, index)) == (7,)
-    assert periods(pandas.DataFrame({"sold": series}, days)) == (7,)
+        assert periods(pd.Series(series, index)) == (7,)
+    assert periods(pd.DataFrame({"sold": series}, days)) == (7,)
 
 
 def test_noise_and_random_walks_have_no_season():
@@ -223,11 +222,10 @@ def test_what_is_known_in_advance_is_used():
 
 
 def test_the_future_is_read_by_the_names_of_its_columns():
-    pandas = pytest.importorskip("pandas")
     random = np.random.default_rng(1)
-    frame = pandas.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])
+    frame = pd.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])
     frame["sales"] += 3 * frame["holiday"] - frame["price"]
-    frame.index = pandas.date_range("2020", periods=60)
+    frame.index = pd.date_range("2020", periods=60)
     past, future = frame[:55], frame[55:][["price", "holiday"]]
     fitted = CoRNNForecaster(horizon=5, targets="sales", known_future=["holiday", "price"]).fit(past)
     expected = fitted.predict(past, future=future[["holiday", "price"]].to_numpy())
@@ -261,17 +259,16 @@ def test_what_leads_the_target_is_used():
 
 
 def test_one_series_by_itself():
-    pandas = pytest.importorskip("pandas")
     series = monthly(60)
     expected = CoRNNForecaster(horizon=6).fit(series[None]).predict(series[None])[0]
-    dates = pandas.date_range("2020-01-01", periods=60, freq="MS")
-    for own in (series, list(series), pandas.Series(series, index=dates)):
+    dates = pd.date_range("2020-01-01", periods=60, freq="MS")
+    for own in (series, list(series), pd.Series(series, index=dates)):
         fitted = CoRNNForecaster(horizon=6, period=12).fit(own)
         assert fitted.predict(own).shape == (6,)
         assert fitted.predict_quantiles(own, (0.1, 0.9)).shape == (2, 6)
         assert np.isfinite(fitted.score(own))
         np.testing.assert_allclose(fitted.predict(own), expected, rtol=0.05)
-    frame = pandas.DataFrame({"a": series, "b": series[::-1]}, index=dates)
+    frame = pd.DataFrame({"a": series, "b": series[::-1]}, index=dates)
     assert CoRNNForecaster(horizon=6).fit(frame).predict(frame).shape == (6, 2)
 
 
@@ -283,6 +280,61 @@ def test_several_series_share_one_model():
         assert rmse(own[-6:], answer[:, 0]) < 0.2 * own.mean()
     new = 7 * monthly(90, 9)
     assert rmse(new[-6:], fitted.predict([new[:-6]])[0, :, 0]) < 0.2 * new.mean()
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-5, 1e5])
+def test_a_series_is_forecast_alike_whatever_the_size_of_the_others(size):
+    random = np.random.default_rng(0)
+    wave = 10 + 2 * np.sin(2 * np.pi * np.arange(80) / 8) + 0.1 * random.normal(size=(3, 80))
+    sizes = np.array([size, 1.0, 1.0])
+    alike, apart = (CoRNNForecaster(horizon=4, period=8).fit(own) for own in (wave, wave * sizes[:, None]))
+    for method in ("predict", "predict_interval"):
+        expected, found = (np.asarray(getattr(own, method)(wave)) for own in (alike, apart))
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+        found = np.asarray(getattr(apart, method)(wave * sizes[:, None])) / sizes[:, None]
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("settings", [{"period": 7}, {"hidden_size": 4, "epochs": 2, "random_state": 0}])
+def test_new_dates_may_have_gaps_or_none_whatever_the_training_dates_had(settings, tmp_path):
+    days = pd.date_range("2026-01-01", periods=70)
+    even = pd.Series(np.sin(np.arange(70) * 2 * np.pi / 7) + 0.01 * np.arange(70), days)
+    gaps = even.drop(days[[40, 61]])
+    missing = even.where(even.index.isin(gaps.index))
+    for training in (even, gaps):
+        forecaster = CoRNNForecaster(horizon=3, **settings).fit(training)
+        forecaster.save(tmp_path / "model.safetensors")
+        for own in (forecaster, load(tmp_path / "model.safetensors")):
+            assert np.isfinite(own.predict(gaps)).all()
+            if own.method_ == "pool":
+                np.testing.assert_allclose(own.predict(gaps), own.predict(missing), rtol=1e-9)
+            assert own.predict(even[30:]).shape == (3,)
+    hours = pd.Series(np.repeat(even.to_numpy(), 24), pd.date_range("2026-01-01", periods=70 * 24, freq="h"))
+    (found,) = CoRNNForecaster(horizon=3, **settings).fit(even).validate_input(hours)
+    assert len(found.values) == 71  # the last hour is the last step
+
+
+def test_the_dates_of_the_future_are_those_after_the_series():
+    days = pd.date_range("2026-01-01", periods=40)
+    frame = pd.DataFrame({"sold": np.arange(40.0) % 7, "holiday": np.arange(40) % 3}, days)
+    forecaster = CoRNNForecaster(horizon=2, targets="sold", known_future="holiday").fit(frame[:38])
+    forecaster.predict(frame[:38], future=frame[38:])
+    with pytest.raises(ValueError, match=r"future starts at 2026-02-07 .* but X ends at 2026-02-07"):
+        forecaster.predict(frame[:38], future=frame[37:39])
+    with pytest.raises(ValueError, match="the index of future: times must increase"):
+        forecaster.predict_interval(frame[:38], future=frame[38:][::-1])
+
+
+def test_earlier_forecasts_do_not_depend_on_later_values():
+    random = np.random.default_rng(0)
+    series = np.exp(0.02 * np.arange(90) + 0.1 * random.normal(size=90))
+    forecaster = CoRNNForecaster(horizon=2, candidates=["smoothing", "theta", "ridge on lags"]).fit(series)
+    assert any(member.log and weight for member, weight in forecaster.models_[0].pool.weights.items())
+    other = np.concatenate([series[:60], -series[60:]])  # has no logarithms at its end
+    (found,), (expected,) = forecaster.predict_every_step([other]), forecaster.predict_every_step([series])
+    np.testing.assert_array_equal(found[:60], expected[:60])
+    for count in (60, 61, 75):
+        np.testing.assert_allclose(found[count - 1], forecaster.predict([other[:count]])[0], rtol=1e-9)
 
 
 def test_missing_values_and_uneven_times():
@@ -305,6 +357,8 @@ def test_steps_of_uneven_times():
     steps = regular_steps(np.diff([0, 0.4, 1.7, 2.1, 3.0, 5.5], prepend=np.nan), 1.0)
     assert (np.diff(steps) >= 0).all()
     assert steps[-1] in (5, 6)
+    hours = regular_steps(np.array([np.nan, *[1.0] * 95]), 24.0)  # as of a model of days
+    assert (hours[-1], np.bincount(hours).max()) == (4, 25)
     np.testing.assert_array_equal(fill_gaps(np.array([1.0, 2, np.nan, 4]), 1), [1, 2, 2, 4])
     np.testing.assert_array_equal(fill_gaps(np.array([1.0, 5, 2, np.nan, 3]), 2), [1, 5, 2, 6, 3])
 

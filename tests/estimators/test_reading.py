@@ -92,6 +92,41 @@ def test_an_index_of_two_levels_is_the_sequence_and_the_time(kind):
         nested.fit(NESTED.assign(at=0.0), *answers)
 
 
+@pytest.mark.parametrize("name", ["long", "nested"])
+def test_features_of_a_long_frame_are_indexed_by_its_ids(name):
+    frame = CONTAINERS[name].iloc[::-1]
+    bank = OscillatorBank(neurons=16, random_state=0, id_column="id")
+    expected = bank.fit_transform(frame)
+    found = bank.set_output(transform="pandas").fit_transform(frame)
+    assert (found.index.name, found.index.tolist()) == ("id", list(range(SEQUENCES))[::-1])
+    assert bank.ids(frame).tolist() == found.index.tolist()
+    np.testing.assert_array_equal(found, expected)
+    assert found.columns.tolist() == bank.get_feature_names_out().tolist()
+
+
+def test_a_target_among_the_steps_is_an_error():
+    wide = pd.DataFrame(VALUES[:, :, 0]).assign(kind=LABELS)
+    with pytest.raises(ValueError, match=r"column 'kind' of X is the target y: pass X.drop\(columns=\['kind'\]\)"):
+        ESTIMATORS["classifier"].fit(wide, wide["kind"])
+    ESTIMATORS["classifier"].fit(wide.drop(columns="kind"), pd.Series(LABELS, name=0))  # a name is no column
+
+
+@pytest.mark.parametrize("frame", [LONG, NESTED], ids=["long", "nested"])
+def test_a_column_of_targets_is_no_feature(frame):
+    by_id = frame["id"] if "id" in frame else frame.index.get_level_values("id").to_series(frame.index)
+    frame = frame.assign(kind=by_id % 2)
+    estimator = CoRNNClassifier(neurons=16, random_state=0, id_column="id")
+    by_column = estimator.fit(frame, frame["kind"]).predict_proba(frame)
+    assert estimator.columns_ == ["a", "b"]
+    np.testing.assert_array_equal(by_column, estimator.fit(frame, "kind").predict_proba(frame))
+
+
+def test_a_column_of_targets_may_have_an_index_of_two_levels():
+    kinds = NESTED.index.get_level_values("id").to_series(NESTED.index) % 2
+    by_row = ESTIMATORS["classifier"].fit(NESTED, kinds).predict_proba(NESTED)
+    np.testing.assert_array_equal(by_row, ESTIMATORS["classifier"].fit(NESTED, LABELS).predict_proba(NESTED))
+
+
 def test_an_index_of_two_levels_may_have_dates_or_periods():
     for times in (pd.date_range("2020", periods=STEPS, freq="h"), pd.period_range("2020-01", periods=STEPS, freq="M")):
         X = NESTED.set_axis(pd.MultiIndex.from_product([range(SEQUENCES), times], names=["series", "month"]))

@@ -5,10 +5,12 @@ import pandas
 import pytest
 import torch
 
+from cornn.estimators import CoRNNClassifier, Series
 from cornn.estimators.frames import Columns, read_target
 from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
+DAYS = pandas.date_range("2026-01-30", periods=3)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +22,10 @@ SINGLE = Columns(single=True)
         pandas.Series(np.arange(5.0), pandas.date_range("2020-01-31", periods=5, freq="ME")),
         pandas.Series(np.arange(5.0), pandas.period_range("2020-01", periods=5, freq="M")),
         pandas.DataFrame({"v": np.arange(5.0)}, pandas.date_range("2020", periods=5, freq="YS")),
+        pandas.Series(range(5), dtype=object),
+        range(5),
     ],
-    ids=["array", "list", "series", "months", "periods", "frame"],
+    ids=["array", "list", "series", "months", "periods", "frame", "objects", "range"],
 )
 def test_one_series_by_itself(X):
     (found,) = read_sequences(X, SINGLE)
@@ -138,6 +142,64 @@ def test_a_target_for_some_of_the_ids_is_an_error():
         assert read_target(frame, pandas.Series([1, 0], index=index), "id").tolist() == [1, 0]
     frame["id"] = [1, 1, 2, 2]
     assert read_target(frame, pandas.Series([1, 0]), "id").tolist() == [1, 0]
+
+
+def test_a_column_of_targets_belongs_to_the_rows():
+    frame = pandas.DataFrame({"id": [2, 2, 0, 0, 1, 1], "value": 1.0, "kind": ["a", "a", "b", "b", "c", "c"]})
+    later = frame[frame["id"] < 2]
+    assert read_target(frame, frame["kind"], "id").tolist() == ["a", "b", "c"]  # not the rows 2, 0 and 1
+    assert read_target(later, later["kind"], "id").tolist() == ["b", "c"]
+    frame.loc[3, "kind"] = "a"
+    with pytest.raises(ValueError, match="y changes within sequence 0: a target must be constant per sequence"):
+        read_target(frame, frame["kind"], "id")
+
+
+@pytest.mark.parametrize("labels", [["a", None, "b"], pandas.array([1, None, 2]), [0.0, np.nan, 1.0]])
+def test_a_label_that_is_missing_is_named(labels):
+    with pytest.raises(ValueError, match="y, sequence 1: the label is missing: fill it in, or remove the sequence"):
+        CoRNNClassifier().fit(np.ones((3, 4)), labels)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])
+def test_a_list_of_numbers_may_have_missing_ones(missing):
+    (found,) = read_sequences([1, missing, 3.0], SINGLE)
+    np.testing.assert_array_equal(found.values[:, 0], [1, np.nan, 3])
+
+
+def test_texts_in_the_index_that_look_like_dates_are_an_error():
+    series = pandas.Series([1.0, 2.0, 3.0], ["2020-01-01", "2020-01-02", "2020-01-09"])
+    with pytest.raises(ValueError, match=r"the index of X looks like dates .* X.set_axis\(pandas.to_datetime"):
+        read_sequences(series, SINGLE)
+
+
+def test_a_date_that_is_missing_in_the_index_is_named():
+    series = pandas.Series([1.0, 2.0, 3.0], pandas.to_datetime(["2020-01-01", None, "2020-01-03"]))
+    with pytest.raises(ValueError, match="the index of X has no date in row 1: fill it in, or remove the row"):
+        read_sequences(series, SINGLE)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        DAYS.to_numpy(),
+        DAYS.tz_localize("UTC"),
+        DAYS.to_period(),
+        DAYS.to_pydatetime().tolist(),
+        DAYS.strftime("%Y-%m-%d").tolist(),
+    ],
+    ids=["datetime64", "zone", "periods", "datetime", "text"],
+)
+def test_times_of_a_series_are_dates_of_any_kind(times):
+    (found,) = read_sequences([Series([1.0, 2.0, 3.0], times)], Columns())
+    assert found.gaps[1:].tolist() == [86400, 86400]
+
+
+def test_periods_and_numbers_may_be_the_dates_of_rows():
+    days = pandas.period_range("2026-01-30", periods=3)
+    for times in (days, days.strftime("%Y%m%d"), days.strftime("%Y%m%d").astype(int)):
+        frame = pandas.DataFrame({"id": "a", "day": times, "value": [1.0, 2.0, 3.0]})
+        (found,) = read_sequences(frame, Columns(id="id", time="day"))
+        assert found.gaps[1:].tolist() == [86400, 86400]
 
 
 def test_a_frame_without_features_is_an_error():

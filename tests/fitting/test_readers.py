@@ -254,7 +254,7 @@ WRONG = {
     "no rows": ("a.csv", "a,b\n", Layout(), "has no rows"),
     "nothing": ("a.csv", "", Layout(), "is empty"),
     "another encoding": ("a.csv", "a,é\n1,2\n".encode("latin-1"), Layout(), "not UTF-8 text"),
-    "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': supported endings are \.csv"),
+    "another ending": ("a.xlsx", "x", Layout(), r"ends with '\.xlsx': supported .* save the sheet as CSV"),
     "no file": (None, "", Layout(), "does not exist"),
     "unknown features": ("a.csv", "a_0,a_1,y\n1,2,0\n", Layout(values=("b",), target=("y",)), "no columns b_0, b_1"),
     "long without id": ("a.csv", GOOD, Layout(form="long"), "needs `id`"),
@@ -649,3 +649,85 @@ def test_predictions_advise_no_options_of_a_fit(tmp_path):
     with pytest.raises(ValueError, match="keep the columns of the steps only") as error:
         read(path, Layout(), require_target=False)
     assert "ignore" not in str(error.value)
+
+
+def test_a_model_of_a_table_reads_names_that_are_numbers(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("0\t1\t2\ty\n5\t6\t7\tup\n6\t7\t8\tdown\n")
+    layout = read(path, Layout(target=("y",))).layout
+    path.write_text("0\t1\t2\n5\t6\t7\n")  # without its target, the header consists of numbers
+    (found,) = read(path, layout, require_target=False).sequences
+    assert found.values[:, 0].tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\na_0;a_1;a_2;y\n1;2;3;up\n",
+        "sep=|\r\na_0|a_1|a_2|y\r\n1|2|3|up\r\n",
+        "a_0,a_1,a_2,y,,\n1,2,3,up,,\n",
+        '"a, b_0";"a, b_1";"a, b_2";y\n1;2;3;up\n',
+        '"a_0", "a_1", "a_2", "y"\n1, 2, 3, "up"\n',
+    ],
+    ids=["delimiter", "other delimiter", "empty columns", "quoted delimiters", "blanks before quotes"],
+)
+def test_tables_of_spreadsheets(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    data = read(tmp_path / "a.csv", Layout(target=("y",)))
+    assert (data.sequences[0].values[:, 0].tolist(), data.target) == ([1, 2, 3], [("up",)])
+
+
+def test_the_line_of_a_delimiter_is_counted(tmp_path):
+    (tmp_path / "a.csv").write_text("sep=;\na;b\n1;2\n3;x\n")
+    assert "row 2 (line 4), column 'b': 'x' is not a number" in refused(tmp_path / "a.csv", Layout(form="series"))
+
+
+def test_a_step_of_the_training_is_not_missing_between_others(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("t0,t10,t20,t30,y\n1,2,3,4,up\n")
+    layout = read(path, Layout(target=("y",))).layout
+    for header in ("t0,t10,t20", "t10,t20,t30", "t0,t10,t20,t30,t40,t50"):
+        path.write_text(f"{header}\n{','.join(header[1::4])}\n")
+        read(path, layout, require_target=False)
+    path.write_text("t0,t20,t30\n1,3,4\n")
+    with pytest.raises(ValueError, match="has no column of step 10 between 't0' and 't20', but the training data have"):
+        read(path, layout, require_target=False)
+
+
+def test_dates_that_are_numbers(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("day,v\n20260130,1\n20260131,2\n20260201,3\n")
+    layout = Layout(form="series", time="day")
+    np.testing.assert_array_equal(np.diff(read(path, layout).sequences[0].times), 86400)
+    path.write_text("day,v\n20260131,1\n20260132,2\n20260133,3\n")  # counts, not dates
+    np.testing.assert_array_equal(np.diff(read(path, layout).sequences[0].times), 1)
+    path.write_text("day,v\n202511,1\n202512,2\n202601,3\n")
+    assert "column 'day' contains months such as 202511: write them like 2026-01" in refused(path, layout)
+    for months in ((202601, 202602, 202603), (200001, 200101, 200201), (200011, 200012, 200013)):  # evenly spaced
+        path.write_text("day,v\n" + "".join(f"{own},1\n" for own in months))
+        assert len(set(np.diff(read(path, layout).sequences[0].times))) == 1
+
+
+def test_a_class_that_is_spelled_like_a_missing_value(tmp_path):
+    (tmp_path / "a.csv").write_text("t0,t1,t2,y\n1,2,3,walk\n1,2,3,none\n")
+    with pytest.raises(ValueError, match=r"row 2 \(line 3\): the target is missing: .* none, null and \? are missing"):
+        read(tmp_path / "a.csv", Layout(target=("y",))).labels()
+
+
+@pytest.mark.parametrize("lines", ["10.5\n11\n12\n", "112\n118\n132\n", "5,3\n6,4\n", "0.5,1.5\n2,3\n"])
+def test_a_first_line_of_values_is_not_lost(tmp_path, lines):
+    (tmp_path / "a.csv").write_text(lines)
+    assert "a.csv starts with numbers: add a first line with column names" in refused(
+        tmp_path / "a.csv", Layout(form="series")
+    )
+
+
+def test_names_that_are_numbers_are_names(tmp_path):
+    path = tmp_path / "a.csv"
+    for names in ("0", "0,1,2", "1990,1991,1992", "2021,2020,2019"):
+        path.write_text(f"{names}\n{names}\n")
+        assert read(path, Layout(form="series")).features == tuple(names.split(","))
+    path.write_text("0.0,0.25,0.5,y\n1,2,3,up\n")
+    layout = read(path, Layout(target=("y",))).layout
+    path.write_text("0.0,0.25,0.5\n1,2,3\n")
+    assert read(path, layout, require_target=False).sequences[0].values[:, 0].tolist() == [1, 2, 3]

@@ -8,11 +8,13 @@ jump when a state crosses a threshold, it is the slope between the two (the resc
 2017).
 """
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cornn._tf32 import no_tf32
 from cornn.engine import bank as engine
@@ -20,7 +22,7 @@ from cornn.engine.bank import GROUP, LEVEL_STATS, Bank, Sequences
 from cornn.estimators.bank import FittedBank
 from cornn.estimators.bank_readout import Readout
 from cornn.estimators.network import STEPS_AT_ONCE, apply_model
-from cornn.estimators.preparation import Preparation
+from cornn.estimators.preparation import PaddedBatch, Preparation
 from cornn.estimators.series import SequenceData
 from cornn.models import SequenceModel
 
@@ -29,7 +31,11 @@ __all__ = ["attribute_bank", "attribute_network"]
 SMOOTHING = 0.25
 """Width of the smooth threshold, as a share of the standard deviation of the trajectory."""
 POINTS = 8
-"""Points between the constant sequence and the sequence at which a network's gradient is taken."""
+"""Points between the constant sequence and the sequence at which a network's gradient is taken first."""
+MORE_POINTS, MOST_POINTS = 4, 512
+"""By this factor there are more points, up to so many, where attributions do not add up."""
+TOLERANCE = 0.01
+"""Share of the sum of their sizes by which attributions may miss the change of the score."""
 SEQUENCES_AT_ONCE = 8  # times the points; the backward pass keeps all states
 TINY = 1e-12
 NEAR = 1e-3
@@ -58,23 +64,55 @@ def attribute_network(
     data = preparation(list(sequences))
     found = np.zeros((len(sequences), *data.input.shape[::2]))
     count = max(1, min(SEQUENCES_AT_ONCE, STEPS_AT_ONCE // (POINTS * len(data.input))))
+    steep = 0
     try:
         model.to(device)
         for index in torch.arange(len(sequences)).split(count):
-            # One backward pass: the points are sequences of one batch.
-            batch = data.rows(index.repeat(POINTS)).to(device)
-            factors = ((torch.arange(POINTS) + 0.5) / POINTS).repeat_interleave(len(index)).to(device)
-            input = (batch.input * factors[:, None]).requires_grad_()
-            by = torch.from_numpy(weights[index.numpy()]).to(input).repeat(POINTS, 1)
-            with torch.enable_grad(), no_tf32():
-                score = (apply_model(model, batch._replace(input=input), every=False) * by).sum()
-                (gradient,) = torch.autograd.grad(score, input)
-            parts = (batch.input * gradient).double().unflatten(1, (POINTS, -1)).mean(1)
-            found[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()
+            points = POINTS
+            while len(index) and points <= MOST_POINTS:
+                by = torch.from_numpy(weights[index.numpy()]).to(data.input)
+                parts, wrong = _integrate(model, data.rows(index).to(device), by.to(device), points)
+                found[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()
+                index, points = index[wrong.cpu()], MORE_POINTS * points
+            steep += len(index)
     finally:
         model.to("cpu")
+    if steep:
+        warnings.warn(
+            f"the attributions of {steep} of {len(sequences)} sequences do not add up to the score: small changes of "
+            "the values change it too much, train for fewer epochs or on more sequences",
+            stacklevel=3,
+        )
     # The marks of missing values, if there are any, come after the values.
     return found.reshape(*found.shape[:2], -1, len(preparation.mean)).sum(2)
+
+
+def _integrate(model: SequenceModel, batch: PaddedBatch, by: Tensor, points: int) -> tuple[Tensor, Tensor]:
+    """Integrate the gradient from 0 to the input.
+
+    Args:
+        model: The model.
+        batch: The sequences.
+        by: Weights of the outputs, shape (sequences, outputs).
+        points: Number of points, a multiple of `POINTS`, which are one batch.
+
+    Returns:
+        Input times mean gradient, shape (steps, sequences, inputs), and for which sequences these do not add up to the
+        change of the score.
+    """
+    several, total = batch.rows(torch.arange(len(by), device=by.device).repeat(POINTS)), torch.zeros(())
+    for first in range(0, points, POINTS):
+        factors = ((first + torch.arange(POINTS) + 0.5) / points).repeat_interleave(len(by)).to(by)
+        input = (several.input * factors[:, None]).requires_grad_()
+        with torch.enable_grad(), no_tf32():
+            score = (apply_model(model, several._replace(input=input), every=False) * by.repeat(POINTS, 1)).sum()
+            (gradient,) = torch.autograd.grad(score, input)
+        total = total.to(gradient.device) + gradient.double().unflatten(1, (POINTS, -1)).sum(1)
+    parts = batch.input * total / points
+    with torch.no_grad(), no_tf32():
+        ends = (batch, batch._replace(input=torch.zeros_like(batch.input)))
+        last, start = ((apply_model(model, own, every=False) * by).sum(1).double() for own in ends)
+    return parts, (parts.sum((0, 2)) - (last - start)).abs() > TOLERANCE * parts.abs().sum((0, 2))
 
 
 def attribute_bank(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import Argument, ArgumentError, to_names
@@ -261,7 +262,7 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         self.bank_ = bank
         return self
 
-    def transform(self, X: Any, *, timespans: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, timespans: Any = None) -> Any:
         """Compute the features of sequences.
 
         Args:
@@ -269,12 +270,22 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
             timespans: Times since the previous sample, as for `fit`.
 
         Returns:
-            Features, shape (sequences, features).
+            Features, shape (sequences, features). After `set_output(transform="pandas")`, those of a DataFrame in long
+            form are indexed by its ids.
         """
         sequences = self._read_new(X, timespans)
-        return self.bank_.features(sequences, str(resolve_device(self.device)))
+        features = self.bank_.features(sequences, str(resolve_device(self.device)))
+        if self._is_long(X) and _get_output_config("transform", self)["dense"] == "pandas":
+            return self._index_by_id(features, X)
+        return features
 
-    def fit_transform(self, X: Any, y: Any = None, *, timespans: Any = None) -> NDArray[np.float32]:
+    def _index_by_id(self, features: NDArray[np.float32], X: Any) -> Any:
+        """Return a DataFrame by the ids: scikit-learn would give it the index of X, which has one row per sample."""
+        import pandas
+
+        return pandas.DataFrame(features, index=pandas.Index(self.ids(X), name=self._flatten_index(X)[1].id))
+
+    def fit_transform(self, X: Any, y: Any = None, *, timespans: Any = None) -> Any:
         """Fit to sequences and compute their features.
 
         Args:

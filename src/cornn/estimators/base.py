@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._checked import choose, convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
-from cornn.estimators.frames import is_frame, read_target, sequence_ids
+from cornn.estimators.frames import is_frame, name_target, read_target
 from cornn.estimators.network import Loss, NetworkSpec, Schedule, resolve_constants, train
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.output import OutputSpec
@@ -108,20 +108,6 @@ class Estimator(SequenceReader, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
         return tags
-
-    def ids(self, frame: Any) -> NDArray:
-        """Return the ids of the sequences of a long-form DataFrame, in the order of `predict`.
-
-        Args:
-            frame: A DataFrame with the column `id_column`, or with an index of two levels.
-
-        Returns:
-            The ids, shape (sequences,), in order of first appearance.
-        """
-        frame, columns = self._flatten_index(frame)
-        if columns.id is None:
-            raise ValueError("set id_column to read a long-form DataFrame")
-        return sequence_ids(frame, columns.id)[0]
 
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
@@ -237,9 +223,11 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def _read_answers(self, X: Any, y: Any) -> Any:
         """Return one label or target per sequence: y, or a column of a long-form DataFrame, or values by its ids."""
-        X, columns = self._flatten_index(X)
-        if is_frame(X) and columns.id is not None:
-            return read_target(X, y, columns.id)
+        frame, columns = self._flatten_index(X)
+        if is_frame(frame) and columns.id is not None:
+            if frame is not X and hasattr(y, "loc") and y.index.equals(X.index):
+                y = y.set_axis(frame.index)
+            return read_target(frame, y, columns.id)
         if isinstance(y, str):
             raise ValueError(
                 "y is the name of a column, but X is not a long-form DataFrame: set id_column, or pass the values"
@@ -251,7 +239,10 @@ class Estimator(SequenceReader, BaseEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         answers = self._read_answers(X, y)
-        return self._read_training(X, timespans, leave_out=[y] if isinstance(y, str) else []), answers
+        name = name_target(y, X)
+        if name is not None and not self._is_long(X) and y.equals(X[name]):
+            raise ValueError(f"column {name!r} of X is the target y: pass X.drop(columns=[{name!r}])")
+        return self._read_training(X, timespans, [] if name is None else [name]), answers
 
     def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
         """Read sequences for a fitted estimator and check that they match the training data.

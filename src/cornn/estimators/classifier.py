@@ -17,14 +17,14 @@ from torch import Tensor
 
 from cornn.estimators.bank_readout import calibrate
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.methods import SequenceEstimator, group_sampler
+from cornn.estimators.methods import SequenceEstimator, drop_unweighted, group_sampler
 from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import ValidationSampler, read_weights
 from cornn.estimators.series import SequenceData
-from cornn.estimators.values import format_value
+from cornn.estimators.values import format_value, read_labels
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
@@ -73,7 +73,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         """
         self.check()
         sequences, y = self._read(X, y, timespans)
-        y = column_or_1d(y, warn=True)
+        y = read_labels(column_or_1d(y, warn=True), "y", "label", "sequence")
         _check_count(len(sequences), y)
         check_classification_targets(y)
         self.classes_, target = np.unique(y, return_inverse=True)
@@ -85,6 +85,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         weights = read_weights(sample_weight, len(y))
         if self.class_weight is not None:
             weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[target]
+        sequences, target, weights, groups = drop_unweighted(sequences, target, weights, groups)
         signs = np.where(np.arange(len(self.classes_)) == target[:, None], 1.0, -1.0)
 
         def train(rows: list[int]) -> None:
@@ -208,7 +209,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
         The score that is explained is the logit of the label minus the mean logit of the others: with two classes the
         log odds. Positive attributions support the label, negative ones oppose it. With the method "network" they
-        add up to the score minus that of a constant sequence, to about 1 %; with "bank" they do not.
+        add up to the score minus that of a constant sequence, to 1 % of the sum of their sizes, or a warning is given;
+        with "bank" they do not.
 
         Args:
             X: Sequences, as for `fit`.

@@ -16,7 +16,7 @@ from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
 from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
-from cornn.estimators.frames import find_gap
+from cornn.estimators.frames import check_future_dates, find_gap, index_gaps, is_dated
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
@@ -26,6 +26,7 @@ from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve
 from cornn.estimators.values import to_float_array
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
+from cornn.forecasting.series import regular_steps, spread_out
 
 __all__ = ["CoRNNForecaster"]
 
@@ -124,16 +125,20 @@ class CoRNNForecaster(NetworkForecaster):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
             self.unit_ = choose_unit(sequences)
             # Evenly spaced dates of one series are no times, but suggest its seasons.
-            gap = find_gap(X) if self.unit_ is None and self.id_column is None else self.unit_
+            gap = self._find_date_gap(X) if self.unit_ is None else self.unit_
             self.pools_, self.backtests_ = fit_pools(
                 sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families(), gap
             )
         else:
             self._fit_network(sequences)
             self.unit_, self.known_future_ = self.preparation_.unit, []
+        self.date_gap_ = self._find_date_gap(X) if self.unit_ is None else None
         self._forget(*(NETWORK_ATTRIBUTES if method == "pool" else ("pools_", "backtests_")))
         self.method_ = method
         return self
+
+    def _find_date_gap(self, X: Any) -> float | None:
+        return None if self._is_long(X) else find_gap(X)
 
     @property
     def models_(self) -> list[Model]:
@@ -177,6 +182,7 @@ class CoRNNForecaster(NetworkForecaster):
             frame.
         """
         sequences = self.validate_input(X, timespans)
+        check_future_dates(X, future)
         return self._flatten(X, self._fitted.predict(sequences, future))
 
     def predict_quantiles(
@@ -200,6 +206,7 @@ class CoRNNForecaster(NetworkForecaster):
         if not several or not all(0 < level < 1 for level in several):
             raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
         sequences = self.validate_input(X, timespans)
+        check_future_dates(X, future)
         found = self._fitted.predict_quantiles(sequences, future, several)
         quantiles = np.stack([self._flatten(X, part) for part in found])
         return quantiles if np.ndim(levels) else quantiles[0]
@@ -327,9 +334,11 @@ class CoRNNForecaster(NetworkForecaster):
 
     def _fitted_state(self) -> dict[str, Any]:
         own = {"known_future": self.known_future_, "features": self.n_features_in_, "unit": self.unit_}
-        return super()._fitted_state() | own
+        return super()._fitted_state() | own | {"date_gap": self.date_gap_}
 
     def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+        # Earlier files do not have it.
+        self.date_gap_ = convert(float | None, about["learned"].get("date_gap"), "date_gap")
         if self.method_ == "network":
             super()._restore(about, arrays)
             self.unit_, self.known_future_ = self.preparation_.unit, []
@@ -350,6 +359,31 @@ class CoRNNForecaster(NetworkForecaster):
     def _layout(self) -> SeriesLayout:
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
+
+    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
+        """Read sequences for a fitted forecaster and check that they match the training data.
+
+        Args:
+            X: The series, as for `fit`. One series by itself may have gaps between its dates, or none, whatever the
+                training series had.
+            timespans: Times since the previous sample, as for `fit`.
+
+        Returns:
+            The sequences in a common form.
+        """
+        sequences = self._read_new(X, timespans)
+        if is_dated(X) and not self._is_long(X) and timespans is None:
+            sequences = [self._place_dates(sequences[0], index_gaps(X.index))]
+        self._check_as_trained(sequences)
+        return sequences
+
+    def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:
+        """Return a series with dates in the form of the training series: with times, or evenly spaced."""
+        if self.unit_ is not None:
+            return sequence._replace(gaps=gaps)
+        if self.date_gap_ is None:
+            return sequence
+        return SequenceData(spread_out(sequence.values, regular_steps(gaps, self.date_gap_)), None)
 
     def _check_as_trained(self, sequences: list[SequenceData]) -> None:
         check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)

@@ -8,19 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
-from cornn.estimators.times import compute_gaps, parse_date, parse_dates
+from cornn.estimators.times import check_not_months, compute_gaps, parse_compact_dates, parse_date, parse_dates
 from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
     "Columns",
+    "check_future_dates",
     "find_gap",
     "find_names",
     "find_steps",
     "flatten_index",
     "group_rows",
+    "index_gaps",
     "index_times",
     "is_dated",
     "is_frame",
+    "name_target",
     "read_long",
     "read_target",
     "select_columns",
@@ -45,6 +48,14 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "__getitem__")
 
 
+def name_target(y: Any, X: Any) -> Any:
+    """Return the name of y if it is a column of X: y itself, or that of `X["name"]`; None if it is none."""
+    if isinstance(y, str):
+        return y
+    column = is_frame(X) and hasattr(y, "loc") and hasattr(y, "name")
+    return y.name if column and y.name in X.columns and y.index.equals(X.index) else None
+
+
 def is_dated(X: Any) -> bool:
     """Return whether X has an index of dates or periods."""
     index = getattr(X, "index", None)
@@ -53,10 +64,28 @@ def is_dated(X: Any) -> bool:
 
 def index_times(index: Any) -> NDArray | None:
     """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
+    gaps = index_gaps(index)
+    even = len(gaps) > 1 and np.allclose(gaps[1:], gaps[1], rtol=1e-6)
+    return None if even else np.concatenate([[0.0], np.cumsum(gaps[1:])])
+
+
+def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]:
+    """Return the time before each date or period of a pandas index, in seconds; NaN for the first."""
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
-    times = parse_dates([own.to_pydatetime() for own in index])
-    gaps = compute_gaps(times, "the index of X", index)[1:]
-    return None if len(gaps) and np.allclose(gaps, gaps[0], rtol=1e-6) else times
+    if index.hasnans:
+        row = int(np.argmax(index.isna()))
+        raise ValueError(f"{where} has no date in row {row}: fill it in, or remove the row")
+    return compute_gaps(parse_dates([own.to_pydatetime() for own in index]), where, index)
+
+
+def check_future_dates(X: Any, future: Any) -> None:
+    """Check that the dates of covariates, if they and X have some, increase and come after X."""
+    if not is_dated(X) or not is_dated(future) or not len(future) or not len(X):
+        return
+    index_gaps(future.index, "the index of future")
+    last, first = (parse_date(own) for own in (X.index[-1], future.index[0]))
+    if first <= last:
+        raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
 
 def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
@@ -84,8 +113,7 @@ def find_gap(X: Any) -> float | None:
     """Return the median time between the samples of X in seconds, by its index of dates or periods; None without."""
     if not is_dated(X) or len(X) < 2:
         return None
-    index = X.index.to_timestamp() if hasattr(X.index, "to_timestamp") else X.index
-    return float(np.median(np.diff(parse_dates([own.to_pydatetime() for own in index]))))
+    return float(np.median(index_gaps(X.index)[1:]))
 
 
 def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:
@@ -150,18 +178,21 @@ def split_rows(ids: NDArray, times: NDArray | None) -> list[tuple[Any, NDArray]]
 
 
 def read_target(frame: Any, y: Any, column: str) -> Any:
-    """Return one target per sequence: y is a column name, a Series indexed by id, or an array in order of the ids."""
+    """Return one target per sequence.
+
+    Args:
+        frame: The DataFrame in long form.
+        y: The name of a column, a Series of such a column (one value per row), a Series indexed by id, or an array in
+            order of the ids.
+        column: The column of the ids.
+    """
     ids, rows = sequence_ids(frame, column)
     if isinstance(y, str):
         _require(frame, [y])
-        values = read_labels(frame[y], f"column {y!r}", "target", "row")
-        for name, own in zip(ids, rows, strict=True):
-            if (values[own] != values[own[0]]).any():
-                raise ValueError(
-                    f"column {y!r} changes within sequence {format_value(name)}: a target must be constant per sequence"
-                )
-        return values[[own[0] for own in rows]]
+        return _read_constant(frame[y], f"column {y!r}", ids, rows)
     if hasattr(y, "loc"):
+        if len(ids) < len(frame) and y.index.equals(frame.index):
+            return _read_constant(y, "y", ids, rows)
         known = set(y.index)
         absent = [name for name in ids if name not in known]
         if not absent:
@@ -172,6 +203,17 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
                 "array in order of the ids"
             )
     return y
+
+
+def _read_constant(column: Any, where: str, ids: NDArray, rows: list[NDArray]) -> NDArray:
+    """Return the target of each sequence from a column, which must be constant within it."""
+    values = read_labels(column, where, "target", "row")
+    for name, own in zip(ids, rows, strict=True):
+        if (values[own] != values[own[0]]).any():
+            raise ValueError(
+                f"{where} changes within sequence {format_value(name)}: a target must be constant per sequence"
+            )
+    return values[[own[0] for own in rows]]
 
 
 def _counts_from_zero(index: Any) -> bool:
@@ -205,10 +247,13 @@ def read_long(frame: Any, columns: Columns) -> list[SequenceData]:
 def _times(frame: Any, name: str) -> NDArray:
     """Return numbers or dates; dates may be strings and may have a time zone."""
     times = read_labels(frame[name], f"column {name!r}", "time", "row")
+    if times.dtype.kind in "OUST":
+        with contextlib.suppress(TypeError, ValueError):
+            times = times.astype(np.float64)
     if times.dtype.kind not in "OUST":
-        return times
-    with contextlib.suppress(TypeError, ValueError):
-        return times.astype(np.float64)
+        check_not_months(times, f"column {name!r}")
+        dates = parse_compact_dates(times)
+        return times if dates is None else parse_dates(dates)
     try:
         return parse_dates([parse_date(own) for own in times.tolist()])
     except (TypeError, ValueError) as error:

@@ -24,7 +24,7 @@ from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 from cornn.estimators.values import read_labels
 
-__all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "group_sampler"]
+__all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "drop_unweighted", "group_sampler"]
 
 METHODS = ("bank", "network", "auto")
 BANK_ARGUMENTS = ("neurons", "scaling", "differences", "thresholds", "statistics", "causal")
@@ -218,6 +218,18 @@ def _read_groups(groups: Any, count: int) -> NDArray | None:
     if len(np.unique(groups)) < 2:
         raise ValueError("groups has one value only: pass at least two groups, or omit it")
     return groups
+
+
+def drop_unweighted(
+    sequences: list[SequenceData], target: NDArray, weights: NDArray[np.float64], groups: Any
+) -> tuple[list[SequenceData], NDArray, NDArray[np.float64], Any]:
+    """Return the sequences with a weight above 0 and what belongs to them: the others must not even set the scale."""
+    used = np.flatnonzero(weights)
+    if len(used) == len(weights):
+        return sequences, target, weights, groups
+    groups = _read_groups(groups, len(sequences))
+    kept = [sequences[row] for row in used]
+    return kept, target[used], weights[used], None if groups is None else groups[used]
 
 
 def _draw_rows(sampler: ValidationSampler, groups: NDArray | None, count: int, seed: int) -> Tensor:

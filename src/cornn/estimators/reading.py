@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
-from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, is_frame
+from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, is_frame, sequence_ids
 from cornn.estimators.sequences import read_sequences
 from cornn.estimators.series import SequenceData
 
@@ -47,6 +47,20 @@ class SequenceReader:
         if names is None:
             raise AttributeError("feature_names_in_ exists after `fit` with a DataFrame whose columns are features")
         return np.array(names, dtype=object)
+
+    def ids(self, frame: Any) -> NDArray:
+        """Return the ids of the sequences of a long-form DataFrame, in the order of `predict`.
+
+        Args:
+            frame: A DataFrame with the column `id_column`, or with an index of two levels.
+
+        Returns:
+            The ids, shape (sequences,), in order of first appearance.
+        """
+        frame, columns = self._flatten_index(frame)
+        if columns.id is None:
+            raise ValueError("set id_column to read a long-form DataFrame")
+        return sequence_ids(frame, columns.id)[0]
 
     def _read_training(self, X: Any, timespans: Any, leave_out: Sequence[str] = ()) -> list[SequenceData]:
         """Read X for `fit`, and store the names of its features. Columns in `leave_out` are not features."""

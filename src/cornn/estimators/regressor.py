@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import uniform_sampler
-from cornn.estimators.methods import SequenceEstimator, group_sampler
+from cornn.estimators.methods import SequenceEstimator, drop_unweighted, group_sampler
 from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
@@ -78,10 +78,11 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
                 f"Input y contains NaN: the target of sequence {np.argwhere(np.isnan(y))[0][0]} is missing"
             )
         self.single_ = y.ndim == 1
-        table = y.reshape(len(y), -1)
+        sequences, table, weights, groups = drop_unweighted(
+            sequences, y.reshape(len(y), -1), read_weights(sample_weight, len(y)), groups
+        )
         self.target_mean_, self.target_scale_ = mean_and_scale(table)
         target = (table - self.target_mean_) / self.target_scale_
-        weights = read_weights(sample_weight, len(y))
 
         def train(rows: list[int]) -> None:
             drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
@@ -100,7 +101,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
             sampler = group_sampler(groups, rows) or uniform_sampler(len(rows))
             self._train([sequences[row] for row in rows], target.shape[1], loss, sampler)
 
-        self._fit_methods(sequences, target, weights, groups, train, uniform_sampler(len(y)))
+        self._fit_methods(sequences, target, weights, groups, train, uniform_sampler(len(target)))
         return self
 
     def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -151,7 +152,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
 
         Attributions have the units of y. With the method "network" they add up to the prediction minus that for a
-        constant sequence, to about 1 %; with "bank" they do not.
+        constant sequence, to 1 % of the sum of their sizes, or a warning is given; with "bank" they do not.
 
         Args:
             X: Sequences, as for `fit`.

@@ -9,8 +9,8 @@ import numpy as np
 from cornn.estimators.frames import Columns, index_times, is_dated, is_frame, read_long, select_columns
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
 from cornn.estimators.times import compute_gaps, read_gaps
-from cornn.estimators.values import to_array, to_float_array
-from cornn.estimators.wide_frames import check_order, check_rows, check_same_order
+from cornn.estimators.values import is_missing, to_array, to_float_array
+from cornn.estimators.wide_frames import check_index, check_order, check_rows, check_same_order
 
 __all__ = ["check_as_trained", "is_single", "read_sequences"]
 
@@ -93,11 +93,19 @@ def _read_single(X: Any) -> "Series | None":
     """Return one series that is given by itself: a one-dimensional array, a pandas Series, or a frame by dates."""
     if is_frame(X):
         return Series(X, index_times(X.index)) if is_dated(X) else None
-    if isinstance(X, list | tuple) and len(X) and all(isinstance(own, int | float | np.number) for own in X):
+    if not is_dated(X):
+        check_index(X)
+    if isinstance(X, list | tuple | range) and len(X) and all(map(_is_number, X)):
         return Series(np.asarray(X))
-    if getattr(X, "ndim", None) == 1 and getattr(X, "dtype", np.dtype(object)).kind != "O":
+    if getattr(X, "ndim", None) == 1 and (
+        getattr(X, "dtype", np.dtype(object)).kind != "O" or (len(X) and all(map(_is_number, X)))
+    ):
         return Series(np.asarray(X), index_times(X.index) if is_dated(X) else None)
     return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) or is_missing(value)
 
 
 def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> SequenceData:

@@ -53,9 +53,19 @@ def check_settings(settings: BaseEstimator) -> None:
     rate = get_network_setting(settings, "learning_rate")
     if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
         raise ValueError(f"learning_rate must be above 0, got {rate!r}")
+    decay = get_network_setting(settings, "weight_decay")
+    if not (isinstance(decay, numbers.Real) and 0 <= float(decay) < math.inf):
+        raise ValueError(f"weight_decay must be at least 0, got {decay!r}")
+    for name in ("bidirectional", "causal", "differences", "statistics"):
+        value = getattr(settings, name, None)
+        if value is not None and not isinstance(value, bool | np.bool_ | numbers.Integral):
+            raise ValueError(f"{name} must be True or False, got {value!r}")  # "no" would count as True
     neurons = int(get_network_setting(settings, "hidden_size"))
     for name in ("dt", "gamma", "epsilon"):
-        shape = np.shape(getattr(settings, name))
+        value = getattr(settings, name)
+        shape = np.shape(value)
+        if value is not None and np.asarray(value).dtype.kind not in "iuf":
+            raise ValueError(f"{name} must be a number, or one per neuron, got {value!r}")
         if shape not in ((), (neurons,)):
             raise ValueError(f"{name} has shape {shape}: pass a number, or one per neuron, ({neurons},)")
 

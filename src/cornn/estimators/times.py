@@ -15,9 +15,11 @@ from cornn.estimators.values import to_float_array
 __all__ = [
     "MONTH",
     "are_last_days",
+    "check_not_months",
     "compute_gaps",
     "count_months",
     "is_date",
+    "parse_compact_dates",
     "parse_date",
     "parse_dates",
     "parse_month",
@@ -56,6 +58,8 @@ def parse_date(value: Any) -> datetime:
     if isinstance(value, str):
         month = parse_month(value)
         value = datetime.fromisoformat(value.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
+    if hasattr(value, "to_timestamp"):  # a period of pandas
+        value = value.to_timestamp()
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
@@ -78,10 +82,38 @@ def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
     return np.array([own.timestamp() for own in dates]) if months is None else months.astype(np.float64) * MONTH
 
 
+def parse_compact_dates(times: NDArray) -> list[datetime] | None:
+    """Return dates that are written as numbers, such as 20260131; None if any of the numbers is something else."""
+    if not _are_integers(times, digits=8):
+        return None
+    try:
+        return [datetime.strptime(str(int(own)), "%Y%m%d").replace(tzinfo=UTC) for own in times.tolist()]
+    except ValueError:
+        return None
+
+
+def check_not_months(times: NDArray, where: str) -> None:
+    """Reject months that are written as numbers, such as 202601: as numbers, December and January are 89 apart."""
+    if len(times) < 2 or not _are_integers(times, digits=6) or not ((times % 100 >= 1) & (times % 100 <= 12)).all():
+        return
+    ordered = np.unique(times)
+    gaps, months = np.diff(ordered), np.diff(12 * (ordered // 100) + ordered % 100)
+    if len(set(months.tolist())) < len(set(gaps.tolist())):
+        raise ValueError(f"{where} contains months such as {times[0]:.0f}: write them like 2026-01")
+
+
+def _are_integers(times: NDArray, digits: int) -> bool:
+    """Return whether all times are integers of so many digits."""
+    if times.dtype.kind not in "iuf" or not len(times) or not np.isfinite(times).all():
+        return False
+    return bool(((times == np.floor(times)) & (times >= 10 ** (digits - 1)) & (times < 10**digits)).all())
+
+
 def count_months(dates: Sequence[datetime]) -> NDArray[np.int_] | None:
     """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others."""
     months = np.array([12 * own.year + own.month for own in dates])
-    first = {own.replace(year=2000, month=1, day=1) for own in dates}
+    # Daylight saving time changes the time zone, not the local time.
+    first = {own.replace(year=2000, month=1, day=1, tzinfo=None) for own in dates}
     same = len({own.day for own in dates}) == 1 or are_last_days(dates)
     return months if len(dates) > 1 and len(first) == 1 and same and len(set(months.tolist())) == len(months) else None
 
@@ -118,6 +150,8 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
     given = np.asarray(times if given is None else given)
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
+    elif times.dtype.kind in "OUT" and times.ndim == 1 and all(map(is_date, times.tolist())):
+        times = parse_dates([parse_date(own) for own in times.tolist()])
     times = to_float_array(times, where)
     if np.isnan(times).any():
         raise ValueError(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["format_value", "read_labels", "to_array", "to_float_array"]
+__all__ = ["format_value", "is_missing", "read_labels", "to_array", "to_float_array"]
 
 
 def to_array(values: Any) -> NDArray:
@@ -31,7 +31,7 @@ def to_float_array(values: Any, where: str, axis: str = "step") -> NDArray[np.fl
     if array.dtype == object:
         # pandas has a missing value of its own, pandas.NA.
         array = array.copy()
-        array[np.vectorize(_is_missing, otypes=[bool])(array)] = None
+        array[np.vectorize(is_missing, otypes=[bool])(array)] = None
     if np.iscomplexobj(array):
         raise ValueError(f"{where}: Complex data not supported, pass real numbers")
     try:
@@ -69,7 +69,7 @@ def read_labels(labels: Any, where: str, what: str, axis: str) -> NDArray:
     elif array.dtype.kind in "fc":
         missing = np.isnan(array)
     else:
-        missing = np.array([_is_missing(own) for own in array] if array.dtype == object else [], bool)
+        missing = np.array([is_missing(own) for own in array] if array.dtype == object else [], bool)
     if missing.any():
         raise ValueError(f"{where}, {axis} {missing.argmax()}: the {what} is missing: fill it in, or remove the {axis}")
     if array.dtype == object and len({isinstance(own, str) for own in array}) > 1:
@@ -77,7 +77,7 @@ def read_labels(labels: Any, where: str, what: str, axis: str) -> NDArray:
     return array
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, or one of pandas' missing values."""
     if isinstance(value, float):
         return value != value

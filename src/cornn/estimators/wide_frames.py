@@ -7,7 +7,7 @@ from typing import Any
 
 from cornn.estimators.times import is_date
 
-__all__ = ["check_order", "check_rows", "check_same_order"]
+__all__ = ["check_index", "check_order", "check_rows", "check_same_order"]
 
 NUMBERED = re.compile(r"(.*?)(\d+)")
 """The name of a step: any text, and a number."""
@@ -19,15 +19,22 @@ def check_rows(frame: Any) -> None:
     index = getattr(frame, "index", None)
     if rows <= columns:
         return
-    if index is not None and index.dtype.kind not in "iu" and all(map(is_date, index)):
-        raise ValueError(
-            "the index of X looks like dates but is not one of pandas' types of dates: convert it with "
-            "X.set_axis(pandas.to_datetime(X.index))"
-        )
+    check_index(frame)
     if index is None or index.dtype.kind in "iu":
         raise ValueError(
             f"X is a DataFrame of shape {frame.shape} without dates: pass X.to_numpy()[None] for one series of length "
             f"{rows} whose features are the columns, or X.to_numpy() for {rows} series of length {columns}"
+        )
+
+
+def check_index(X: Any) -> None:
+    """Reject a pandas object whose index consists of dates that are not parsed."""
+    index: Any = getattr(X, "index", None)
+    kind = getattr(getattr(index, "dtype", None), "kind", None)
+    if kind in ("O", "U") and len(index) and all(map(is_date, index)):
+        raise ValueError(
+            "the index of X looks like dates but is not one of pandas' types of dates: convert it with "
+            "X.set_axis(pandas.to_datetime(X.index))"
         )
 
 

@@ -31,6 +31,7 @@ CHUNK = 256  # steps that are smoothed at once
 SCALE_HALF_LIFE = 30  # steps; at least three seasons
 LEAST_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
 LEAST_SIZE = 1e-6  # of the mean absolute value so far, likewise
+LEAST_SCALE = 1e-100  # of a series of zeros; no more, so that small series are scaled like large ones beside them
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Member:
 
 @dataclass(frozen=True)
 class View:
-    """A series on the scale on which members work."""
+    """A series on the scale on which members work. Logarithms end before the first value that has none."""
 
     values: NDArray[np.float64]  # (time,)
     scale: NDArray[np.float64]  # (time,): discounted mean absolute change
@@ -76,11 +77,13 @@ def undo_log(values: NDArray, log: bool) -> NDArray:
 
 
 def make_views(values: NDArray[np.float64], period: int, log: bool, covariates: NDArray) -> dict[bool, View]:
-    """Return the values, and their logarithms if wanted and possible, with their scales."""
+    """Return the values, and with `log` their logarithms, with their scales."""
     found = {False: View(values, moving_scale(values, period), covariates)}
-    if log and values.min() > 0:
-        logs = np.log(values)
-        found[True] = View(logs, moving_scale(logs, period), covariates)
+    # Forecasts at earlier origins must not depend on whether a later value has a logarithm.
+    positive = np.logical_and.accumulate(values > 0)
+    if log and positive[0]:
+        logs = np.log(values[positive])
+        found[True] = View(logs, moving_scale(logs, period), covariates[positive])
     return found
 
 
@@ -96,7 +99,7 @@ def moving_scale(values: NDArray[np.float64], period: int) -> NDArray[np.float64
     mean = lfilter([1.0], [1.0, -keep], changes) / np.maximum(lfilter([1.0], [1.0, -keep], known), 1.0)
     ever = np.cumsum(changes) / np.maximum(steps, 1)
     size = np.cumsum(np.abs(values)) / (steps + 1)
-    return np.maximum(np.maximum(mean, LEAST_SHARE * ever), np.maximum(LEAST_SIZE * size, LEAST_SIZE))
+    return np.maximum(np.maximum(mean, LEAST_SHARE * ever), np.maximum(LEAST_SIZE * size, LEAST_SCALE))
 
 
 def simple_forecasts(
@@ -122,14 +125,16 @@ def simple_forecasts(
             enough = origins >= (2 * member.period if member.period > 1 else 1)
             found[member] = np.where(enough[:, None], answer, np.nan)
     for period, log in {(own.period, own.log) for own in use if own.family in ("smoothing", "theta")}:
-        if log not in views:
+        known = origins <= len(views[log].values) if log in views else np.zeros(len(origins), bool)
+        if not known.any():
             continue
         state = None if states is None else states.get((period, log))
-        flat, moving = smooth(views[log], origins, horizon, period, state)
+        flat, moving = smooth(views[log], origins[known], horizon, period, state)
         for family, answer in (("smoothing", moving), ("theta", flat)):
             member = Member(family, period, log)
             if member in use:
-                found[member] = undo_log(answer, log)
+                found[member] = np.full((len(origins), horizon), np.nan)
+                found[member][known] = undo_log(answer, log)
     return found
 
 

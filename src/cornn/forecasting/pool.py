@@ -123,7 +123,7 @@ class Pool:
                 continue
             view = views[member.log]
             answer = np.full((len(origins), self.horizon), np.nan)
-            enough = origins >= spec.need
+            enough = (origins >= spec.need) & (origins <= len(view.values))
             rows = build_rows(view.values, view.scale, spec, view.covariates, origins[enough] - 1)
             answer[enough] = undo_log(readout(rows), member.log)
             found[member] = answer

@@ -40,7 +40,8 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
     """Return the step of every sample on a regular grid.
 
     Gaps that are nearly whole numbers of steps, such as months of 28 to 31 days, are rounded one by one. If more than
-    a few are not, the times are, so that their roundings do not add up; several samples may then share a step.
+    a few are not, or are much shorter than a step, the times are rounded, so that their roundings do not add up;
+    several samples may then share a step.
 
     Args:
         gaps: Times since the previous sample, shape (time,); the first is ignored.
@@ -52,7 +53,7 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
     steps = np.concatenate([[0.0], gaps[1:] / unit])
     check_length(float(steps.sum()), len(gaps), unit)
     whole = np.round(steps)
-    uneven = np.abs(steps - whole) > UNEVEN * np.maximum(whole, 1)
+    uneven = (np.abs(steps - whole) > UNEVEN * np.maximum(whole, 1)) | (whole == 0)
     if len(gaps) > 1 and uneven[1:].mean() > UNEVEN_SHARE:
         # Count back from the last sample, from which forecasts start.
         back = np.concatenate([np.cumsum(steps[:0:-1])[::-1], [0.0]])

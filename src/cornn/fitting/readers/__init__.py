@@ -1,6 +1,5 @@
 """Read files into sequences: tables, arrays, and the formats of the archives. Nothing in a file is executed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from cornn.fitting.readers.arff import read_arff
@@ -16,6 +15,7 @@ __all__ = ["ENDINGS", "FORMS", "Dataset", "Layout", "check_format", "names_its_t
 
 TABLES = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read_parquet, ".pq": read_parquet}
 UCR = (".tsv", ".txt")  # files of the archive if they have no header
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 ENDINGS = (*TABLES, ".npz", ".npy", ".ts", ".tsf", ".arff")
 
 
@@ -45,9 +45,10 @@ def read(path: Path, layout: Layout = Layout(), *, require_target: bool = True) 
         return read_npz(path, layout, require_target=require_target)
     if ending == ".npy":
         return read_npy(path, layout)
-    if ending in UCR and is_ucr(text := read_text(path)):
+    # A model of a table reads tables: their names may be numbers too.
+    if ending in UCR and (require_target or layout.form is None) and is_ucr(text := read_text(path)):
         return read_ucr(path, text, layout if require_target else Layout())
-    return shape(replace(TABLES[ending](path), fitting=require_target), layout, require_target=require_target)
+    return shape(TABLES[ending](path, require_target), layout, require_target=require_target)
 
 
 def check_format(path: Path) -> str:
@@ -58,7 +59,9 @@ def check_format(path: Path) -> str:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: pass a file that ends with {', '.join(ENDINGS)}")
     if ending not in ENDINGS:
-        raise ValueError(f"{path} ends with {ending or 'nothing'!r}: supported endings are {', '.join(ENDINGS)}")
+        remedy = "; save the sheet as CSV in UTF-8" if ending in SPREADSHEETS else ""
+        known = f"supported endings are {', '.join(ENDINGS)}"
+        raise ValueError(f"{path} ends with {ending or 'nothing'!r}: {known}{remedy}")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: save it again")
     return ending

@@ -19,8 +19,9 @@ class Calendar:
         first: The first date.
         monthly: Whether times are whole months, in mean months; otherwise they are seconds.
         last_days: Whether monthly dates are the last days of their months.
-        words: What a date consists of: "quarter", "month", "day", or "time" for day and time.
-        zone: The time zone; None if dates have none.
+        words: What a date consists of: "quarter", "month", "day", "compact" for a day without dashes, or "time" for day
+            and time.
+        zone: The time zone of the last date; None if dates have none.
     """
 
     first: datetime
@@ -39,6 +40,8 @@ class Calendar:
             return f"{moment.year} Q{(moment.month + 2) // 3}"
         if self.words == "month":
             return f"{moment.year:04}-{moment.month:02}"
+        if self.words == "compact":
+            return f"{moment:%Y%m%d}"
         if self.words == "day":
             return moment.date().isoformat()
         if self.monthly or self.zone is None:
@@ -51,15 +54,18 @@ class Calendar:
         return self.first.replace(year=year, month=month + 1, day=last if self.last_days else min(self.first.day, last))
 
 
-def find_calendar(values: Sequence[Any], dates: Sequence[datetime]) -> Calendar:
+def find_calendar(values: Sequence[Any] | None, dates: Sequence[datetime]) -> Calendar:
     """Return the calendar of a column.
 
     Args:
-        values: The cells of the column.
+        values: The cells of the column; None if they are numbers such as 20260131.
         dates: The same as dates, of which those without a time zone are in UTC.
     """
-    value, zone = values[0], None
-    if isinstance(value, str) and parse_month(value) is not None:
+    last, zone = max(range(len(dates)), key=lambda row: dates[row]), None
+    value = None if values is None else values[last]
+    if value is None:
+        words = "compact"
+    elif isinstance(value, str) and parse_month(value) is not None:
         words = "quarter" if "q" in value.lower() else "month"
     else:
         given = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value

@@ -30,6 +30,7 @@ class Layout:
         ignore: Columns to ignore.
         group: The column of the group, such as a person, whose sequences are never split between training and test.
         axes: Order of the axes of three-dimensional arrays: "ntc" (sequences, time, features) or "nct", as in aeon.
+        steps: Numbers of the steps in training, if numbered columns are the steps.
     """
 
     form: str | None = None
@@ -40,6 +41,7 @@ class Layout:
     ignore: tuple[str, ...] = ()
     group: str | None = None
     axes: str = "ntc"
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,10 @@ class Dataset:
             raise ArgumentError(f"{self.source} has no target: ", *self.remedy)
         for row, place in zip(self.target, self.places, strict=True):
             if any(value is None for value in row):
-                raise ValueError(f"{self.source}, {place}: the target is missing: fill it in, or remove the row")
+                raise ValueError(
+                    f"{self.source}, {place}: the target is missing: fill it in, or remove the row; an empty "
+                    "cell, NA, NaN, none, null and ? are missing values, not classes"
+                )
         return self.target
 
 

@@ -5,6 +5,7 @@ import io
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn._extras import missing_extra
-from cornn.estimators.times import is_date, parse_date, parse_dates
+from cornn.estimators.times import check_not_months, is_date, parse_compact_dates, parse_date, parse_dates
 from cornn.fitting.readers.calendar import Calendar, find_calendar
 
 __all__ = [
@@ -33,6 +34,10 @@ __all__ = [
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Spellings of a missing value, in lower case."""
 DELIMITERS = ",;\t"
+DELIMITER_LINE = re.compile(r"sep=(.)\s*(?=\n)", re.IGNORECASE)
+"""A first line that tells Excel the delimiter."""
+HEADER = re.compile(r'(?:"[^"]*"|[^"\n])*')
+"""The first line, whose quoted names may contain delimiters and line breaks."""
 INDEX = "date of the row"
 """Name given to an unnamed column of dates, which pandas writes for its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
@@ -105,7 +110,11 @@ class Table:
                     )
         if found and dates:
             raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
-        return (parse_dates(dates), find_calendar(self.columns[name], dates)) if dates else (np.array(found), None)
+        if dates:
+            return parse_dates(dates), find_calendar(self.columns[name], dates)
+        check_not_months(np.array(found), f"{self.source}, column {name!r}")
+        compact = parse_compact_dates(np.array(found))
+        return (np.array(found), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
 
     def _number(self, name: str, row: int, value: Any) -> float:
         try:
@@ -139,19 +148,35 @@ def parse_time(value: Any) -> float:
         return parse_date(value).timestamp()
 
 
-def read_csv(path: Path) -> Table:
+def read_csv(path: Path, fitting: bool = True) -> Table:
     """Read columns separated by commas, semicolons or tabs, with their names in the first line."""
     text = read_text(path)
     if not text.strip():
         raise ValueError(f"{path} is blank: expected a header with column names, then rows")
-    frame = parse_csv(path, text, max(DELIMITERS, key=text.lstrip("\r\n").partition("\n")[0].count))
-    names = _check_names(path, frame.iloc[0].tolist())
+    if told := DELIMITER_LINE.match(text):
+        text = text[told.end() :]  # its line break stays, so that lines are counted
+    frame = _drop_empty_columns(parse_csv(path, text, _find_delimiter(text) if told is None else told[1]))
+    names = _check_names(path, frame.iloc[0].tolist(), fitting)
     frame = frame.iloc[1:]
     if not len(frame):
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
     lines = (frame.index + 1).tolist()
     columns = [frame[number].tolist() for number in frame.columns]
-    return Table(str(path), _name_index(path, names, columns), lines)
+    return Table(str(path), _name_index(path, names, columns), lines, fitting)
+
+
+def _find_delimiter(text: str) -> str:
+    header = HEADER.match(text.lstrip("\r\n"))
+    names = "" if header is None else re.sub(r'"[^"]*"', "", header[0])
+    return max(DELIMITERS, key=names.count)
+
+
+def _drop_empty_columns(frame: Any) -> Any:
+    """Drop columns at the end without a name and without any value, which spreadsheets write."""
+    count = frame.shape[1]
+    while count > 1 and not frame[count - 1].str.strip().any():
+        count -= 1
+    return frame.iloc[:, :count]
 
 
 def read_text(path: Path) -> str:
@@ -190,6 +215,7 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
             dtype=str,
             keep_default_na=False,
             skip_blank_lines=False,
+            skipinitialspace=True,  # a quoted cell may follow a blank
             engine="python",  # it distinguishes short rows from empty cells
             on_bad_lines=reject,
         )
@@ -233,7 +259,7 @@ def _name_index(path: Path, names: list[str], columns: list[list]) -> dict[str, 
     return named
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path, fitting: bool = True) -> Table:
     """Read a Parquet file with pandas."""
     try:
         import pandas
@@ -258,7 +284,7 @@ def read_parquet(path: Path) -> Table:
         missing = column.isna().to_numpy()
         values = [own.to_pydatetime() for own in column] if column.dtype.kind == "M" else column.tolist()
         columns[name] = [None if is_missing else own for own, is_missing in zip(values, missing, strict=True)]
-    return Table(str(path), columns, None)
+    return Table(str(path), columns, None, fitting)
 
 
 def _is_row_number(column: list[str]) -> bool:
@@ -266,15 +292,10 @@ def _is_row_number(column: list[str]) -> bool:
     return any([str(row) for row in range(start, start + len(column))] == column for start in (0, 1))
 
 
-def _check_names(path: Path, row: list[str]) -> list[str]:
+def _check_names(path: Path, row: list[str], fitting: bool) -> list[str]:
     names = [name.strip() for name in row]
     doubled = next((name for number, name in enumerate(names) if name and name in names[:number]), None)
-    try:
-        [float(name) for name in names]
-        headless = len(names) > 1 and any("." in name for name in names)
-    except ValueError:
-        headless = False
-    if headless:
+    if _are_values(names, fitting):
         raise ValueError(
             f"{path} starts with numbers: add a first line with column names; a file of the UCR archive, with the "
             "class first in each row, must end with .tsv or .txt"
@@ -282,6 +303,20 @@ def _check_names(path: Path, row: list[str]) -> list[str]:
     if doubled is not None:
         raise ValueError(f"{path} has two columns named {doubled!r}: rename one")
     return names
+
+
+def _are_values(names: list[str], fitting: bool) -> bool:
+    """Return whether a first line consists of values, not of names such as 0, 1, 2 or 2021, 2020, 2019."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return False
+    if len(numbers) == 1:
+        return names != ["0"]  # the name that pandas gives
+    rising = [number < later for number, later in pairwise(numbers)]
+    in_order = all(rising) or (len(rising) > 1 and not any(rising))
+    # A model knows the names that it needs, which may be times such as 0.25.
+    return not in_order or (fitting and any("." in name for name in names))
 
 
 def shorten(names: list[str]) -> str:
