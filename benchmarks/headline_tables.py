@@ -59,13 +59,17 @@ def _long_memory() -> str:
     own = records.group_identity(resolve("adding", "ours", length=LENGTH))
     configs = [(record["result"], records.read_config(record)) for record in records.read(RESULTS, "adding")]
     ours = [result for result, config in configs if records.group_identity(config) == own]
-    theirs = [record["result"] for record in tables.longest_runs(RESULTS, "adding", "paper", length=LENGTH)]
+    longest = tables.longest_runs(RESULTS, "adding", "paper", length=LENGTH)
+    theirs = [record["result"] for record in longest]
+    budget = max(records.read_config(record).budget.steps or 0 for record in longest)
+    steps = sorted(run["steps"] for run in filter(_is_solved, ours))
     shares = [f"{sum(map(_is_solved, runs))} of {len(runs)}" for runs in (ours, theirs)]
     error = intervals.describe([run["test"] for run in filter(_is_solved, ours)], "lower", "{:.4f}".format)
     gru, place = gru_at_5000()
     return (
         f"- **The adding problem over {LENGTH:,} steps: solved from {shares[0]} seeds** by our [recipe for long "
-        f"memory](docs/adding.md), mean test MSE {error}; with the paper's settings from {shares[1]}.\n"
+        f"memory](docs/adding.md), after {steps[0]:,} to {steps[-1]:,} training steps, mean test MSE {error}; with the "
+        f"paper's settings from {shares[1]}, in up to {budget:,} training steps.\n"
         f"  *But:* {gru} ([records]({place})){_shorter()}. Our recipe is told the length and the mean of the input."
     )
 
