@@ -65,8 +65,6 @@ def test_the_verdict_is_about_differences_that_the_problems_prove(tables, tmp_pa
     ]
     (tmp_path / "archive.json").write_text(json.dumps({"data": {"One": {}, "Two": {}}, "rows": rows}))
     found = tables.verdict()
-    assert (
-        "published splits it is behind MiniRocket (-20.2 ± 3.2) and not distinguishable from MultiRocket (+0.0 ± 127.1);"
-        in found
-    )
+    assert "published splits it is behind MiniRocket (-20.2 ± 3.2) and " in found
+    assert " and not distinguishable from MultiRocket (+0.0 ± 127.1);" in found
     assert "resampled splits it is not compared with MiniRocket and not compared with MultiRocket" in found
