@@ -61,10 +61,9 @@ def pixels_note() -> str:
     epochs, gru = _gru_on_pixels()
     optimiser, best = _other_optimiser_on_pixels()
     return (
-        "The lead on permuted pixels is one of short training with Adam: "
-        f"with {optimiser} a GRU got to {best:.1f} % (one seed), and with all images and {epochs} epochs one of the same "
-        f"size reaches {gru.test_summary}, its best seed {max(gru.tests):.1f} % ([Rivals](rivals.md)). The default layer "
-        "was not trained that long."
+        f"The lead on permuted pixels is one of short training with Adam: with {optimiser} a GRU got to {best:.1f} % "
+        f"(one seed), and with all images and {epochs} epochs one of the same size reaches {gru.test_summary}, "
+        f"its best seed {max(gru.tests):.1f} % ([Rivals](rivals.md)). The default layer was not trained that long."
     )
 
 
