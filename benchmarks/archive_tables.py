@@ -129,7 +129,7 @@ def verdict() -> str:
 
 def _compare(rival: str, differences: list[float]) -> str:
     middle, width = mean(differences), STUDENT[len(differences)] * stdev(differences) / len(differences) ** 0.5
-    words = "level with" if abs(middle) <= width else "ahead of" if middle > 0 else "behind"
+    words = "not distinguishable from" if abs(middle) <= width else "ahead of" if middle > 0 else "behind"
     return f"{words} {rival} ({middle:+.1f} ± {width:.1f})"
 
 
