@@ -13,10 +13,11 @@ Every worker puts work without an attempt into the queue. A piece of work whose 
 same number and the same values, up to `ATTEMPTS` times.
 """
 
+import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,10 +41,11 @@ LIVE = (TrialState.WAITING, TrialState.RUNNING)
 
 @dataclass(frozen=True)
 class Work:
-    """The number of a trial, or the seeds of runs."""
+    """The number of a trial, or the seeds and the settings of runs."""
 
     trial: int | None = None
     seeds: tuple[int, ...] = ()
+    settings: str = ""  # of runs, as JSON: more trials may choose others
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -54,11 +56,15 @@ def _work_of(entry: FrozenTrial) -> Work | None:
     """Return the work of an entry; None for an entry that Optuna created by itself."""
     own = entry.user_attrs
     if "seeds" in own:
-        return Work(seeds=tuple(own["seeds"]))
+        return Work(seeds=tuple(own["seeds"]), settings=_as_json(own.get("values", {})))
     if "trial" in own:
         return Work(own["trial"])
     # Version 0.1 numbered trials by their entries, and repeated them under new numbers.
     return Work(entry.number) if "worker" in own and "set_aside" not in own else None
+
+
+def _as_json(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 def _reason(entry: FrozenTrial) -> str | None:
@@ -117,12 +123,12 @@ class Queue:
                 return
         status = self.status()
         if self.runs is not None and (not self.experiment.space or (status.searched and status.best is not None)):
-            entries = self.runs.get_trials(deepcopy=False)
-            known = [entry for entry in entries if entry.state in LIVE or _counts(entry)]
-            seen = {seed for entry in known for seed in entry.user_attrs.get("seeds", ())}
-            left = tuple(seed for seed in self.experiment.seeds if seed not in seen)
+            entries, settings = self.runs.get_trials(deepcopy=False), _as_json(status.chosen)
+            taken = [work for entry in entries if (work := _work_of(entry)) and (entry.state in LIVE or _counts(entry))]
+            seeds = {seed for work in taken if work.settings == settings for seed in work.seeds}
+            left = tuple(seed for seed in self.experiment.seeds if seed not in seeds)
             if left:
-                _enqueue(self.runs, entries, Work(seeds=left), {}, status.chosen)
+                _enqueue(self.runs, entries, Work(seeds=left, settings=settings), {}, status.chosen)
 
     @property
     def _studies(self) -> list[Any]:
@@ -137,7 +143,8 @@ class Queue:
         """
         for study in self._studies:
             if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
-                _optimize_once(study, do, (*caught, NotTaken))
+                settings = _as_json(self.status().chosen)
+                _optimize_once(study, settings, do, (*caught, NotTaken))
                 return True
         return False
 
@@ -158,17 +165,22 @@ class Queue:
 
 
 class NotTaken(Exception):
-    """The work of this entry is done or taken by another one."""
+    """The work of this entry is done, taken by another one, or no longer asked for."""
 
 
-def _optimize_once(study: Any, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> None:
-    """Take one entry of a study. Errors that are not caught end the worker; the entry's attributes describe them."""
+def _optimize_once(
+    study: Any, settings: str, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]
+) -> None:
+    """Take one entry of a study; runs only with these settings.
+
+    Errors that are not caught end the worker; the entry's attributes describe them.
+    """
     raised: BaseException | None = None
 
     def objective(trial: Any) -> float:
         nonlocal raised
         try:
-            return do(trial, _claim(study, trial))
+            return do(trial, _claim(study, trial, settings))
         except BaseException as error:
             raised = error
             raise
@@ -184,14 +196,15 @@ def _optimize_once(study: Any, do: Callable[[Any, Work], float], caught: tuple[t
             raise raised from None
 
 
-def _claim(study: Any, trial: Any) -> Work:
-    """Return the work of an entry, unless an earlier entry has the same."""
+def _claim(study: Any, trial: Any, settings: str) -> Work:
+    """Return the work of an entry, unless an earlier entry has the same, or its runs have other settings than these."""
     entries = study.get_trials(deepcopy=False)
     own = next(entry for entry in entries if entry.number == trial.number)
     work = _work_of(own)
     others = [e for e in entries if e.number < own.number and _work_of(e) == work and (e.state in LIVE or _counts(e))]
-    if work is None or others:
-        trial.set_user_attr("set_aside", "another worker has it")
+    outdated = work is not None and work.seeds and work.settings != settings
+    if work is None or others or outdated:
+        trial.set_user_attr("set_aside", "another trial is the best now" if outdated else "another worker has it")
         raise NotTaken
     return work
 
@@ -257,6 +270,10 @@ def make_status(
             shown = same[-1]
         if shown is not None and shown.state != TrialState.WAITING:
             rows.append(_row(number, shown))
+    # Runs count with the settings of the best trial. More trials may have found a better one.
+    settings = _as_json(Status(experiment, task, tuple(rows), ()).chosen)
+    running = sum(entry.state == TrialState.RUNNING for entry in runs)
+    runs = [entry for entry in runs if (work := _work_of(entry)) and work.settings == settings]
     finished = [one for entry in runs if _counts(entry) for one in entry.user_attrs.get("runs", [])]
     lost = {
         seed: _lost([e for e in runs if _work_of(e) == work])
@@ -266,7 +283,6 @@ def make_status(
     }
     known = {one["seed"] for one in finished}
     finished += [{"seed": s, "test": None, "failed": why, "seconds": 0.0} for s, why in lost.items() if s not in known]
-    running = sum(entry.state == TrialState.RUNNING for entry in runs)
     ordered = tuple(sorted(finished, key=lambda one: one["seed"]))
     return Status(experiment, task, tuple(rows), ordered, running)
 
