@@ -73,7 +73,9 @@ def restore(state: RunState, checkpoint: dict) -> None:
             raise
         raise _error(state, f"is damaged ({' '.join(str(error).split())})") from error
     if changed:
-        raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
+        raise ValueError(
+            f"the configuration of this run has changed ({'; '.join(changed)}): undo the change, or use a new folder"
+        )
 
 
 def _error(state: RunState, problem: str) -> DamagedFileError:

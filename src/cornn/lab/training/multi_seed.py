@@ -17,6 +17,7 @@ from typing import Any
 from cornn._atomic import TEMPORARY
 from cornn._checksums import read_sealed_json, write_sealed_json
 from cornn._json import naming
+from cornn.artifacts import CONFIG, SEEDS
 from cornn.lab.config import Train, as_dictionary, differences, from_dictionary, read_run_config
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.distributed import connect
@@ -38,11 +39,12 @@ def fit_seeds(
     out = fabric.broadcast(out)
     states = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
     if fabric.is_global_zero:
-        if (out / "seeds.json").exists() or (out / "config.json").exists():
+        folders = (out, *(_folder(out, seed) for seed in seeds))
+        if holds_seeds(out) or any((folder / CONFIG).exists() for folder in folders):
             raise FileExistsError(f"{out} already contains runs: choose another --out, or remove it")
         try:
             out.mkdir(parents=True, exist_ok=True)
-            write_sealed_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
+            write_sealed_json(out / SEEDS, {"seeds": list(seeds), "config": as_dictionary(config)})
         except OSError as error:
             raise OSError(f"cannot write the folder {out}: choose another with --out") from error
     if introduce is not None:
@@ -51,7 +53,7 @@ def fit_seeds(
 
 
 def holds_seeds(path: Path) -> bool:
-    return (path / "seeds.json").exists()
+    return (path / SEEDS).exists()
 
 
 def resume_seeds(path: Path, watch: Watch = silent, device: str | None = None) -> tuple[dict, list[Run]]:
@@ -65,14 +67,14 @@ def resume_seeds(path: Path, watch: Watch = silent, device: str | None = None) -
 
 def read_seeds(path: Path) -> tuple[Train, list[int]]:
     """Return the configuration and the seeds of a folder. Seeds name folders, so nothing else is accepted."""
-    content = read_sealed_json(path / "seeds.json")
+    content = read_sealed_json(path / SEEDS)
     seeds = content.get("seeds")
     if not isinstance(seeds, list) or not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise ValueError(
             f"{path / 'seeds.json'}: seeds must be whole numbers, at least 0, got {seeds!r}: the file is damaged or "
             "was edited"
         )
-    with naming(path / "seeds.json"):
+    with naming(path / SEEDS):
         return from_dictionary(content.get("config", {})), seeds
 
 
@@ -84,12 +86,6 @@ def train_seeds(
     Returns:
         The runs that are complete, and {seed: reason} for those that failed.
     """
-    for seed in seeds:
-        run = Run(_folder(out, seed))
-        if not run.complete:
-            continue
-        if changed := differences(read_run_config(run), replace(config, seed=seed)):
-            raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
     failures = _train_unfinished(config, seeds, connect(config), out, watch)
     return [run for seed in seeds if (run := Run(_folder(out, seed))).complete], failures
 
@@ -108,7 +104,7 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
     checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
     for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
-            started = (folder / "config.json").exists()
+            started = (folder / CONFIG).exists()
             state.run = Run(folder) if started else create(folder, about(state.config))
         together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
     fabric.barrier()
@@ -124,6 +120,14 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
 
 
 def _train_unfinished(config: Train, seeds: Sequence[int], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
+    """Train the seeds that are not complete. Folders of another configuration are rejected: their records would name
+    settings that the runs were not trained with."""
+    for seed in seeds:
+        run = Run(_folder(out, seed))
+        if not (run.path / CONFIG).exists():
+            continue
+        if changed := differences(read_run_config(run), replace(config, seed=seed)):
+            raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
     unfinished = [seed for seed in seeds if not Run(_folder(out, seed)).complete]
     return _train([prepare(replace(config, seed=seed), fabric) for seed in unfinished], fabric, out, watch)
 
