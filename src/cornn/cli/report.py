@@ -31,6 +31,8 @@ class ReportCommand:
 
     def run(self) -> None:
         console = screen()
+        if not self.out.parent.is_dir():
+            raise OSError(f"cannot write {self.out}: create the folder {self.out.parent}, or choose another path")
         check_destination(self.out)
         with console.status("reading the records and drawing the figures"):
             results = _collect(self.sources)

@@ -33,6 +33,7 @@ __all__ = [
     "Results",
     "changed_options",
     "changed_settings",
+    "check_entries",
     "columns",
     "find",
     "group_identity",
@@ -52,6 +53,9 @@ __all__ = [
 
 DIGITS = 6  # significant digits of the numbers of a curve
 LONGEST = 200  # maximum bytes of a file name, without the seed and the identity
+
+RESULT_ENTRIES = ("better", "steps", "seconds", "side_by_side", "parameters", "machine", "device")
+"""Entries of the result of a tested run, which tables and figures read."""
 
 TRUSTED = ("verified", "commit only", "one of several commits", "not checked")
 """Sources that are not marked in tables: the commit has the digest; or the record is older than digests, and a row of a
@@ -258,7 +262,16 @@ def _content(path: Path, changed: int) -> dict[str, Any]:
     for part in ("config", "result"):
         if not isinstance(content.get(part), dict):
             raise ValueError(f"{path} is not a record: it has no {part!r}")
+    if "test" in content["result"]:
+        check_entries(content["result"], RESULT_ENTRIES, f"{path}: the result")
     return content
+
+
+def check_entries(content: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    """Raise an error if part of a record lacks an entry that tables and figures read."""
+    for name in names:
+        if name not in content:
+            raise ValueError(f"{where} has no {name!r}: restore the record, or remove it to run it again")
 
 
 def read_config(content: Mapping[str, Any]) -> Train:

@@ -19,7 +19,7 @@ from cornn.lab.experiments.spec import Experiment
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run
 
-__all__ = ["TARGETS", "missing", "plan", "record_runs", "seconds_per_run"]
+__all__ = ["TARGETS", "check_recorded", "missing", "plan", "record_runs", "seconds_per_run"]
 
 
 def _runs(config: Train, seeds: int) -> Experiment:
@@ -157,6 +157,15 @@ def missing(experiment: Experiment, results: records.Results) -> tuple[int, ...]
     """Return the seeds that have no record yet."""
     configs = [experiment.run_config({}, seed) for seed in experiment.seeds]
     return tuple(config.seed for config in records.missing(results, configs))
+
+
+def check_recorded(experiment: Experiment, results: Path) -> None:
+    """Raise an error unless all runs of an experiment whose queue is done have a record."""
+    if unrecorded := missing(experiment, results):
+        raise FileNotFoundError(
+            f"{experiment.name} is done, but seeds {list(unrecorded)} have no record under {results}: copy the records "
+            "of the worker that ran them, or choose another --folder or --storage to run them again"
+        )
 
 
 def seconds_per_run(experiment: Experiment, results: Path) -> float | None:

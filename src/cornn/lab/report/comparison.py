@@ -3,6 +3,7 @@
 import statistics
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cornn._json import read_json
@@ -16,6 +17,11 @@ __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
 FIRST = ("adding-500", "adding-500-beta2", "adding-500-long", "adding-2000", "adding-2000-long", "adding-5000")
 """Contests that are listed first, in this order."""
+
+CONTEST_ENTRIES = ("contest", "task", "unit", "trial", "final", "hidden_size", "better", "machines", "models")
+TRIAL_ENTRIES = ("trial", "values", "validation", "steps", "seconds")
+FINAL_ENTRIES = ("seed", "test", "seconds")
+"""Entries of a record of `cornn compare`, of its trials and of its final runs, which tables and figures read."""
 
 
 def title(entrant: str) -> str:
@@ -163,14 +169,22 @@ class ContestResult:
 def read(results: records.Results) -> list[ContestResult]:
     """Read the records in results/compare."""
     paths = {path.stem: path for folder in records.places(results) for path in (folder / "compare").glob("*.json")}
-    return [_compared(read_json(paths[name])) for name in sorted(paths, key=_place)]
+    return [_read_contest(paths[name]) for name in sorted(paths, key=_position)]
 
 
-def _place(name: str) -> tuple[int, str]:
+def _position(name: str) -> tuple[int, str]:
     return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
-def _compared(record: dict[str, Any]) -> ContestResult:
+def _read_contest(path: Path) -> ContestResult:
+    record = read_json(path)
+    records.check_entries(record, CONTEST_ENTRIES, str(path))
+    for name, entry in record["models"].items():
+        where = f"{path}: {name}"
+        records.check_entries(entry, ("trials", "finals", "chosen"), where)
+        for kind, entries in (("trials", TRIAL_ENTRIES), ("finals", FINAL_ENTRIES)):
+            for row in entry[kind]:
+                records.check_entries(row, entries, f"{where}, {kind}")
     models = [ModelResult(name, entry, record) for name, entry in record["models"].items()]
     rows = tuple(one for one in models if one.entry["finals"])
     return ContestResult(record["contest"], record, rows, tuple(one.title for one in models if not one.entry["finals"]))
