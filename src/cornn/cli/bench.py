@@ -67,12 +67,16 @@ class BenchCommand:
             raise ValueError(f"--json: the folder {self.json.parent} does not exist")
         if self.json is not None:
             check_destination(self.json)
-        if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:
+        if min(self.threads, default=1) < 1 or self.repeats < 1 or not self.longest > 0:
             raise ValueError("--threads, --repeats and --longest must be above 0")
+        if len(self.threads) > 1 and (self.loop or self.against is not None):
+            raise ValueError(f"{'--loop' if self.loop else '--against'} takes a single value of --threads")
         if self.against is not None:
+            if self.cases:
+                raise ValueError("--against has cases of its own: leave out --cases")
             check_plotting()
-            if len(self.threads) > 1:
-                raise ValueError("--against takes a single value of --threads")
+        elif self.plot is not None:
+            raise ValueError("--plot is for --against length, batch or size: add it, or leave out --plot")
         console, before = screen(), torch.get_num_threads()
         line(console, ", ".join(f"{key} {value}" for key, value in machine().items() if value))
         try:

@@ -1,6 +1,5 @@
 """cornn compare"""
 
-import math
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from cornn._counts import format_count
 from cornn.cli.console import line, progress_lines, screen, silence_libraries
-from cornn.cli.workers import WorkerOptions, stoppable
+from cornn.cli.workers import WorkerOptions, compute_end, stoppable
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import Contest
 from cornn.lab.experiments.run import read_status, run_experiments
@@ -61,7 +60,7 @@ class CompareCommand:
     sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
-        console = screen()
+        console, ends = screen(), compute_end(self.budget_seconds, "--budget-seconds")
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
         contests = compare.select_contests(self.contests, self.models, **changes)
         place = {"device": self.device, "data": self.data}
@@ -84,7 +83,6 @@ class CompareCommand:
                 done = "complete" if not status.left else f"{status.left} left"
                 line(console, f"{time.monotonic() - start:.0f} s: {status.experiment.name} {done}")
 
-        ends = math.inf if self.budget_seconds is None else time.time() + self.budget_seconds
         options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow, "ends": ends}
         with stoppable():
             try:

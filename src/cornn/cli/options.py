@@ -8,9 +8,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._json import read_json
 from cornn.cli.parsing import make_option, parse
-from cornn.lab.config import Train, from_dictionary
+from cornn.lab.config import CoRNNSpec, Train, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 
 __all__ = ["GROUPS", "MAIN", "Start", "choose_start", "parse_train"]
@@ -104,6 +105,7 @@ def parse_train(
         The overrides of the configuration, and the values of the command's fields.
     """
     base = start.config
+    _reject_settings_of_other_models(base, arguments)
     simple: list[tuple[str, Any, Any]] = _choices(start)
     simple += [option for name in MAIN if (option := _setting(base, name)) is not None]
     panels: list[tuple[str, Any, Any]] = []
@@ -131,6 +133,15 @@ def parse_train(
             unchanged = found is None or value is None or (isinstance(value, bool) and value == getattr(*found))
             given |= {} if unchanged else {one.name: value}
     return given, {one.name: getattr(options, one.name) for one in own}
+
+
+def _reject_settings_of_other_models(base: Train, arguments: Sequence[str]) -> None:
+    settings = {one.name for one in fields(CoRNNSpec)} | {"layer"}
+    for word in arguments:
+        name = word.removeprefix("--").removeprefix("no-").partition("=")[0].replace("-", "_")
+        if word.startswith("--") and name in settings and _find(base, name) is None:
+            owner, model = "a rival" if name == "layer" else "cornn", base.model.name
+            raise ArgumentError(Setting(name), f" is an option of {owner}, the model is {model}: leave it out")
 
 
 def _choices(start: Start) -> list[tuple[str, Any, Any]]:

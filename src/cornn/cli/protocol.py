@@ -93,6 +93,8 @@ class ProtocolCommand:
         for one in status.runs:
             test = f"failed: {one.get('failed')}" if one["test"] is None else f"{one['test']:.4f}"
             line(console, f"  seed {one['seed']}: {status.task.metric} {test}")
+        if not status.left:
+            reproduce.check_recorded(experiment, self.results)
 
     @property
     def _place(self) -> dict[str, str]:

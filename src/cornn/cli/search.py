@@ -118,7 +118,7 @@ def _describe(console: Console, experiment: Experiment, storage: Storage, out: P
     pruned = "pruned by the median" if experiment.prune else "none pruned"
     line(
         console,
-        f"{experiment.trials} trials of at most {length}, {pruned}; "
+        f"{format_count(experiment.trials, 'trial')} of at most {length}, {pruned}; "
         f"seed {base.seed}; study {experiment.name} in {hide_password(storage.url)}; result in {out}",
     )
 
@@ -193,7 +193,8 @@ def _conclude(console: Console, status: Status, best: Path, trials: Path) -> Non
             line(console, f"trial {row['trial']} failed: {row['failure']}")
     line(
         console,
-        f"{status.done} trials, {status.pruned} pruned, {status.failed} failed; list: {trials}\nbest validation ",
+        f"{format_count(status.done, 'trial')}, {status.pruned} pruned, {status.failed} failed; list: {trials}\n"
+        "best validation ",
         (f"{ranked[0]['validation']:.4g}", "bold"),
         f", trial {ranked[0]['trial']}; train it with\n"
         f"cornn train {status.experiment.base.task.name} --config {shlex.quote(str(best))}",
