@@ -71,10 +71,10 @@ class ProtocolCommand:
         if self.dry_run:
             return
         status = self._work(console, experiment)
-        chosen = write_choice(file, protocol, status)
+        choice_file = write_choice(file, protocol, status)
         if status.best is not None:
             line(console, f"trial {status.best['trial']}, validation {status.best['validation']:.4g}")
-        line(console, f"commit {chosen}, then run the same command to test the choice")
+        line(console, f"commit {choice_file}, then run the same command to test the choice")
 
     def _test(self, console: Console, protocol: Protocol, file: Path) -> None:
         choice = read_choice(file, protocol)

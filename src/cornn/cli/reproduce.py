@@ -117,8 +117,8 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
         return
     from cornn.lab.report.figures import FIGURES, save
 
-    written = save(FIGURES["illustration"](), folder / "heuristics")
-    line(console, f"heuristics: {', '.join(map(str, written))}")
+    files = save(FIGURES["illustration"](), folder / "heuristics")
+    line(console, f"heuristics: {', '.join(map(str, files))}")
 
 
 def _print_plan(console: Console, left: list[tuple[Experiment, tuple[int, ...]]], results: Path) -> None:

@@ -72,9 +72,9 @@ class SearchCommand:
         if self.dry_run:
             return
         with stoppable("Run the same command to continue; the stopped trial is repeated"), ExitStack() as stack:
-            followers: list[Follow] = [_lines()] if self.json else []
+            followers: list[Follow] = [_follow_with_lines()] if self.json else []
             if not (self.json or self.quiet):
-                followers.append(_bar(console, stack) if console.is_terminal else _text())
+                followers.append(_follow_with_bar(console, stack) if console.is_terminal else _follow_with_text())
 
             def follow(status: Status, progress: Progress | None) -> None:
                 for one in followers:
@@ -123,7 +123,7 @@ def _describe(console: Console, experiment: Experiment, storage: Storage, out: P
     )
 
 
-def _lines() -> Follow:
+def _follow_with_lines() -> Follow:
     printed: set[int] = set()
 
     def follow(status: Status, progress: Progress | None) -> None:
@@ -135,7 +135,7 @@ def _lines() -> Follow:
     return follow
 
 
-def _text() -> Follow:
+def _follow_with_text() -> Follow:
     write = progress_lines()
 
     def follow(status: Status, progress: Progress | None) -> None:
@@ -146,28 +146,28 @@ def _text() -> Follow:
     return follow
 
 
-def _bar(console: Console, stack: ExitStack) -> Follow:
+def _follow_with_bar(console: Console, stack: ExitStack) -> Follow:
     columns = (
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TextColumn("trials{task.fields[others]}  best {task.fields[best]}  {task.fields[own]}{task.fields[left]}"),
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
-    shown = bar.add_task("search", total=None, others="", best="…", own="", left="")
-    drawn = 0.0
+    task_id = bar.add_task("search", total=None, others="", best="…", own="", left="")
+    drawn_at = 0.0
 
     def follow(status: Status, progress: Progress | None) -> None:
-        nonlocal drawn
+        nonlocal drawn_at
         now = time.monotonic()
-        if progress is not None and now - drawn < SECONDS_BETWEEN_UPDATES:
+        if progress is not None and now - drawn_at < SECONDS_BETWEEN_UPDATES:
             return
-        drawn = now
+        drawn_at = now
         counts = {"running": status.running, "pruned": status.pruned, "failed": status.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "
         left = status.seconds_left
         bar.update(
-            shown,
+            task_id,
             completed=status.done,
             total=status.experiment.trials,
             others=f" ({others})" if others else "",

@@ -50,7 +50,7 @@ def compute_end(seconds: float | None, option: str) -> float:
 
 @contextmanager
 def stoppable(remedy: str = "Run the same command to continue") -> Iterator[None]:
-    """End the command with a sentence when a signal stops what is inside."""
+    """End the command with one line when a signal stops the body."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -410,7 +410,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_last_point():
 
 def test_the_bar_shows_the_best_trial(capsys):
     with ExitStack() as stack:
-        follow = command._bar(Console(width=120, force_terminal=True), stack)
+        follow = command._follow_with_bar(Console(width=120, force_terminal=True), stack)
         shared = {"experiment": SimpleNamespace(trials=4), "running": 1, "pruned": 0, "failed": 0, "seconds_left": None}
         for best in (None, {"validation": 0.0125}):
             follow(SimpleNamespace(**shared, done=1, best=best), None)

@@ -54,30 +54,30 @@ class Work:
 
 def _work_of(entry: FrozenTrial) -> Work | None:
     """Return the work of an entry; None for an entry that Optuna created by itself."""
-    own = entry.user_attrs
-    if "seeds" in own:
-        return Work(seeds=tuple(own["seeds"]), settings=_as_json(own.get("values", {})))
-    if "trial" in own:
-        return Work(own["trial"])
+    attributes = entry.user_attrs
+    if "seeds" in attributes:
+        return Work(seeds=tuple(attributes["seeds"]), settings=_as_json(attributes.get("values", {})))
+    if "trial" in attributes:
+        return Work(attributes["trial"])
     # Version 0.1 numbered trials by their entries, and repeated them under new numbers.
-    return Work(entry.number) if "worker" in own and "set_aside" not in own else None
+    return Work(entry.number) if "worker" in attributes and "set_aside" not in attributes else None
 
 
 def _as_json(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def _reason(entry: FrozenTrial) -> str | None:
+def _failure_of(entry: FrozenTrial) -> str | None:
     return entry.user_attrs.get("failure") if entry.state == TrialState.FAIL else None
 
 
 def _counts(entry: FrozenTrial) -> bool:
     """Return whether an entry has a result."""
-    return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _reason(entry) is not None
+    return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _failure_of(entry) is not None
 
 
 def _died(entry: FrozenTrial) -> bool:
-    return entry.state == TrialState.FAIL and _reason(entry) is None and "set_aside" not in entry.user_attrs
+    return entry.state == TrialState.FAIL and _failure_of(entry) is None and "set_aside" not in entry.user_attrs
 
 
 class Queue:
@@ -100,11 +100,11 @@ class Queue:
 
     def _compare(self) -> None:
         """Reject a study that belongs to another experiment."""
-        name, own = self.experiment.name, self.experiment.about
+        name, about = self.experiment.name, self.experiment.about
         if "experiment" not in self.trials.user_attrs:
-            self.trials.set_user_attr("experiment", own)
+            self.trials.set_user_attr("experiment", about)
             self.trials.set_user_attr("task", self.task.as_dictionary())
-        changed = list_changes(self.trials.user_attrs["experiment"], own)
+        changed = list_changes(self.trials.user_attrs["experiment"], about)
         if changed:
             raise ValueError(
                 f"the study {name} belongs to another experiment ({'; '.join(changed)}): choose another name or storage"
@@ -115,7 +115,7 @@ class Queue:
         for study in self._studies:
             _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
-        # Trials that ended without a result come last: what ended them, such as a full GPU, may be over then.
+        # Trials that ended without a result come last: their cause, such as a full GPU, may be gone by then.
         died = Counter(_work_of(entry) for entry in entries if _died(entry))
         for number in sorted(range(self.experiment.trials), key=lambda number: died[Work(number)]):
             values = self.experiment.values(number)
@@ -190,8 +190,8 @@ def _optimize_once(
     except ValueError as error:
         if error is raised:
             raise
-        # Optuna's own error: other workers heard nothing for too long, such as from a laptop that slept, and ended the
-        # entry. Its work is in the queue again.
+        # Optuna's own error: other workers ended the entry after missed heartbeats, as after a laptop slept. Its work
+        # is in the queue again.
         if isinstance(raised, KeyboardInterrupt):
             raise raised from None
 
@@ -199,9 +199,11 @@ def _optimize_once(
 def _claim(study: Any, trial: Any, settings: str) -> Work:
     """Return the work of an entry, unless an earlier entry has the same, or its runs have other settings than these."""
     entries = study.get_trials(deepcopy=False)
-    own = next(entry for entry in entries if entry.number == trial.number)
-    work = _work_of(own)
-    others = [e for e in entries if e.number < own.number and _work_of(e) == work and (e.state in LIVE or _counts(e))]
+    claimed = next(entry for entry in entries if entry.number == trial.number)
+    work = _work_of(claimed)
+    others = [
+        e for e in entries if e.number < claimed.number and _work_of(e) == work and (e.state in LIVE or _counts(e))
+    ]
     outdated = work is not None and work.seeds and work.settings != settings
     if work is None or others or outdated:
         trial.set_user_attr("set_aside", "another trial is the best now" if outdated else "another worker has it")
@@ -215,8 +217,8 @@ def _enqueue(
     """Put a piece of work into the queue, unless it has an attempt. Return whether something is waiting."""
     if any(entry.state == TrialState.WAITING for entry in entries):
         return True
-    same = [entry for entry in entries if _work_of(entry) == work]
-    if any(entry.state in LIVE or _counts(entry) for entry in same) or sum(map(_died, same)) >= ATTEMPTS:
+    attempts = [entry for entry in entries if _work_of(entry) == work]
+    if any(entry.state in LIVE or _counts(entry) for entry in attempts) or sum(map(_died, attempts)) >= ATTEMPTS:
         return False
     study.enqueue_trial(parameters, user_attrs={**work.attributes, "values": values})
     return True
@@ -242,7 +244,7 @@ def register_parameters(experiment: Experiment, trial: Any) -> None:
             if isinstance(distribution, tuple):
                 trial.suggest_categorical(part, distribution)
             else:
-                trial.suggest_float(part, distribution.low, distribution.high, log=not distribution.even)
+                trial.suggest_float(part, distribution.low, distribution.high, log=not distribution.uniform)
 
 
 def _fail_stale(study: Any, grace: float) -> None:
@@ -264,19 +266,21 @@ def make_status(
     """Return the status of an experiment from the entries of its studies."""
     rows = []
     for number in sorted({work.trial for entry in trials if (work := _work_of(entry)) and work.trial is not None}):
-        same = [entry for entry in trials if _work_of(entry) == Work(number)]
-        shown = next((e for e in same if _counts(e)), None) or next((e for e in same if e.state in LIVE), None)
-        if shown is None and sum(map(_died, same)) >= ATTEMPTS:
-            shown = same[-1]
-        if shown is not None and shown.state != TrialState.WAITING:
-            rows.append(_row(number, shown))
+        attempts = [entry for entry in trials if _work_of(entry) == Work(number)]
+        attempt = next((e for e in attempts if _counts(e)), None) or next(
+            (e for e in attempts if e.state in LIVE), None
+        )
+        if attempt is None and sum(map(_died, attempts)) >= ATTEMPTS:
+            attempt = attempts[-1]
+        if attempt is not None and attempt.state != TrialState.WAITING:
+            rows.append(_row(number, attempt))
     # Runs count with the settings of the best trial. More trials may have found a better one.
     settings = _as_json(Status(experiment, task, tuple(rows), ()).chosen)
     running = sum(entry.state == TrialState.RUNNING for entry in runs)
     runs = [entry for entry in runs if (work := _work_of(entry)) and work.settings == settings]
     finished = [one for entry in runs if _counts(entry) for one in entry.user_attrs.get("runs", [])]
     lost = {
-        seed: _lost([e for e in runs if _work_of(e) == work])
+        seed: _describe_loss([e for e in runs if _work_of(e) == work])
         for work in {_work_of(entry) for entry in runs}
         if work is not None and sum(_died(e) for e in runs if _work_of(e) == work) >= ATTEMPTS
         for seed in work.seeds
@@ -287,7 +291,7 @@ def make_status(
     return Status(experiment, task, tuple(rows), ordered, running)
 
 
-def _lost(entries: Sequence[FrozenTrial]) -> str:
+def _describe_loss(entries: Sequence[FrozenTrial]) -> str:
     last = entries[-1].user_attrs.get("ended_by", "a kill")
     return f"{ATTEMPTS} workers ended in it without a result, the last one with {last}"
 
@@ -298,15 +302,15 @@ def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
         return value if value is not None and math.isfinite(value) else None
 
     began, ended = entry.datetime_start, entry.datetime_complete
-    own = entry.user_attrs
+    attributes = entry.user_attrs
     return {
         "trial": number,
         "state": "failed" if entry.state == TrialState.FAIL else entry.state.name.lower(),
-        "values": own.get("values", dict(entry.params)),
+        "values": attributes.get("values", dict(entry.params)),
         "validation": finite(entry.value if entry.state == TrialState.COMPLETE else None),
-        "steps": own.get("steps"),
+        "steps": attributes.get("steps"),
         "seconds": None if began is None or ended is None else (ended - began).total_seconds(),
-        "failure": (_reason(entry) or _lost([entry])) if entry.state == TrialState.FAIL else None,
+        "failure": (_failure_of(entry) or _describe_loss([entry])) if entry.state == TrialState.FAIL else None,
         "curve": [finite(value) for _, value in sorted(entry.intermediate_values.items())],
-        **({"source": own["source"]} if "source" in own else {}),
+        **({"source": attributes["source"]} if "source" in attributes else {}),
     }

@@ -174,14 +174,14 @@ def _table(task: str, found: list[RunGroup], contests: dict[str, ContestResult])
     for published in dict.fromkeys(PUBLISHED[task]):
         case = f", {published.case}" if published.case else ""
         content = f"{task}{case}: {published.model}-{published.units}, {_figure(published)}"
-        same = [row.ours for row in tables.rows(task, found) if row.published is published and row.ours is not None]
-        for ours in same:
+        groups = [row.ours for row in tables.rows(task, found) if row.published is published and row.ours is not None]
+        for ours in groups:
             words = f" ({ours.case})" if ours.case and task != "lorenz96" else ""
             seeds = f"{len(ours.tests)} seed{'s' if len(ours.tests) > 1 else ''}"
             note = f"{ours.summary}, {seeds}{words}"
             status = intervals.compare(ours.tests, ours.better, published, ours.failed)
             yield Item(published.table, content, status, note, (f"results/{task}",))
-        if not same:
+        if not groups:
             yield _rival(task, content, published, found, contests)
 
 
@@ -211,9 +211,9 @@ def _rival(
             status = intervals.compare(row.tests, record["better"], published, row.failed)
         return Item(published.table, content, status, note, (f"results/compare/{contest.name}.json",))
     names = [name for name, model in MODELS.items() if model.title == published.model]
-    own = [one for one in found if one.model in names and one.records]
-    if own:
-        note = f"{own[0].summary}, {own[0].units} units ({own[0].case})"
+    groups = [one for one in found if one.model in names and one.records]
+    if groups:
+        note = f"{groups[0].summary}, {groups[0].units} units ({groups[0].case})"
         return Item(published.table, content, "other budget", note, (f"results/{task}",))
     return Item(published.table, content, "not run", "no run on this task", ("results/missing-runs.md",))
 
@@ -273,8 +273,8 @@ def _adding_rivals(length: int, contest: ContestResult, outside: str) -> Item:
     note = f"in at most {record['final']:,} training steps, solved by: {words}"
     status: Status = "other budget"
     if contest.name.endswith("-long"):
-        same = {row.name for row in wins} - {"cornn"} == learn
-        status = "confirmed" if same else "differs"
+        matches_paper = {row.name for row in wins} - {"cornn"} == learn
+        status = "confirmed" if matches_paper else "differs"
         note += f"; settings chosen by trials of {record['trial']:,} steps, in which few models leave chance"
     return Item("fig:adding_results", content, status, note + outside, (f"results/compare/{contest.name}.json",))
 
@@ -282,22 +282,22 @@ def _adding_rivals(length: int, contest: ContestResult, outside: str) -> Item:
 def _assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
     """Compare both sides of eq:assm at every evaluation of the runs that recorded them."""
     content, evidence = "eq:assm holds during training, for all tasks", ("docs/theory.md", "results/theory")
-    held: dict[tuple[str, int], list[bool]] = {}  # task, neurons -> whether it holds at each evaluation
+    holds: dict[tuple[str, int], list[bool]] = {}  # task, neurons -> whether it holds at each evaluation
     for task, found in groups.items():
         for one in found:
             rows = [row for record in one.records for row in record["curve"].get("theory", ()) if row is not None]
             if rows:
-                held.setdefault((task, one.units), []).extend(
+                holds.setdefault((task, one.units), []).extend(
                     row["assumption"] <= row["assumption_limit"] for row in rows
                 )
-    if not held:
+    if not holds:
         return Item("fig:weight_assumptions", content, "not run", "no run has recorded it", evidence)
     cases = [
         f"{task}-{units} at {values.count(False)} of {len(values)} evaluations"
-        for (task, units), values in sorted(held.items())
+        for (task, units), values in sorted(holds.items())
     ]
-    refuted = any(False in values for values in held.values())
-    complete = {task for task, _ in held} >= set(PUBLISHED)
+    refuted = any(False in values for values in holds.values())
+    complete = {task for task, _ in holds} >= set(PUBLISHED)
     status: Status = "false" if refuted else "confirmed" if complete else "undecided"
     return Item("fig:weight_assumptions", content, status, f"it fails for {', '.join(cases)}", evidence)
 

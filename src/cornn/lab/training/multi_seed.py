@@ -81,7 +81,7 @@ def read_seeds(path: Path) -> tuple[Train, list[int]]:
 def train_seeds(
     config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent
 ) -> tuple[list[Run], dict[int, str]]:
-    """Train seeds under `out`, or continue with those that are there.
+    """Train seeds under `out`, or continue their existing run folders.
 
     Returns:
         The runs that are complete, and {seed: reason} for those that failed.
@@ -97,7 +97,7 @@ def _folder(path: Path, seed: int) -> Path:
 def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
     """Train runs, side by side if possible, and return {seed: reason} for those that failed."""
     # Runs at the same step are trained together.
-    together: dict[int, list[tuple[RunState, dict | None]]] = {}
+    by_step: dict[int, list[tuple[RunState, dict | None]]] = {}
     failures: dict[int, str] = {}
     folders = [_folder(out, state.config.seed) for state in states]
     side_by_side = fabric.world_size == 1 and fits_side_by_side(states, fabric.device)
@@ -106,16 +106,16 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
         if fabric.is_global_zero:
             started = (folder / CONFIG).exists()
             state.run = Run(folder) if started else create(folder, about(state.config))
-        together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
+        by_step.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
     fabric.barrier()
-    for same in together.values():
-        group, begun = zip(*same, strict=True)
-        known = [checkpoint for checkpoint in begun if checkpoint is not None]
+    for group_members in by_step.values():
+        group, group_checkpoints = zip(*group_members, strict=True)
+        available = [checkpoint for checkpoint in group_checkpoints if checkpoint is not None]
         if side_by_side:
-            failures |= train(group, fabric, watch, known)
+            failures |= train(group, fabric, watch, available)
         else:
             for number, state in enumerate(group):
-                failures |= train([state], fabric, watch, known[number : number + 1])
+                failures |= train([state], fabric, watch, available[number : number + 1])
     return failures
 
 
@@ -147,19 +147,19 @@ def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: 
 
 def _common(folders: Sequence[Path]) -> list[dict | None]:
     """Return the last checkpoint of each run; if they were killed while saving, the last that all of them have."""
-    found = [Run(folder).checkpoint() for folder in folders]
-    first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in found), default=0)
+    checkpoints = [Run(folder).checkpoint() for folder in folders]
+    first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in checkpoints), default=0)
     for number, folder in enumerate(folders):
-        checkpoint = found[number]
+        checkpoint = checkpoints[number]
         if checkpoint is not None and checkpoint["step"] > first:
-            before = Run(folder).checkpoint(before=True)
-            if (before["step"] if before else 0) == first:
-                found[number] = before
-                if before is not None:
+            previous = Run(folder).checkpoint(before=True)
+            if (previous["step"] if previous else 0) == first:
+                checkpoints[number] = previous
+                if previous is not None:
                     Run(
                         folder
                     ).go_back()  # otherwise the next save would keep a checkpoint that the other runs do not have
-    return found
+    return checkpoints
 
 
 def summarise(runs: Sequence[Run]) -> dict:
