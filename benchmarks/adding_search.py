@@ -193,12 +193,12 @@ class Group:
 
 def captured(group: Group):
     """The group's step as a CUDA graph: thousands of small launches become one."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         for _ in range(2):
             group.step()
-    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(group.random)
     with torch.cuda.graph(graph):
@@ -234,7 +234,7 @@ def main() -> None:
     mean = torch.full((group.models,), 0.3, device=options.device)
     solved = torch.zeros(group.models, device=options.device)
     curve: dict[int, list[float]] = {}
-    began = time.perf_counter()
+    start = time.perf_counter()
     seconds = 0.0
     for number in range(1, options.steps + 1):
         step()
@@ -242,7 +242,7 @@ def main() -> None:
         solved = torch.where((solved == 0) & (mean < 0.01), float(number), solved)
         if number % options.every == 0 or number == options.steps:
             curve[number] = mean.tolist()
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             done = int((solved > 0).sum())
             best = ", ".join(f"{x:.4f}" for x in sorted(curve[number])[:5])
             print(f"step {number}: {done} of {group.models} solved, best {best}, {seconds:.0f} s", flush=True)

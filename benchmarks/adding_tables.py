@@ -147,9 +147,9 @@ def adding_lengths() -> str:
         "| --- |" + " ---: |" * len(SEARCHED),
     ]
     for words in VARIANTS.values():
-        here = [found[length].get(words) for length in SEARCHED]
-        if sum(cell is not None for cell in here) > 1:
-            rows.append(f"| {words} | " + " | ".join("-" if c is None else f"{c[0]}, {c[2]}" for c in here) + " |")
+        cells = [found[length].get(words) for length in SEARCHED]
+        if sum(cell is not None for cell in cells) > 1:
+            rows.append(f"| {words} | " + " | ".join("-" if c is None else f"{c[0]}, {c[2]}" for c in cells) + " |")
     return "\n".join(rows)
 
 
@@ -199,8 +199,8 @@ def adding_gradients() -> str:
 def adding_watched() -> str:
     """Gradients during training with the two recipes."""
     runs = _memory()["training"]
-    shown = ("MSE", "gradient, mid-sequence", "gradient, first step")
-    names = [f"{RECIPES[name, 'cornn']}: {what}" for name in runs for what in shown]
+    columns = ("MSE", "gradient, mid-sequence", "gradient, first step")
+    names = [f"{RECIPES[name, 'cornn']}: {what}" for name in runs for what in columns]
     rows = ["| training step | " + " | ".join(names) + " |", "| ---: |" + " ---: |" * len(names)]
     tables = [{row["step"]: row for row in run["rows"]} for run in runs.values()]
     for step in dict.fromkeys(step for table in tables for step in table):
@@ -226,8 +226,8 @@ def memory_elsewhere() -> str:
         cells = []
         found = tables.group_runs(RESULTS, task)
         for recipe in (paper, "memory", "ringing"):
-            same = records.group_identity(resolve(task, recipe, hidden_size=size))
-            tests = [test for one in found if one.records and one.identity == same for test in one.tests]
+            identity = records.group_identity(resolve(task, recipe, hidden_size=size))
+            tests = [test for one in found if one.records and one.identity == identity for test in one.tests]
             seeds = f"{len(tests)} seed" + "s" * (len(tests) > 1)
             summary = intervals.describe(tests, "higher", "{:.2f}".format) if tests else ""
             cells.append(f"{summary} ({seeds})" if tests else "not run")

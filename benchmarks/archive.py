@@ -104,8 +104,8 @@ def draw_split(y: np.ndarray, count: int, split: int) -> tuple[np.ndarray, np.nd
     random, training = np.random.default_rng([split, 17]), []
     for label in np.unique(y):
         training.append(random.permutation(rows[y == label])[: (y[:count] == label).sum()])
-    chosen = np.sort(np.concatenate(training))
-    return chosen, np.setdiff1d(rows, chosen)
+    training_rows = np.sort(np.concatenate(training))
+    return training_rows, np.setdiff1d(rows, training_rows)
 
 
 def measure(name: str, split: int, classifier: str, seed: int) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def measure(name: str, split: int, classifier: str, seed: int) -> dict[str, Any]
     model = CLASSIFIERS[classifier](seed)
     wall, processor = time.perf_counter(), time.process_time()
     model.fit(select(training), y[training])
-    spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - processor}
+    times = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - processor}
     more = {}
     if classifier in WITH_CHANCES:
         chances = model.predict_proba(select(test))
@@ -133,7 +133,7 @@ def measure(name: str, split: int, classifier: str, seed: int) -> dict[str, Any]
         "classifier": classifier,
         "seed": seed,
         "accuracy": float((found == y[test]).mean()),
-        **{key: round(value, 3) for key, value in spent.items()},
+        **{key: round(value, 3) for key, value in times.items()},
         **more,
         **CODE,
     }

@@ -31,8 +31,8 @@ def _values(record: dict[str, Any], field: str, classifier: str, data: str, resa
 
 
 def _classifiers(record: dict[str, Any]) -> list[str]:
-    there = {row["classifier"] for row in record["rows"]}
-    return [name for name in SHOWN if name in there]
+    classifiers = {row["classifier"] for row in record["rows"]}
+    return [name for name in SHOWN if name in classifiers]
 
 
 def _table(record: dict[str, Any], resampled: bool, head: str, describe: Any) -> str:
@@ -63,17 +63,17 @@ def _means(table: dict[str, list[list[float]]]) -> list[str]:
 def _ranks(table: dict[str, list[list[float]]]) -> list[str]:
     """Return the mean rank over problems and splits, among the classifiers that have all of them; 1 is best."""
     most = max(sum(map(len, found)) for found in table.values())
-    whole = {name: [value for own in found for value in own] for name, found in table.items()}
-    whole = {name: values for name, values in whole.items() if len(values) == most}
+    values_by_name = {name: [value for own in found for value in own] for name, found in table.items()}
+    values_by_name = {name: values for name, values in values_by_name.items() if len(values) == most}
 
     def rank(value: float, rivals: list[float]) -> float:
         """Return the place of a value among all, where equal ones share their places."""
         return 1 + sum(other > value for other in rivals) + (sum(other == value for other in rivals) - 1) / 2
 
-    columns = list(zip(*whole.values(), strict=True))
+    columns = list(zip(*values_by_name.values(), strict=True))
     ranks = {
         name: mean(rank(value, list(column)) for value, column in zip(values, columns, strict=True))
-        for name, values in whole.items()
+        for name, values in values_by_name.items()
     }
     return [f"{ranks[name]:.2f}" if name in ranks else "-" for name in table]
 

@@ -70,10 +70,10 @@ def protocols(results: Path = RESULTS) -> str:
 
 def _state(path: Path, task: str, results: Path) -> tuple[str, RunGroup | None]:
     """Return how far a protocol is, and its tested runs."""
-    chosen = protocol.chosen_path(path)
-    if not chosen.exists():
+    choice_file = protocol.chosen_path(path)
+    if not choice_file.exists():
         return "frozen, not searched yet", None
-    choice = json.loads(chosen.read_text(encoding="utf8"))
+    choice = json.loads(choice_file.read_text(encoding="utf8"))
     words = f"trial {choice['trial']} chosen, validation {choice['validation']:.2f}"
     shared = records.group_identity(from_dictionary(choice["config"]))
     runs = [one for one in tables.group_runs(results, task) if one.identity == shared and one.records]
@@ -172,10 +172,10 @@ def untrained() -> str:
         "| --- | ---: | ---: |",
     ]
     for recipe, words in KINDS.items():
-        here = [row for row in rows if row["recipe"] == recipe]
-        found = [row["accuracy"] for row in here]
+        matches = [row for row in rows if row["recipe"] == recipe]
+        found = [row["accuracy"] for row in matches]
         accuracy = intervals.describe(found, "higher", "{:.1f}".format)
-        lines.append(f"| {words} | {here[0]['held']} | {accuracy} ({len(found)} seeds) |")
+        lines.append(f"| {words} | {matches[0]['held']} | {accuracy} ({len(found)} seeds) |")
     return "\n".join(lines)
 
 

@@ -31,21 +31,21 @@ def _processor_seconds() -> float:
 
 
 def _names(codes: set) -> set[str]:
-    own = (code for code in codes if code.co_filename.startswith(ROOT) and code.co_name != "<module>")
-    return {f"{code.co_filename.removeprefix(ROOT)}:{code.co_firstlineno}" for code in own}
+    package_codes = (code for code in codes if code.co_filename.startswith(ROOT) and code.co_name != "<module>")
+    return {f"{code.co_filename.removeprefix(ROOT)}:{code.co_firstlineno}" for code in package_codes}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef, request):
     if fixturedef.scope == "function":
         return (yield)
-    before = _called.copy()
+    previous = _called.copy()
     _called.clear()
     try:
         return (yield)
     finally:
         _of_fixture.setdefault(id(fixturedef), set()).update(_called)
-        _called.update(before)
+        _called.update(previous)
 
 
 @pytest.hookimpl(wrapper=True)

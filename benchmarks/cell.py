@@ -41,10 +41,10 @@ def passes(cell: nn.Module, batch: int, size: int) -> tuple[Callable, Callable]:
 
 
 def microseconds(call: Callable) -> float:
-    began = time.process_time()
+    start = time.process_time()
     for _ in range(CALLS):
         call()
-    return (time.process_time() - began) / CALLS * 1e6
+    return (time.process_time() - start) / CALLS * 1e6
 
 
 def main() -> None:

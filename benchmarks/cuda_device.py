@@ -82,9 +82,9 @@ def results(given, lengths, dtype, backend, update):
     last = torch.cat(parts)
     random = torch.Generator().manual_seed(1)
     value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
-    wanted = {name: x for name, x in given.items() if x is not None}
-    gradients = torch.autograd.grad(value, list(wanted.values()))
-    return {"output": output, "last": last} | dict(zip(wanted, gradients, strict=True))
+    trained = {name: x for name, x in given.items() if x is not None}
+    gradients = torch.autograd.grad(value, list(trained.values()))
+    return {"output": output, "last": last} | dict(zip(trained, gradients, strict=True))
 
 
 def distance(got: torch.Tensor, want: torch.Tensor) -> float:
@@ -98,7 +98,7 @@ def check() -> list[dict]:
         others = {k: v for k, v in options.items() if k != "update"}
         given, lengths = arguments(steps, batch, hidden, **{"features": 3, **others})
         row = {"steps": steps, "batch": batch, "hidden": hidden, **options}
-        began = time.perf_counter()
+        start = time.perf_counter()
         try:
             want = results(given, lengths, torch.float64, "portable", update)
             poison = torch.full((1 << 27,), torch.nan, device="cuda")
@@ -107,15 +107,19 @@ def check() -> list[dict]:
             again = results(given, lengths, torch.float32, "cuda", update)
             errors = {k: distance(got[k], want[k]) for k in want}
             worst = max(v / (1e-5 if k in ("output", "last") else 5e-5) for k, v in errors.items())
-            same = all(torch.equal(got[k], again[k]) for k in got)
-            row |= {"errors": errors, "repeats": same, "good": same and worst <= max(1, steps / 1000)}
+            is_deterministic = all(torch.equal(got[k], again[k]) for k in got)
+            row |= {
+                "errors": errors,
+                "repeats": is_deterministic,
+                "good": is_deterministic and worst <= max(1, steps / 1000),
+            }
             text = " ".join(f"{k} {v:.0e}" for k, v in errors.items())
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             row |= {"failed": text, "good": False}
         mark = "ok  " if row["good"] else "FAIL"
         print(
-            f"{mark} {steps:5} {batch:5} {hidden:4} {options} {text} [{time.perf_counter() - began:.1f} s]", flush=True
+            f"{mark} {steps:5} {batch:5} {hidden:4} {options} {text} [{time.perf_counter() - start:.1f} s]", flush=True
         )
         rows.append(row)
     return rows
@@ -146,9 +150,9 @@ def graphed(call: Callable[[], object]) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        kept = call()
+        output = call()
 
-    def replay(kept=kept):
+    def replay(output=output):
         graph.replay()
 
     return replay

@@ -179,15 +179,15 @@ def main() -> None:
     default_layer.Training = IdeaTraining  # pyright: ignore[reportAttributeAccessIssue]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     what = "Ideas for the default layer; benchmarks/default_ideas.py describes them. Rate 0.016, validation data only."
-    made = describe_machine(device)
-    record = {"what": what, **made, "rows": []}
+    origin = describe_machine(device)
+    record = {"what": what, **origin, "rows": []}
     if options.out.exists():
         record = json.loads(options.out.read_text(encoding="utf8"))
     record["ideas"] = IDEAS
-    done = {Job.from_row(row) for row in record["rows"]}
-    jobs = [job for job in list_jobs(options.ideas, options.tasks, options.seeds, options.steps) if job not in done]
+    finished = {Job.from_row(row) for row in record["rows"]}
+    jobs = [job for job in list_jobs(options.ideas, options.tasks, options.seeds, options.steps) if job not in finished]
     for _, row, seconds in train_all(jobs, device, options.side if device == "cuda" else 1, options.seconds):
-        row |= {key: value for key, value in made.items() if value != record.get(key)}  # rows of another run say so
+        row |= {key: value for key, value in origin.items() if value != record.get(key)}  # rows of another run say so
         record["rows"].append(row)
         write_atomically(options.out, to_text(record).encode())
         print(json.dumps(row), f"{seconds:.1f} s", flush=True)

@@ -150,8 +150,8 @@ PLANS: dict[str, Callable[[], list[Job]]] = {"comparison": plan_comparison, "var
 
 def missing(record: dict, jobs: list[Job]) -> list[Job]:
     """Return the jobs that a record has no row of."""
-    done = {Job.from_row(row) for row in record["rows"]}
-    return [job for job in jobs if job not in done]
+    finished = {Job.from_row(row) for row in record["rows"]}
+    return [job for job in jobs if job not in finished]
 
 
 # ---- Model and training ----
@@ -210,13 +210,13 @@ def make_layer(model: str, features: int, hidden: int, length: int | None = None
         changes["SLOW_HALF_LIVES"] = (_scaling.SLOW_HALF_LIVES[0], max(4.0 * length, 32.0))
         changes["PERIODS"] = (_scaling.PERIODS[0], max(float(length), 16.0))
         changes["RINGING_HALF_LIFE"] = max(float(length), 16.0)
-    before = {name: getattr(_scaling, name) for name in changes}
+    previous = {name: getattr(_scaling, name) for name in changes}
     try:
         for name, value in changes.items():
             setattr(_scaling, name, value)
         return CoRNN(features, hidden)
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             setattr(_scaling, name, value)
 
 
@@ -252,7 +252,7 @@ class Training:
 
     def capture(self) -> torch.cuda.CUDAGraph:
         """Capture a step after two rehearsals, and undo them."""
-        kept = [weight.detach().clone() for weight in self.weights]
+        copies = [weight.detach().clone() for weight in self.weights]
         for _ in range(2):
             self.step()
         graph = torch.cuda.CUDAGraph()
@@ -262,7 +262,7 @@ class Training:
         finally:
             graph.capture_end()
         with torch.no_grad():
-            for weight, value in zip(self.weights, kept, strict=True):
+            for weight, value in zip(self.weights, copies, strict=True):
                 weight.copy_(value)
             for x in (*self.first, *self.second, self.number, self.losses):
                 x.zero_()
@@ -394,13 +394,13 @@ class Queue:
 
 def train_all(jobs: list[Job], device: str, side: int, seconds: float) -> Iterator[tuple[Job, dict, float]]:
     """Run `side` trainings at a time; start none after `seconds`. Yields job, row and seconds as they end."""
-    began, waiting, active = time.perf_counter(), deque(jobs), list[Queue]()
+    start, waiting, active = time.perf_counter(), deque(jobs), list[Queue]()
     if device == "cuda":
         compile_side_by_side(jobs)
     gc.disable()  # nothing may be freed during a capture
     try:
-        while active or (waiting and time.perf_counter() - began < seconds):
-            if waiting and len(active) < side and time.perf_counter() - began < seconds:
+        while active or (waiting and time.perf_counter() - start < seconds):
+            if waiting and len(active) < side and time.perf_counter() - start < seconds:
                 job = waiting.popleft()
                 try:
                     queue = Queue(job, device)
@@ -491,28 +491,28 @@ def main(arguments: list[str] | None = None) -> None:
         jobs = PLANS[plan]()
         plans[plan] = [job._replace(steps=options.steps or job.steps) for job in jobs]
         records[plan] = read_record(plan, folder, device)
-        chosen = [
+        selected = [
             job
             for job in plans[plan]
             if job.task in options.tasks and job.model in options.models and job.seed in options.seeds
         ]
-        lacking = missing(records[plan], chosen)
+        lacking = missing(records[plan], selected)
         left |= dict.fromkeys(lacking, plan)
         if options.dry_run:
-            for job in chosen:
+            for job in selected:
                 fields = " ".join(f"{key}={value}" for key, value in job.as_row().items())
                 print(fields, "- missing" if job in lacking else "- done")
-            print(f"{len(chosen)} trainings, {len(lacking)} missing in {folder / RECORDS[plan]}")
+            print(f"{len(selected)} trainings, {len(lacking)} missing in {folder / RECORDS[plan]}")
     if options.dry_run:
         return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     folder.mkdir(parents=True, exist_ok=True)
-    made = describe_machine(device)
-    side = options.side if device == "cuda" else 1
-    for job, row, seconds in train_all(list(left), device, side, options.seconds):
+    origin = describe_machine(device)
+    side_by_side = options.side if device == "cuda" else 1
+    for job, row, seconds in train_all(list(left), device, side_by_side, options.seconds):
         plan = left[job]
         record = records[plan]
-        row |= {key: value for key, value in made.items() if value != record.get(key)}  # rows of another run say so
+        row |= {key: value for key, value in origin.items() if value != record.get(key)}  # rows of another run say so
         record["rows"].append(row)
         record["missing"] = [job.as_row() for job in missing(record, plans[plan])]
         write_atomically(folder / RECORDS[plan], to_text(record).encode())

@@ -141,9 +141,9 @@ def read_cifar10(device: str) -> tuple[Tensor, Tensor]:
 def read_har(device: str) -> tuple[Tensor, Tensor, int]:
     """Return standardised signals, targets and the number of training windows; the last seven subjects come last."""
     signals, activities, subjects = (_arrays("har")[key] for key in ("signals", "activities", "subjects"))
-    held = np.isin(subjects, np.unique(subjects)[-7:])
-    order = np.argsort(held, kind="stable")
-    x, count = torch.from_numpy(signals[order]), int((~held).sum())
+    is_held = np.isin(subjects, np.unique(subjects)[-7:])
+    order = np.argsort(is_held, kind="stable")
+    x, count = torch.from_numpy(signals[order]), int((~is_held).sum())
     x = (x - x[:count].mean((0, 1))) / x[:count].std((0, 1))
     target = torch.from_numpy(np.isin(activities[order], (2, 4, 6)).astype(np.float32))
     return x.to(device), target.to(device), count

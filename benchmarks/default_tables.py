@@ -41,8 +41,8 @@ def _value(row: dict) -> float:
 
 def _select(rows: list[dict], task: str, **fields) -> dict[int, float]:
     """Return seed -> score."""
-    chosen = [row for row in rows if row["task"] == task and all(row[key] == value for key, value in fields.items())]
-    return {row["seed"]: _value(row) for row in chosen}
+    selected = [row for row in rows if row["task"] == task and all(row[key] == value for key, value in fields.items())]
+    return {row["seed"]: _value(row) for row in selected}
 
 
 def _format(task: str, values: dict[int, float]) -> str:
@@ -188,13 +188,13 @@ def ideas() -> str:
     for idea in content["ideas"]:
         cells = []
         for task in tasks:
-            here = sorted(
+            matches = sorted(
                 (r for r in content["rows"] if (r["model"], r["task"]) == (idea, task)), key=lambda r: r["seed"]
             )
             if task.startswith("adding"):
-                cells.append(", ".join(str(row["solved_after"] or "-") for row in here) or " ")
+                cells.append(", ".join(str(row["solved_after"] or "-") for row in matches) or " ")
             else:
-                cells.append(_format(task, {row["seed"]: row["value"] for row in here}) if here else " ")
+                cells.append(_format(task, {row["seed"]: row["value"] for row in matches}) if matches else " ")
         lines.append(f"| {idea} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -230,15 +230,15 @@ def _searched(variants: dict[str, dict], tasks: tuple[str, ...]) -> str:
     for name, fields in variants.items():
         cells = []
         for task in tasks:
-            wanted = {"rate": 0.016, "hidden_size": 256 if task.startswith("char") else 128} | fields
-            here = [
+            conditions = {"rate": 0.016, "hidden_size": 256 if task.startswith("char") else 128} | fields
+            matches = [
                 row
                 for row in rows
                 if row["task"] == task
-                and row.get("optimiser") == wanted.get("optimiser")
-                and all(row[key] == value for key, value in wanted.items() if key != "optimiser")
+                and row.get("optimiser") == conditions.get("optimiser")
+                and all(row[key] == value for key, value in conditions.items() if key != "optimiser")
             ]
-            seeds = {row["seed"]: row for row in here}
+            seeds = {row["seed"]: row for row in matches}
             if task.startswith("adding"):
                 solved = ["-" if row["solved_after"] is None else str(row["solved_after"]) for row in seeds.values()]
                 cells.append(", ".join(solved) or " ")
@@ -277,9 +277,9 @@ def rates() -> str:
 
 def _variants(task: str, **fields) -> list[float]:
     """Return the scores of a variant, one per seed; fields that are not given have their defaults."""
-    wanted = {"rate": 0.016, "hidden_size": _size(task), "optimiser": None, "length": None} | fields
+    conditions = {"rate": 0.016, "hidden_size": _size(task), "optimiser": None, "length": None} | fields
     rows = [row for row in _load("default-layer-variants.json") if row["task"] == task]
-    return [_value(row) for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+    return [_value(row) for row in rows if all(row.get(key) == value for key, value in conditions.items())]
 
 
 def _cells(task: str, values: list[float]) -> str:
@@ -405,8 +405,8 @@ def _costs() -> list[tuple[str, str, dict[str, tuple[float, float, float]]]]:
     rows = [*_load("user-loop-cuda.json"), *(row | {"mode": "CPU"} for row in _load("user-loop-cpu.json"))]
     found = []
     for case, mode in dict.fromkeys((row["case"], row["mode"]) for row in rows if row["mode"] in MODES):
-        here = {row["contender"]: row for row in rows if (row["case"], row["mode"]) == (case, mode)}
-        given, default = here["CoRNN, given constants"], here["CoRNN"]
+        by_contender = {row["contender"]: row for row in rows if (row["case"], row["mode"]) == (case, mode)}
+        given, default = by_contender["CoRNN, given constants"], by_contender["CoRNN"]
         size = ", ".join(str(default[key]) for key in ("steps", "batch", "hidden", "inputs"))
         times = {kind: (given[kind], default[kind], default[kind] / given[kind] - 1) for kind in PASSES}
         found.append((size, mode, times))

@@ -75,25 +75,25 @@ def kernels() -> list[tuple[str, Mapping[str, object]]]:
         for name in ("fp32", "both"):
             with variant(name):
                 for direction in ("forward", "backward"):
-                    own = {**cuda._update_macros(UPDATES[update], spans)}
+                    macros = {**cuda._update_macros(UPDATES[update], spans)}
                     rich = spans or (for_parameters and direction == "backward")
-                    own |= {"FOR_PARAMETERS": int(for_parameters)} if direction == "backward" else {}
+                    macros |= {"FOR_PARAMETERS": int(for_parameters)} if direction == "backward" else {}
                     grid = cuda._choose_grid(0, 1, batch, hidden, "exact", rich) if hidden > 128 else None
                     layout = grid or cuda.plan(hidden, 1, batch, 132, cuda.ROWS_WITH_PARAMETERS if rich else cuda.ROWS)
-                    found.append((f"{layout.kind}_{direction}.cu", cuda._macros(layout, own)))
+                    found.append((f"{layout.kind}_{direction}.cu", cuda._macros(layout, macros)))
     return [*{str(job): job for job in found}.values(), ("weights_split.cu", weights.PIECES_MACROS)]
 
 
 def compile_kernels() -> None:
     """Compile all kernels at the same time; one after the other they would take minutes."""
     jobs, (major, minor) = kernels(), torch.cuda.get_device_capability()
-    began = time.perf_counter()
+    start = time.perf_counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = [pool.submit(nvrtc.compile_kernel, *job, f"sm_{major}{minor}") for job in jobs]
         for job, one in zip(jobs, waiting, strict=True):
             if failure := one.exception():
                 print(job, failure, flush=True)
-    print(f"compiled {len(jobs)} kernels in {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"compiled {len(jobs)} kernels in {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def guarded(row: dict, measure: Callable[[], dict]) -> dict:

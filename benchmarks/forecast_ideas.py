@@ -50,9 +50,9 @@ def losses(case: Case, power: float = 1.0, half_life: float | None = None) -> Lo
     found = {}
     for member, forecasts in own.forecasts.items():
         error = (np.abs(forecasts - own.truth) / own.scale[:, None]) ** power
-        there = ~np.isnan(error) * weight[:, None]
-        if there.any():
-            found[member] = float((np.nan_to_num(error) * there).sum() / there.sum()) ** (1 / power)
+        present = ~np.isnan(error) * weight[:, None]
+        if present.any():
+            found[member] = float((np.nan_to_num(error) * present).sum() / present.sum()) ** (1 / power)
     return found
 
 

@@ -43,14 +43,14 @@ def scores() -> str:
     record = _record()
     if record is None:
         return "There is no record yet."
-    shown = ("pool", WITHOUT, "ETS", "ridge on lags", "last value")
+    columns = ("pool", WITHOUT, "ETS", "ridge on lags", "last value")
     lines = [
-        "| series | number | " + " | ".join(shown) + " | mean rank: " + ", ".join(METHODS) + " |",
-        "| --- | ---: |" + " ---: |" * (len(shown) + 1),
+        "| series | number | " + " | ".join(columns) + " | mean rank: " + ", ".join(METHODS) + " |",
+        "| --- | ---: |" + " ---: |" * (len(columns) + 1),
     ]
     every_ratio, every_rank = [], []
     for kind, rows in _kinds(record).items():
-        ratios = [_ratio(rows, method) for method in shown]
+        ratios = [_ratio(rows, method) for method in columns]
         ranks = [mean(column) for column in zip(*map(_ranks, rows), strict=True)]
         every_ratio.append([math.log(own) for own in ratios])
         every_rank.append(ranks)

@@ -71,8 +71,8 @@ class Fold(HAR2):
     def _split(self, subjects: np.ndarray, random: torch.Generator) -> tuple[np.ndarray, np.ndarray, str]:
         people = np.unique(subjects)
         people = people[torch.randperm(len(people), generator=generator(0, "har2", "folds")).numpy()]
-        held = np.isin(subjects, people[self.fold :: FOLDS])
-        return np.flatnonzero(~held), np.flatnonzero(held), f"validation on fold {self.fold}"
+        is_held = np.isin(subjects, people[self.fold :: FOLDS])
+        return np.flatnonzero(~is_held), np.flatnonzero(is_held), f"validation on fold {self.fold}"
 
 
 def validate_fold(changes: Mapping[str, Any], fold: int, seed: int) -> dict[str, Any]:
@@ -101,14 +101,14 @@ def main() -> None:
     record: dict[str, Any] = {"what": what, **describe_machine("cpu"), "rows": []}
     if options.out.exists():
         record = json.loads(options.out.read_text(encoding="utf8"))
-    made = {key: value for key, value in describe_machine("cpu").items() if value != record[key]}
+    origin = {key: value for key, value in describe_machine("cpu").items() if value != record[key]}
     for seed, idea in itertools.product(options.seeds, options.ideas):
         settings = json.loads(json.dumps(BASE | IDEAS[idea]))
         for fold in range(FOLDS):
             key = {"idea": idea, "settings": settings, "fold": fold, "seed": seed}
             if any(row.items() >= key.items() for row in record["rows"]):
                 continue
-            row = key | validate_fold(IDEAS[idea], fold, seed) | made  # rows of another commit say so
+            row = key | validate_fold(IDEAS[idea], fold, seed) | origin  # rows of another commit say so
             record["rows"].append(row)
             write_atomically(options.out, to_text(record).encode())
         rows = [row for row in record["rows"] if (row["idea"], row["seed"]) == (idea, seed)]

@@ -68,14 +68,14 @@ def pixels_note() -> str:
 
 
 def _long_memory() -> str:
-    own = records.group_identity(resolve("adding", "ours", length=LENGTH))
+    identity = records.group_identity(resolve("adding", "ours", length=LENGTH))
     configs = [(record["result"], records.read_config(record)) for record in records.read(RESULTS, "adding")]
-    ours = [result for result, config in configs if records.group_identity(config) == own]
+    ours = [result for result, config in configs if records.group_identity(config) == identity]
     longest = tables.longest_runs(RESULTS, "adding", "paper", length=LENGTH)
-    theirs = [record["result"] for record in longest]
+    published = [record["result"] for record in longest]
     budget = max(records.read_config(record).budget.steps or 0 for record in longest)
     steps = sorted(run["steps"] for run in filter(_is_solved, ours))
-    shares = [f"{sum(map(_is_solved, runs))} of {len(runs)}" for runs in (ours, theirs)]
+    shares = [f"{sum(map(_is_solved, runs))} of {len(runs)}" for runs in (ours, published)]
     error = intervals.describe([run["test"] for run in filter(_is_solved, ours)], "lower", "{:.4f}".format)
     gru, place = gru_at_5000()
     return (
@@ -93,11 +93,15 @@ def _is_solved(result: dict) -> bool:
 def _shorter() -> str:
     """Return at which shorter lengths the GRU has the smaller mean error in the comparison with equal budgets."""
     contests = {contest.name: contest for contest in comparison.read(RESULTS)}
-    ahead = []
+    lengths_ahead = []
     for length in (500, 2000):
         rows = {row.name: statistics.fmean(row.tests) for row in contests[f"adding-{length}"].rows if row.tests}
-        ahead += [f"{length:,}"] if rows["gru"] < rows["cornn-memory"] else []
-    return f", and at {' and '.join(ahead)} steps it has the [smaller mean error](docs/rivals.md)" if ahead else ""
+        lengths_ahead += [f"{length:,}"] if rows["gru"] < rows["cornn-memory"] else []
+    return (
+        f", and at {' and '.join(lengths_ahead)} steps it has the [smaller mean error](docs/rivals.md)"
+        if lengths_ahead
+        else ""
+    )
 
 
 def _noisy_images() -> str:
@@ -118,8 +122,8 @@ def _noisy_images() -> str:
 
 def _has_recipe(config: Train, recipe: str) -> bool:
     """Return whether a run has the configuration of a recipe."""
-    own = resolve("noisy-cifar10", recipe, **encode(config.place))
-    return records.group_identity(config) == records.group_identity(own)
+    base = resolve("noisy-cifar10", recipe, **encode(config.place))
+    return records.group_identity(config) == records.group_identity(base)
 
 
 def _interval(values: list[float]) -> str:

@@ -42,9 +42,11 @@ def step() -> str:
     left = content["kernels"]
     lines = ["| part of a training step | kernels | µs |", "| --- | ---: | ---: |"]
     for part, names in _STEP.items():
-        own = [row for row in left if row["kernel"].startswith(names)]
-        left = [row for row in left if row not in own]
-        lines.append(f"| {part} | {sum(row['count'] for row in own):.0f} | {sum(row['us'] for row in own):.0f} |")
+        matches = [row for row in left if row["kernel"].startswith(names)]
+        left = [row for row in left if row not in matches]
+        lines.append(
+            f"| {part} | {sum(row['count'] for row in matches):.0f} | {sum(row['us'] for row in matches):.0f} |"
+        )
     rest = content["step_us"] - sum(row["us"] for row in content["kernels"])
     lines.append(
         f"| batch, initial state, loss | {sum(row['count'] for row in left):.0f} | {sum(r['us'] for r in left):.0f} |"
@@ -189,15 +191,18 @@ def _user_loop(mode: str, contenders: tuple[str, ...] = LOOP_CONTENDERS) -> str:
         "| --- |" + " ---: |" * (len(contenders) + compares),
     ]
     for case in dict.fromkeys(row["case"] for row in rows):
-        here = {row["contender"]: row for row in rows if row["case"] == case and row["mode"] == mode}
-        if not here:
+        by_contender = {row["contender"]: row for row in rows if row["case"] == case and row["mode"] == mode}
+        if not by_contender:
             continue
-        size = ", ".join(f"{next(iter(here.values()))[key]}" for key in ("steps", "batch", "hidden", "inputs"))
+        size = ", ".join(f"{next(iter(by_contender.values()))[key]}" for key in ("steps", "batch", "hidden", "inputs"))
         cells = [
-            f"{here[name]['seconds'] * 1e3:.2f} ({here[name]['forward_seconds'] * 1e3:.2f})" for name in contenders
+            f"{by_contender[name]['seconds'] * 1e3:.2f} ({by_contender[name]['forward_seconds'] * 1e3:.2f})"
+            for name in contenders
         ]
         if compares:
-            ratios = (here[name]["seconds"] / here["CoRNN"]["seconds"] for name in ("nn.LSTM", "nn.RNN"))
+            ratios = (
+                by_contender[name]["seconds"] / by_contender["CoRNN"]["seconds"] for name in ("nn.LSTM", "nn.RNN")
+            )
             cells.append(", ".join(f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f} (missed)" for ratio in ratios))
         lines.append(f"| {size} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -209,8 +214,8 @@ def cells() -> str:
     names = list(dict.fromkeys(row["contender"] for row in rows))
     lines = [f"| sequences, neurons | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
     for size in dict.fromkeys((row["batch"], row["hidden"]) for row in rows):
-        here = {row["contender"]: row for row in rows if (row["batch"], row["hidden"]) == size}
-        times = [f"{here[name]['forward_us']:.0f}, {here[name]['both_us']:.0f}" for name in names]
+        by_contender = {row["contender"]: row for row in rows if (row["batch"], row["hidden"]) == size}
+        times = [f"{by_contender[name]['forward_us']:.0f}, {by_contender[name]['both_us']:.0f}" for name in names]
         lines.append(f"| {size[0]}, {size[1]} | {' | '.join(times)} |")
     return "\n".join(lines)
 

@@ -138,11 +138,11 @@ def trained(recipe: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         training.fit(config, Path(folder) / "run")
         rows += open_run(Path(folder) / "run").metrics()
-    kept = ("gradient_quarter", "gradient_half", "gradient_first", "W_norm", "energy")
+    columns = ("gradient_quarter", "gradient_half", "gradient_first", "W_norm", "energy")
     return {
         "config": as_dictionary(config),
         "rows": [
-            {"step": row["step"], "metric": row["metric"]} | {name: row["theory"][name] for name in kept}
+            {"step": row["step"], "metric": row["metric"]} | {name: row["theory"][name] for name in columns}
             for row in rows
         ],
     }
@@ -152,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=RESULT)
     options = parser.parse_args()
-    began = time.perf_counter()
+    start = time.perf_counter()
     content = {
         "step": one_step(),
         "sequences": {"fitted": FITTED, "tested": TESTED},
@@ -165,11 +165,11 @@ def main() -> None:
     for length in LENGTHS:
         for feedback in FEEDBACKS:
             content["states"].append(state(length, feedback))
-            print(content["states"][-1], f"{time.perf_counter() - began:.0f} s", flush=True)
+            print(content["states"][-1], f"{time.perf_counter() - start:.0f} s", flush=True)
     for recipe in ("ours", "paper"):
         content["training"][recipe] = trained(recipe)
-        print(recipe, content["training"][recipe]["rows"][-1], f"{time.perf_counter() - began:.0f} s", flush=True)
-    content |= {"seconds": round(time.perf_counter() - began), **source(), "machine": machine()}
+        print(recipe, content["training"][recipe]["rows"][-1], f"{time.perf_counter() - start:.0f} s", flush=True)
+    content |= {"seconds": round(time.perf_counter() - start), **source(), "machine": machine()}
     options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 

@@ -37,18 +37,18 @@ def cornn_rows(trained: TrainedModel, vectors: ReferenceVectors) -> list[dict]:
     rows = []
     for weights in ("float32", "int8"):
         with tempfile.TemporaryDirectory() as place:
-            written = to_c(trained, place, COptions(weights=weights))
+            files = to_c(trained, place, COptions(weights=weights))
             given = Path(place), vectors.sequences[:WINDOWS], vectors.answers.shape[1]
             found = cortex.measure(*given)
             other = cortex.measure(*given, "cortex-m3")
-            here = _on_host(Path(place), vectors)
-        assert written.checked is not None
+            on_host = _on_host(Path(place), vectors)
+        assert files.checked is not None
         row = _row(trained, "cornn", weights, found, other, vectors)
-        row |= {"state": written.state, "constants": written.flash, "multiplications": written.multiplications}
-        row |= {"accuracy": written.checked.c, "difference": written.checked.difference}
+        row |= {"state": files.state, "constants": files.flash, "multiplications": files.multiplications}
+        row |= {"accuracy": files.checked.c, "difference": files.checked.difference}
         # Whole numbers are the same everywhere; only the last multiplication, with the head's scale, may be fused.
         for answers in (found.answers, other.answers):
-            assert weights == "float32" or np.allclose(answers, here[:WINDOWS], rtol=1e-6, atol=1e-6)
+            assert weights == "float32" or np.allclose(answers, on_host[:WINDOWS], rtol=1e-6, atol=1e-6)
         rows.append(row)
     return rows
 
@@ -70,7 +70,7 @@ def fastgrnn_rows(trained: TrainedModel, vectors: ReferenceVectors, edgeml: Path
             given = folder, vectors.sequences[:WINDOWS], vectors.answers.shape[1]
             found = cortex.measure(*given, sources=sources, flags=flags)
             other = cortex.measure(*given, "cortex-m3", sources=sources, flags=flags)
-            here = _on_host(folder, vectors, sources)
+            on_host = _on_host(folder, vectors, sources)
         row = _row(trained, code, "float32", found, other, vectors)
         layer = trained.model.layer
         m, d = layer.hidden_size, layer.input_size
@@ -78,7 +78,7 @@ def fastgrnn_rows(trained: TrainedModel, vectors: ReferenceVectors, edgeml: Path
         scaling = 0 if code == "ours" else 4 * m
         row |= {"state": 4 * m, "constants": constants.bytes}
         row |= {"multiplications": {"weights": m * (d + m), "gates": 3 * m, "scaling": scaling}}
-        row |= {"accuracy": vectors.measure(here), "difference": float(np.abs(here - vectors.answers).max())}
+        row |= {"accuracy": vectors.measure(on_host), "difference": float(np.abs(on_host - vectors.answers).max())}
         rows.append(row)
     return rows
 

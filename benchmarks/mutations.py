@@ -148,20 +148,20 @@ def _swap(node: ast.AST) -> tuple[ast.AST, str] | None:
             for side in (new.left, new.right)
         ):
             return None  # texts
-        before = type(new.op).__name__
+        operator = type(new.op).__name__
         new.op = SWAPS[type(new.op)]()
-        return new, f"{before} -> {type(new.op).__name__}"
+        return new, f"{operator} -> {type(new.op).__name__}"
     if isinstance(new, ast.Compare) and type(new.ops[0]) in SWAPS:
-        before = type(new.ops[0]).__name__
+        operator = type(new.ops[0]).__name__
         new.ops = [SWAPS[type(new.ops[0])](), *new.ops[1:]]
-        return new, f"{before} -> {type(new.ops[0]).__name__}"
+        return new, f"{operator} -> {type(new.ops[0]).__name__}"
     if isinstance(new, ast.Constant) and isinstance(new.value, bool):
         new.value = not new.value
         return new, f"{not new.value} -> {new.value}"
     if isinstance(new, ast.Constant) and isinstance(new.value, int | float) and not isinstance(new.value, complex):
-        before = new.value
-        new.value = before + 1 if isinstance(before, int) else before * 1.5 + (before == 0)
-        return new, f"{before} -> {new.value}"
+        operator = new.value
+        new.value = operator + 1 if isinstance(operator, int) else operator * 1.5 + (operator == 0)
+        return new, f"{operator} -> {new.value}"
     if isinstance(new, ast.UnaryOp) and isinstance(new.op, ast.Not):
         return new.operand, "not removed"
     return None
@@ -232,22 +232,22 @@ def tests_of(file: str) -> list[str]:
     """Return the tests that mirror a module."""
     path = Path(file)
     name = f"test_{path.stem.removeprefix('_')}.py"
-    own = [ROOT / "tests" / path.parent / name, ROOT / "tests" / name]
+    candidates = [ROOT / "tests" / path.parent / name, ROOT / "tests" / name]
     for place in [path.as_posix(), *(parent.as_posix() for parent in path.parents)]:
         if place in TESTS:
-            there = [name for name in TESTS[place] if (ROOT / name).exists()]
-            return there + [
+            present = [name for name in TESTS[place] if (ROOT / name).exists()]
+            return present + [
                 str(p.relative_to(ROOT))
-                for p in own
-                if p.exists() and not any(str(p.relative_to(ROOT)).startswith(name) for name in there)
+                for p in candidates
+                if p.exists() and not any(str(p.relative_to(ROOT)).startswith(name) for name in present)
             ]
-    return [str(p.relative_to(ROOT)) for p in own if p.exists()]
+    return [str(p.relative_to(ROOT)) for p in candidates if p.exists()]
 
 
 def _search_path(room: Path) -> str:
     """Return PYTHONPATH for a copy of the repository: its own source, then absolute paths, for tests that chdir."""
-    given = [Path(own).resolve() for own in os.environ.get("PYTHONPATH", "").split(os.pathsep) if own]
-    others = [own for own in given if own not in (ROOT / "src", ROOT / "benchmarks")]
+    paths = [Path(own).resolve() for own in os.environ.get("PYTHONPATH", "").split(os.pathsep) if own]
+    others = [own for own in paths if own not in (ROOT / "src", ROOT / "benchmarks")]
     return os.pathsep.join(map(str, [room / "src", room / "benchmarks", *others]))
 
 
@@ -342,22 +342,22 @@ def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[
     callers = baseline.callers.get(f"{mutation.file}:{mutation.function}", [])
     if not callers:
         callers = [test for test in baseline.seconds if test.startswith(mirrors)] if mirrors else []
-    chosen, total = [], 0.0
+    selected, total = [], 0.0
     for test in sorted(callers, key=lambda test: (not (mirrors and test.startswith(mirrors)), baseline.seconds[test])):
-        if chosen and total + baseline.seconds[test] > budget:
+        if selected and total + baseline.seconds[test] > budget:
             break
-        chosen.append(test)
+        selected.append(test)
         total += baseline.seconds[test]
-    return chosen
+    return selected
 
 
 def remaining(drawn: list[Mutation], rows: list[dict]) -> list[Mutation]:
     """Return the mutations that have no row yet. Several on one line may have the same name."""
-    done, found = Counter(row["mutation"] for row in rows), []
+    counts, found = Counter(row["mutation"] for row in rows), []
     for own in drawn:
-        if done[own.name] <= 0:
+        if counts[own.name] <= 0:
             found.append(own)
-        done[own.name] -= 1
+        counts[own.name] -= 1
     return found
 
 
@@ -369,11 +369,11 @@ def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
     """
     file, rest = row["mutation"].split(":", 1)
     line, what = rest.split(" ", 1)
-    same = [own for own in known if (own.what, own.code.rstrip(",")) == (what, row["code"].rstrip(","))]
-    here = [own for own in same if own.file == file]
-    if not here and len(same) == 1:
-        return same[0]
-    return min(here, key=lambda own: abs(own.line - int(line)), default=None)
+    candidates = [own for own in known if (own.what, own.code.rstrip(",")) == (what, row["code"].rstrip(","))]
+    in_file = [own for own in candidates if own.file == file]
+    if not in_file and len(candidates) == 1:
+        return candidates[0]
+    return min(in_file, key=lambda own: abs(own.line - int(line)), default=None)
 
 
 @functools.cache
@@ -425,28 +425,30 @@ def main() -> None:
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     files = sorted(PACKAGE.rglob("*.py"))
-    known = [own for path in files for own in mutations_of(path) if own.file.startswith(options.only)]
+    mutations = [own for path in files for own in mutations_of(path) if own.file.startswith(options.only)]
     if options.list:
-        print("\n".join(own.name for own in known))
+        print("\n".join(own.name for own in mutations))
         return
     # A record of the same sample is continued. Its rows keep their outcome although the source may have changed since.
-    before: dict = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
-    rows = before["rows"]
+    record_before: dict = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
+    rows = record_before["rows"]
     if options.again:
-        before.setdefault("noticed_at_first", count_noticed(rows))
+        record_before.setdefault("noticed_at_first", count_noticed(rows))
         summarise(rows)  # what is listed as equivalent is not tried
         open_rows = [row for row in rows if row["outcome"] in ("survived", "no tests")]
-        chosen = [(found, row) for row in open_rows if (found := find_again(row, known))]
-        print(f"{len(open_rows) - len(chosen)} of {len(open_rows)} survivors are no longer in the source", flush=True)
+        jobs = [(found, row) for row in open_rows if (found := find_again(row, mutations))]
+        print(f"{len(open_rows) - len(jobs)} of {len(open_rows)} survivors are no longer in the source", flush=True)
     else:
-        drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
-        chosen = [(own, None) for own in remaining(drawn, rows)]
-        before |= {"seed": options.seed, "sample": len(drawn), "of": len(known)}
+        sample = random.Random(options.seed).sample(mutations, min(options.sample, len(mutations)))
+        jobs = [(own, None) for own in remaining(sample, rows)]
+        record_before |= {"seed": options.seed, "sample": len(sample), "of": len(mutations)}
     lock = threading.Lock()
 
     def write() -> None:
-        kept = {key: before[key] for key in ("seed", "sample", "of", "noticed_at_first") if key in before}
-        options.out.write_text(json.dumps(kept | summarise(rows), indent=1) + "\n", encoding="utf8")
+        settings = {
+            key: record_before[key] for key in ("seed", "sample", "of", "noticed_at_first") if key in record_before
+        }
+        options.out.write_text(json.dumps(settings | summarise(rows), indent=1) + "\n", encoding="utf8")
 
     def left() -> float:
         return min(options.limit, end - time.monotonic())
@@ -515,7 +517,7 @@ def main() -> None:
                 print(outcome, mutation.name, flush=True)
                 write()
 
-        work(attempt, chosen)
+        work(attempt, jobs)
     write()
     print("{noticed} of {counted} noticed".format_map(summarise(rows)))
     print(*(f"{count} {outcome}" for outcome, count in Counter(row["outcome"] for row in rows).items()), sep=", ")

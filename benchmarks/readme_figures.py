@@ -79,8 +79,8 @@ def idea() -> Any:
         for place, task in enumerate(TASKS):
             values = [r["value"] for r in rows if (r["task"], r["model"], r["hidden_size"]) == (task, model, 128)]
             where = place + (number - 1) * width
-            shown = label if place == 0 else None
-            learning.bar(where, fmean(values), 0.9 * width, color=COLOURS[number], label=shown)
+            legend = label if place == 0 else None
+            learning.bar(where, fmean(values), 0.9 * width, color=COLOURS[number], label=legend)
             learning.plot([where] * len(values), values, ".", color="#222222", markersize=3)
     learning.set_xticks(range(len(TASKS)), TASKS.values(), fontsize=7.5)
     learning.grid(visible=False, axis="x")

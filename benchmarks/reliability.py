@@ -120,8 +120,8 @@ def wait(process: int, folder: Path, limit: float = LIMIT) -> End:
     """Wait for a process, kill it after the limit, and return how it ended."""
     begin, code = time.monotonic(), None
     while True:
-        done, status = os.waitpid(process, os.WNOHANG)
-        if done:
+        finished, status = os.waitpid(process, os.WNOHANG)
+        if finished:
             code = os.waitstatus_to_exitcode(status)
             break
         if time.monotonic() - begin > limit:
@@ -156,10 +156,10 @@ def cut_power(folder: Path, log: Path, draw: random.Random) -> int:
     lost = 0
     for path in sorted(folder.rglob("*")):
         content = path.read_bytes() if path.is_file() else b""
-        kept = min(synced.get(path.stat().st_ino, 0), len(content))
-        if kept < len(content):
-            here = draw.randint(kept, len(content) - 1)
-            path.write_bytes(content[:here] + bytes(len(content) - here) * draw.randrange(2))
+        safe = min(synced.get(path.stat().st_ino, 0), len(content))
+        if safe < len(content):
+            position = draw.randint(safe, len(content) - 1)
+            path.write_bytes(content[:position] + bytes(len(content) - position) * draw.randrange(2))
             lost += 1
     return lost
 
@@ -217,13 +217,13 @@ def attack_kill(attack: Attack, power: bool = False) -> None:
         log.unlink(missing_ok=True)
         chain, code = attack.draw.randint(1, 4), None
         while code is None:
-            begun = (folder / "config.json").exists()
-            if not begun:  # killed before there was a run: the command is run again
+            is_started = (folder / "config.json").exists()
+            if not is_started:  # killed before there was a run: the command is run again
                 shutil.rmtree(folder, ignore_errors=True)
             elif open_run(folder).complete:  # killed after it had finished
                 code = 0
                 break
-            arguments = ["resume", folder, "--quiet"] if begun else ["train", *TRAIN, *often, "--out", folder]
+            arguments = ["resume", folder, "--quiet"] if is_started else ["train", *TRAIN, *often, "--out", folder]
             process = start(arguments, attack.work, log)
             limit = attack.draw.uniform(0, seconds) if chain else LIMIT
             ended = wait(process, attack.work, limit)
@@ -260,8 +260,8 @@ def attack_bits(attack: Attack) -> None:
     while attack.going():
         name, file = cases[attack.counts["tries"] % len(cases)]
         path = attack.work / name / file
-        whole = path.read_bytes()
-        path.write_bytes(flip_bit(whole, attack.draw))
+        content = path.read_bytes()
+        path.write_bytes(flip_bit(content, attack.draw))
         attack.counts["tries"] += 1
         try:
             value, sentence = use_or_sentence(attack.work / name)
@@ -271,7 +271,7 @@ def attack_bits(attack: Attack) -> None:
                 attack.found("silent", f"{name}/{file}")
         except Exception as error:
             attack.found("tracebacks", f"{name}/{file}: {error!r}")
-        path.write_bytes(whole)
+        path.write_bytes(content)
 
 
 def attack_commands(attack: Attack) -> None:

@@ -31,10 +31,10 @@ def speed_rivals() -> str:
         if "failed" in row:
             lines.append(f"| {row['model']} | - | - | - | - | - | - |")
             continue
-        apart = "-" if row["apart_ms"] is None else f"{row['apart_ms']:.2f}"
+        separate = "-" if row["apart_ms"] is None else f"{row['apart_ms']:.2f}"
         lines.append(
             f"| {row['model']} | {row['forward_us']:.3f} | {row['backward_us']:.3f} | {row['kernels_ratio']:.2f} "
-            f"| {row['both_ms']:.3f} | {row['both_ratio']:.2f} | {apart} |"
+            f"| {row['both_ms']:.3f} | {row['both_ratio']:.2f} | {separate} |"
         )
     return "\n".join(lines)
 
@@ -86,8 +86,8 @@ def compare(results: Path = RESULTS) -> str:
             cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
             cells += [row.published, row.commits, row.chosen]
             lines.append("| " + " | ".join(cells) + " |")
-        wanted = CONTESTS[contest.name].entrants if contest.name in CONTESTS else ()
-        absent = [comparison.title(name) for name in wanted if name not in contest.record["models"]]
+        entrants = CONTESTS[contest.name].entrants if contest.name in CONTESTS else ()
+        absent = [comparison.title(name) for name in entrants if name not in contest.record["models"]]
         lines += [f"\nWithout a final run so far: {', '.join(contest.begun)}."] if contest.begun else []
         lines += [f"\nNot run: {', '.join(absent)}."] if absent else []
         parts.append("\n".join(lines))
@@ -133,8 +133,8 @@ def ranks(results: Path = RESULTS) -> str:
         else:
             sign = 1 if record["better"] == "higher" else -1
             means = [sign * statistics.fmean(row.tests) for row in contest.rows if row.tests]
-            place = 1 + sum(value > sign * statistics.fmean(ours.tests) for value in means)
-            found, lead = f"number {place} of {len(means)}", first[0].test_summary
+            rank = 1 + sum(value > sign * statistics.fmean(ours.tests) for value in means)
+            found, lead = f"number {rank} of {len(means)}", first[0].test_summary
         budget = f"{record['final']:,} {record['unit']}"
         names = "; ".join(row.title for row in first)
         lines.append(f"| {contest.name} | {budget} | {found} | {names}{': ' if names else ''}{lead} |")

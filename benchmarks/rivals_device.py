@@ -89,9 +89,9 @@ def results(
     last = torch.cat(parts)
     random = torch.Generator().manual_seed(1)
     value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
-    wanted = {key: x for key, x in leaves.items() if x is not None and x.requires_grad}
-    gradients = torch.autograd.grad(value, list(wanted.values()))  # pyright: ignore[reportArgumentType]
-    return {"output": output, "last": last} | dict(zip(wanted, gradients, strict=True))
+    trained = {key: x for key, x in leaves.items() if x is not None and x.requires_grad}
+    gradients = torch.autograd.grad(value, list(trained.values()))  # pyright: ignore[reportArgumentType]
+    return {"output": output, "last": last} | dict(zip(trained, gradients, strict=True))
 
 
 def checked(name: str, steps: int, batch: int, hidden: int) -> dict:
@@ -116,8 +116,12 @@ def checked(name: str, steps: int, batch: int, hidden: int) -> dict:
         key: max(OUTPUTS if key in ("output", "last") else GRADIENTS, 3 * cuda_device.distance(plain[key], want[key]))
         for key in want
     }
-    same = all(torch.equal(got[key], again[key]) for key in got)
-    return {"errors": errors, "repeats": same, "good": same and all(errors[key] <= allowed[key] for key in errors)}
+    is_deterministic = all(torch.equal(got[key], again[key]) for key in got)
+    return {
+        "errors": errors,
+        "repeats": is_deterministic,
+        "good": is_deterministic and all(errors[key] <= allowed[key] for key in errors),
+    }
 
 
 def check() -> list[dict]:
@@ -183,9 +187,9 @@ def apart(name: str) -> Callable:
     layer = LAYERS[name](1, HIDDEN, device="cuda")
 
     def call():
-        made = [x for x in layer.cell().arguments() if x is not None and x.requires_grad]
+        trained = [x for x in layer.cell().arguments() if x is not None and x.requires_grad]
         used = list(layer.parameters())
-        return torch.autograd.grad(sum(x.sum() for x in made), used, allow_unused=True)
+        return torch.autograd.grad(sum(x.sum() for x in trained), used, allow_unused=True)
 
     return call
 
@@ -301,12 +305,12 @@ def compile_all() -> None:
 
 def main() -> None:
     options = cuda_device.asked(__doc__)
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
         compile_all()
     except Exception as error:
         print(f"compiling ahead failed, each will be compiled when it is needed: {error}", flush=True)
-    print(f"compiled in {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"compiled in {time.perf_counter() - start:.0f} s", flush=True)
     content: dict = {
         "measured": f"{STEPS} steps, {BATCH} sequences, {HIDDEN} neurons, 1 input: device events, CUDA graphs, median",
         "machine": machine(),
@@ -327,7 +331,7 @@ def main() -> None:
         print(f"{len(content['checks']) - len(bad)} of {len(content['checks'])} checks good")
         for row in bad:
             print("FAIL", row)
-    print(f"{time.perf_counter() - began:.0f} s in all")
+    print(f"{time.perf_counter() - start:.0f} s in all")
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def variants() -> str:
         for one in found:
             if not one.settings or not one.settings.keys() <= {"damping", "trainable"}:
                 continue
-            same = (one.model, one.units, one.options)
-            plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == same)
+            key = (one.model, one.units, one.options)
+            plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == key)
             lines.append(
                 f"| {task} | {MODELS[one.model].title}-{one.units} | {one.case} | {one.summary} "
                 f"| {len(one.tests)} | {plain.summary} | {len(plain.tests)} |"
@@ -87,11 +87,11 @@ def lorenz_baselines() -> str:
     ]
     cases = [(force, kind) for force in (0.9, 8.0) for kind in ("float64", "float32")]
     for name, states in dict.fromkeys((row["map"], row["states"]) for row in rows):
-        same = [row for row in rows if (row["map"], row["states"]) == (name, states)]
-        found = {(row["force"], row["precision"]): row["test"] for row in same}
+        matches = [row for row in rows if (row["map"], row["states"]) == (name, states)]
+        found = {(row["force"], row["precision"]): row["test"] for row in matches}
         label = MAPS[name].format(states="state" if states == 1 else f"{states} states")
         cells = " | ".join(f"{found[case]:.2g}" for case in cases)
-        lines.append(f"| {label} | {same[0].get('parameters', 0):,} | {cells} |")
+        lines.append(f"| {label} | {matches[0].get('parameters', 0):,} | {cells} |")
     return "\n".join(lines)
 
 
@@ -115,9 +115,9 @@ def logs() -> str:
         "| --- | ---: | --- |" + " ---: |" * len(epochs),
     ]
     for task, units in (*LOGS, ("psmnist", 128)):
-        known, runs = LOGS.get((task, units)), _paper_runs(task, units)
-        if known is not None:
-            published = [f"{known[epoch]:.1f}" if epoch in known else "" for epoch in epochs]
+        log, runs = LOGS.get((task, units)), _paper_runs(task, units)
+        if log is not None:
+            published = [f"{log[epoch]:.1f}" if epoch in log else "" for epoch in epochs]
             lines.append(f"| {task} | {units} | the authors' log | " + " | ".join(published) + " |")
         cells = []
         for epoch in epochs:
@@ -206,9 +206,9 @@ def har2_search() -> str:
     content = json.loads((RESULTS / "har2-random-search.json").read_text(encoding="utf8"))
     lines, best = _search(content["rows"], "{:.2f}", highest=True)
     groups = [one for one in tables.group_runs(RESULTS, "har2") if one.units == content["neurons"] and not one.options]
-    chosen = next(one for one in groups if one.settings.keys() == {*SEARCHED, "epochs"})
-    theirs = next(one for one in groups if not one.settings)
-    for words, one in ((f"trial {best} with new seeds", chosen), ("the paper's values, 250 epochs", theirs)):
+    tuned = next(one for one in groups if one.settings.keys() == {*SEARCHED, "epochs"})
+    published = next(one for one in groups if not one.settings)
+    for words, one in ((f"trial {best} with new seeds", tuned), ("the paper's values, 250 epochs", published)):
         lines.append(f"| {words}: test | | | | | {one.summary} ({len(one.tests)} seeds) |")
     return "\n".join(lines)
 

@@ -111,20 +111,20 @@ def main() -> None:
         return
     command, rows = [sys.executable, __file__, "--run"], []
     for tool in (None, *options.tools):
-        began = time.perf_counter()
+        start = time.perf_counter()
         under = [] if tool is None else [find_sanitizer(), "--tool", tool, "--error-exitcode", "9"]
         if tool == "memcheck":  # cuda-python asks the driver for functions that it does not have
             under += ["--report-api-errors", "no"]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*under, *command], capture_output=True, text=True, timeout=options.limit, check=False
             )
-            code, lines = done.returncode, [line for line in done.stdout.splitlines() if line.startswith("=====")]
-            lines += done.stderr.splitlines()[-5:] if code else []
+            code, lines = process.returncode, [line for line in process.stdout.splitlines() if line.startswith("=====")]
+            lines += process.stderr.splitlines()[-5:] if code else []
         except subprocess.TimeoutExpired:
             code, lines = -1, [f"stopped after {options.limit} s"]
         rows.append(
-            {"tool": tool, "exit": code, "seconds": time.perf_counter() - began, "lines": lines[:20] + lines[-3:]}
+            {"tool": tool, "exit": code, "seconds": time.perf_counter() - start, "lines": lines[:20] + lines[-3:]}
         )
         print(json.dumps(rows[-1]), flush=True)
         if options.out:

@@ -54,10 +54,10 @@ def contenders(hidden: int) -> dict[str, Callable[[torch.Tensor], None]]:
 def measure(hidden: int, repeats: int) -> list[dict]:
     samples = torch.randn(SAMPLES, INPUTS, generator=generator(0, "samples"))
     runs = contenders(hidden)
-    taken = turns({name: partial(run, samples) for name, run in runs.items()}, "cpu", repeats)
+    times = turns({name: partial(run, samples) for name, run in runs.items()}, "cpu", repeats)
     return [
         {"hidden": hidden, "contender": name, "us": statistics.median(seconds) / SAMPLES * 1e6}
-        for name, seconds in taken.items()
+        for name, seconds in times.items()
     ]
 
 

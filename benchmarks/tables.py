@@ -43,14 +43,14 @@ def speed_cpu() -> str:
         "| --- | ---: | ---: | ---: | " + "---: | " * len(names) + "---: |",
     ]
     for key in keys:
-        here = {
+        by_contender = {
             row["contender"]: row["seconds"] * 1e3
             for row in rows
             if (row["batch"], row["hidden"], row["steps"], row["threads"]) == key
         }
-        best = min(here[name] for name in names)
-        cells = [f"{here[name]:.1f} ms" for name in ("plain loop", "nn.LSTM", *sorted(names))]
-        ratio = f"{here['plain loop'] / best:.1f}; {here['nn.LSTM'] / best:.1f}"
+        best = min(by_contender[name] for name in names)
+        cells = [f"{by_contender[name]:.1f} ms" for name in ("plain loop", "nn.LSTM", *sorted(names))]
+        ratio = f"{by_contender['plain loop'] / best:.1f}; {by_contender['nn.LSTM'] / best:.1f}"
         lines.append(f"| {key[0]}, {key[1]}, {key[2]} | {key[3]} | " + " | ".join(cells) + f" | {ratio} |")
     return "\n".join(lines)
 
@@ -66,11 +66,11 @@ def _by_contender(record: str, field: str, scale: float, digits: int, threads: b
         "| --- | --- |" + " ---: |" * (len(names) + threads),
     ]
     for case, number in dict.fromkeys((row["case"], row["threads"]) for row in rows):
-        here = {row["contender"]: row for row in rows if (row["case"], row["threads"]) == (case, number)}
+        by_contender = {row["contender"]: row for row in rows if (row["case"], row["threads"]) == (case, number)}
         if not threads and number != rows[0]["threads"]:
             continue
-        sizes = next(iter(here.values()))
-        figures = [here.get(name, {}).get(field) for name in names]
+        sizes = next(iter(by_contender.values()))
+        figures = [by_contender.get(name, {}).get(field) for name in names]
         cells = ["-" if figure is None else f"{figure * scale:,.{digits}f}" for figure in figures]
         lines.append(
             f"| {case} | {sizes['steps']}, {sizes['batch']}, {sizes['hidden']}, {sizes['inputs']} | "
@@ -103,13 +103,13 @@ def speed_cpu_goals() -> str:
         return f"-, {value:.2f}" if goal is None else f"{goal:g}, {value:.2f}{'' if value >= goal else ' (missed)'}"
 
     for case in dict.fromkeys(row["case"] for row in rows):
-        here = {(row["contender"], row["threads"]): row["seconds"] for row in rows if row["case"] == case}
+        by_contender = {(row["contender"], row["threads"]): row["seconds"] for row in rows if row["case"] == case}
         batch = next(row["batch"] for row in rows if row["case"] == case)
         loop, lstm = CPU_GOALS.get(case, (None, None))
-        one, two = here["coRNN, c", 1], here["coRNN, c", 2]
+        one, two = by_contender["coRNN, c", 1], by_contender["coRNN, c", 2]
         cells = (
-            cell(loop, here["plain loop", 1] / one),
-            cell(lstm, here["nn.LSTM", 1] / one),
+            cell(loop, by_contender["plain loop", 1] / one),
+            cell(lstm, by_contender["nn.LSTM", 1] / one),
             cell(THREADS_GOAL if batch >= 50 else None, one / two),
         )
         lines.append(f"| {case} | " + " | ".join(cells) + " |")
@@ -144,8 +144,8 @@ def speed_against() -> str:
             "| --- |" + " ---: |" * len(values),
         ]
         for name in dict.fromkeys(row["contender"] for row in rows):
-            here = {row["value"]: row["seconds"] / row["steps"] * 1e6 for row in rows if row["contender"] == name}
-            cells = [f"{here[value]:,.2f}" if value in here else "-" for value in values]
+            by_value = {row["value"]: row["seconds"] / row["steps"] * 1e6 for row in rows if row["contender"] == name}
+            cells = [f"{by_value[value]:,.2f}" if value in by_value else "-" for value in values]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         picture = f"figures/{path.stem}.svg"
         if (ROOT / "docs" / picture).exists():

@@ -38,9 +38,9 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
         batch = task.training.batch(index, random)
         loss = task.loss(model(batch.input, batch.lengths), batch.target)
         if step % every == 0:
-            began = time.perf_counter()
+            start = time.perf_counter()
             rows.append({"step": step, "loss": loss.item(), "theory": theory.watch(model.layer, batch.input)})
-            watching += time.perf_counter() - began
+            watching += time.perf_counter() - start
         if not math.isfinite(loss.item()):
             break
         optimizer.zero_grad()
@@ -70,10 +70,10 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=25)
     parser.add_argument("--data")
     options = parser.parse_args()
-    own = {"length": options.length} if options.length else {}
+    task_options = {"length": options.length} if options.length else {}
     RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in range(options.seeds):
-        found = run(options.task, options.recipe, own, seed, options.steps, options.every, options.data)
+        found = run(options.task, options.recipe, task_options, seed, options.steps, options.every, options.data)
         path = RESULTS / f"watch-{options.task}-seed{seed}.json"
         path.write_text(json.dumps(found) + "\n", encoding="utf8")
         last = found["rows"][-1]

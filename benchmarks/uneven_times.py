@@ -133,10 +133,10 @@ def train(task: str, model: str, rate: float, seed: int) -> dict:
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-    held, scores = torch.Generator().manual_seed(99), []
+    test_random, scores = torch.Generator().manual_seed(99), []
     with torch.no_grad():
         for _ in range(EVALUATIONS):
-            batch = draw(held, False)
+            batch = draw(test_random, False)
             scores.append(compute_score(task, network(batch.values, batch.gaps), batch.target))
     value = float(torch.stack(scores).mean())
     return {"task": task, "model": model, "rate": rate, "seed": seed, "value": round(value, 5)}
@@ -165,9 +165,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/uneven-times.json"))
     out = parser.parse_args().out
     rows = json.loads(out.read_text(encoding="utf8"))["rows"] if out.exists() else []
-    done = {(row["task"], row["model"], row["rate"], row["seed"]) for row in rows}
+    finished = {(row["task"], row["model"], row["rate"], row["seed"]) for row in rows}
     for job in list_jobs(rows):
-        if job not in done:
+        if job not in finished:
             rows.append(train(*job))
             print(json.dumps(rows[-1]), flush=True)
             content = record(f"validation after {STEPS} training steps, {HIDDEN} units", rows)

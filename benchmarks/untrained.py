@@ -61,17 +61,17 @@ def readout(layer: CoRNN, task: Task) -> float:
     unit = torch.eye(len(products), dtype=torch.float64)
     solutions = [torch.linalg.solve(products + ridge * unit, answers) for ridge in RIDGES]
     best = max(solutions, key=lambda weights: accuracy(features[FITTED:], targets[FITTED:], weights))
-    held = task.validation
-    return accuracy(scaled(states(layer, held, held.size)), held.rows["target"], best)
+    validation = task.validation
+    return accuracy(scaled(states(layer, validation, validation.size)), validation.rows["target"], best)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for seed in range(given.seeds):
+    for seed in range(options.seeds):
         task = PermutedMNIST().load(seed)
         for name in NAMES:
             layer = training.build(resolve("psmnist", name, seed=seed), task).layer
@@ -81,7 +81,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     sizes = {"hidden_size": resolve("psmnist", NAMES[0]).model.hidden_size, "fitted": FITTED, "chosen": CHOSEN}
     about = {"measured": "accuracy of a linear readout of the last y on the validation split, network not trained"}
-    write_json(given.json, {**about, **sizes, "machine": machine(), **source(), "rows": rows}, indent=1)
+    write_json(options.json, {**about, **sizes, "machine": machine(), **source(), "rows": rows}, indent=1)
 
 
 if __name__ == "__main__":

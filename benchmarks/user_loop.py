@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", choices=LOOPS, default=list(LOOPS))
     parser.add_argument("--compiled", nargs="*", choices=LOOPS, default=list(COMPILED))
     options = parser.parse_args()
-    began, rows, left_out = time.perf_counter(), [], {}
+    start, rows, left_out = time.perf_counter(), [], {}
     for name in options.cases:
         case = LOOPS[name]
         modes = [mode for mode in MODES if mode != "compiled" or name in options.compiled]
@@ -47,7 +47,7 @@ def main() -> None:
     for key, reason in left_out.items():
         print(f"left out: {key}: {reason}")
     where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
-    print(f"{time.perf_counter() - began:.0f} s on {where}")
+    print(f"{time.perf_counter() - start:.0f} s on {where}")
 
 
 if __name__ == "__main__":

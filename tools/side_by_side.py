@@ -25,10 +25,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from cornn.artifacts import BEFORE, CHECKPOINT
 from cornn.lab.records import TRUSTED, import_record
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = ("checkpoint.pt", ".lock")
+LEFT_OUT = (CHECKPOINT, BEFORE, ".lock")
 
 
 def read_queues(file: Path) -> dict[str, list[list[str]]]:
@@ -61,8 +62,8 @@ def start(file: Path, folder: Path) -> None:
     for queue, commands in queues.items():
         lines = []
         for number, command in enumerate(commands):
-            own = f"{queue}-{number}"
-            train, compare = ["--out", f"runs/{own}"], ["--results", f"results/{own}", "--folder", f"work/{own}"]
+            job = f"{queue}-{number}"
+            train, compare = ["--out", f"runs/{job}"], ["--results", f"results/{job}", "--folder", f"work/{job}"]
             folders = train if command[0] == "train" else compare
             lines.append(shlex.join([sys.executable, "-m", "cornn", *command, *folders, "--quiet"]))
         with open(folder / f"{queue}.log", "w") as log:
@@ -134,16 +135,16 @@ def main(arguments: list[str] | None = None) -> int:
             command.add_argument("--seconds", type=float, default=float("inf"))
         if name == "pack":
             command.add_argument("--unfinished", type=Path)
-    given = parser.parse_args(arguments)
-    match given.command:
+    options = parser.parse_args(arguments)
+    match options.command:
         case "start":
-            start(given.file, given.folder)
+            start(options.file, options.folder)
         case "wait":
-            wait(given.folder, given.seconds)
+            wait(options.folder, options.seconds)
         case "pack":
-            pack(given.folder, given.archive, given.unfinished)
+            pack(options.folder, options.archive, options.unfinished)
         case _:
-            return unpack(given.archive, ROOT / "results")
+            return unpack(options.archive, ROOT / "results")
     return 0
 
 

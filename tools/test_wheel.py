@@ -27,16 +27,16 @@ def main() -> None:
     parser.add_argument("--no-tests", action="store_true", help="the example and `cornn doctor` only")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder).resolve()
-        venv.create(place / "venv", with_pip=True)
-        binaries = place / "venv" / ("Scripts" if os.name == "nt" else "bin")
+        temporary = Path(folder).resolve()
+        venv.create(temporary / "venv", with_pip=True)
+        binaries = temporary / "venv" / ("Scripts" if os.name == "nt" else "bin")
         python = str(binaries / "python")
         # Nothing but the environment is on the path: neither a compiler nor another Python.
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CC")}
         if os.name != "nt":
             variables["PATH"] = str(binaries)
 
-        def run(*command: str, cwd: Path = place) -> None:
+        def run(*command: str, cwd: Path = temporary) -> None:
             print("$", *(Path(command[0]).name, *command[1:]), flush=True)
             if code := subprocess.run(command, cwd=cwd, env=variables).returncode:
                 sys.exit(f"exit code {code}")
@@ -52,13 +52,15 @@ def main() -> None:
         readme = (ROOT / "README.md").read_text(encoding="utf8")
         run(python, "-c", re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1] + "print(output.shape)")
         command = [str(binaries / "cornn"), "doctor"]
-        answer = subprocess.run(command, cwd=place, env=variables, text=True, stdout=subprocess.PIPE, check=True).stdout
+        answer = subprocess.run(
+            command, cwd=temporary, env=variables, text=True, stdout=subprocess.PIPE, check=True
+        ).stdout
         print(answer, flush=True)
         if not re.search(r"^ *cpu +c +chosen", answer, re.MULTILINE):
             sys.exit("`cornn doctor` should report the C backend as chosen")
         if not options.no_tests:
-            shutil.copytree(ROOT, place / "copy", ignore=lambda _, names: LEFT_OUT & {*names})
-            run(python, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *options.tests, cwd=place / "copy")
+            shutil.copytree(ROOT, temporary / "copy", ignore=lambda _, names: LEFT_OUT & {*names})
+            run(python, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *options.tests, cwd=temporary / "copy")
 
 
 if __name__ == "__main__":

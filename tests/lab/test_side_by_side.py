@@ -30,6 +30,16 @@ def test_a_line_without_a_command_is_an_error(tmp_path):
         side_by_side.read_queues(tmp_path / "queues.txt")
 
 
+def test_no_checkpoint_is_packed(tmp_path):
+    run = tmp_path / "runs" / "a"
+    run.mkdir(parents=True)
+    for name in ("config.json", "result.json", "checkpoint.pt", "checkpoint-before.pt", ".lock"):
+        (run / name).touch()
+    side_by_side.pack(tmp_path, tmp_path / "records.tgz", None)
+    with tarfile.open(tmp_path / "records.tgz") as packed:
+        assert packed.getnames() == ["runs/a/config.json", "runs/a/result.json"]
+
+
 @pytest.mark.slow
 def test_records_travel_without_checkpoints(tmp_path):
     compare = "compare adding-500 --models cornn --trials 1 --trial 1 --final 1 --seeds 1 --device cpu"

@@ -57,23 +57,27 @@ class BenchCommand:
 
     def run(self) -> None:
         resolve_device(self.device)
-        known = bench.LOOPS if self.loop else bench.CASES
-        unknown = [name for name in self.cases if name not in known]
+        cases = bench.LOOPS if self.loop else bench.CASES
+        unknown = [name for name in self.cases if name not in cases]
         if unknown:
-            raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(known)}")
+            raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(cases)}")
         if self.loop and self.against is not None:
             raise ValueError("--loop and --against are two kinds of measurements: choose one")
         if self.json is not None and not self.json.parent.is_dir():
             raise ValueError(f"--json: the folder {self.json.parent} does not exist")
         if self.json is not None:
             check_destination(self.json)
-        if min(self.threads, default=1) < 1 or self.repeats < 1 or self.longest <= 0:
+        if min(self.threads, default=1) < 1 or self.repeats < 1 or not self.longest > 0:
             raise ValueError("--threads, --repeats and --longest must be above 0")
+        if len(self.threads) > 1 and (self.loop or self.against is not None):
+            raise ValueError(f"{'--loop' if self.loop else '--against'} takes a single value of --threads")
         if self.against is not None:
+            if self.cases:
+                raise ValueError("--against has cases of its own: leave out --cases")
             check_plotting()
-            if len(self.threads) > 1:
-                raise ValueError("--against takes a single value of --threads")
-        console, before = screen(), torch.get_num_threads()
+        elif self.plot is not None:
+            raise ValueError("--plot is for --against length, batch or size: add it, or leave out --plot")
+        console, threads_before = screen(), torch.get_num_threads()
         line(console, ", ".join(f"{key} {value}" for key, value in machine().items() if value))
         try:
             if self.loop:
@@ -83,20 +87,20 @@ class BenchCommand:
             else:
                 self._sweep(console, self.against)
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(threads_before)
 
     def _threads(self) -> tuple[int, ...]:
         """Return the numbers of threads to measure with. A GPU's time does not depend on them."""
         return self.threads if self.threads and self.device == "cpu" else (torch.get_num_threads(),)
 
     def _compare(self, console: Console) -> None:
-        usual = (
+        default_cases = (
             bench.QUICK if self.quick else [name for name, case in bench.CASES.items() if self.device in case.devices]
         )
         rows, reasons = [], {}
         for threads in self._threads():
             torch.set_num_threads(threads)
-            for name in self.cases or usual:
+            for name in self.cases or default_cases:
                 case = bench.CASES[name]
                 with _progress(console) as say:
                     figures, left_out = bench.compare(
@@ -159,8 +163,10 @@ class BenchCommand:
         for value in sweep.values:
             table.add_column(f"{value:,}", justify="right")
         for name in dict.fromkeys(point.contender for point in (*points, *floor)):
-            here = {point.value: point for point in (*points, *floor) if point.contender == name}
-            table.add_row(name, *(_microseconds(here[value]) if value in here else "-" for value in sweep.values))
+            by_value = {point.value: point for point in (*points, *floor) if point.contender == name}
+            table.add_row(
+                name, *(_microseconds(by_value[value]) if value in by_value else "-" for value in sweep.values)
+            )
         console.print(table)
         for name, reason in failed.items():
             line(console, f"{name} stops before {reason}", style="dim")
@@ -170,12 +176,12 @@ class BenchCommand:
             for field, words in units.items()
             if field != sweep.field
         )
-        where = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else format_count(threads, "thread")
+        hardware = f"{machine()['gpu']}, CUDA graphs" if self.device == "cuda" else format_count(threads, "thread")
         stem = self.plot or Path(f"bench-{against}-{self.device}")
-        written = draw(points, floor, sweep.label, f"{others}; {where}", stem)
-        line(console, f"plot: {', '.join(map(str, written))}")
+        plots = draw(points, floor, sweep.label, f"{others}; {hardware}", stem)
+        line(console, f"plot: {', '.join(map(str, plots))}")
         rows = [asdict(point) | {"threads": threads} for point in (*points, *floor)]
-        self._write(f"forward and backward against {against}, {others}; {where}", rows)
+        self._write(f"forward and backward against {against}, {others}; {hardware}", rows)
         self._print_path(console)
 
     def _write(self, kind: str, rows: list[dict]) -> None:
@@ -198,8 +204,8 @@ def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Yield `say(what, detail)`, which shows what is being measured."""
     columns = (SpinnerColumn(), TextColumn("[bold]{task.fields[what]}[/]  {task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        shown = progress.add_task("", what="")
-        yield lambda what, detail: progress.update(shown, what=what, description=detail)
+        task_id = progress.add_task("", what="")
+        yield lambda what, detail: progress.update(task_id, what=what, description=detail)
 
 
 def _title(name: str, case: bench.Case, threads: int | None = None) -> str:
@@ -215,7 +221,7 @@ def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench
     table.add_column("")
     for heading in ("forward\nms", "both\nms", "both, µs\nper step", "peak\nMB", "plain\nloop ÷", "nn.\nLSTM ÷"):
         table.add_column(heading, justify="right")
-    took = {figure.contender: figure.seconds for figure in figures}
+    seconds_of = {figure.contender: figure.seconds for figure in figures}
     for figure in figures:
         table.add_row(
             figure.contender,
@@ -223,6 +229,6 @@ def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench
             f"{figure.seconds * 1e3:.2f}",
             f"{figure.seconds / case.steps * 1e6:.2f}",
             "-" if figure.memory is None else f"{figure.memory / 1e6:.1f}",
-            *(f"{took[other] / figure.seconds:.2f}" for other in ("plain loop", "nn.LSTM")),
+            *(f"{seconds_of[other] / figure.seconds:.2f}" for other in ("plain loop", "nn.LSTM")),
         )
     return table

@@ -1,6 +1,5 @@
 """cornn compare"""
 
-import math
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from cornn._counts import format_count
 from cornn.cli.console import line, progress_lines, screen, silence_libraries
-from cornn.cli.workers import WorkerOptions, stoppable
+from cornn.cli.workers import WorkerOptions, compute_end, stoppable
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import Contest
 from cornn.lab.experiments.run import read_status, run_experiments
@@ -61,7 +60,7 @@ class CompareCommand:
     sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
-        console = screen()
+        console, ends = screen(), compute_end(self.budget_seconds, "--budget-seconds")
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
         contests = compare.select_contests(self.contests, self.models, **changes)
         place = {"device": self.device, "data": self.data}
@@ -72,19 +71,19 @@ class CompareCommand:
             return
         for contest in contests:
             compare.check_record(contest, self.results)
-        start, seen = time.monotonic(), {one.name: one.trials + len(one.seeds) for one in experiments}
+        compare.check_trials(read_status(experiments, storage))
+        start, left_before = time.monotonic(), {one.name: one.trials + len(one.seeds) for one in experiments}
 
         write = progress_lines()
 
         def follow(status: Status, progress: Progress | None) -> None:
             if not self.quiet and progress is not None:
                 write(f"{status.experiment.name}: step {progress.step:,} of {progress.steps:,}")
-            if not self.quiet and status.left != seen[status.experiment.name]:
-                seen[status.experiment.name] = status.left
+            if not self.quiet and status.left != left_before[status.experiment.name]:
+                left_before[status.experiment.name] = status.left
                 done = "complete" if not status.left else f"{status.left} left"
                 line(console, f"{time.monotonic() - start:.0f} s: {status.experiment.name} {done}")
 
-        ends = math.inf if self.budget_seconds is None else time.time() + self.budget_seconds
         options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow, "ends": ends}
         with stoppable():
             try:
@@ -103,16 +102,14 @@ class CompareCommand:
 
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:
         """Write the records of all contests."""
-        written = (
-            compare.write_record(one, _of(one, statuses), self.results, self.sharing.workers) for one in contests
-        )
-        return [path for path in written if path is not None]
+        paths = (compare.write_record(one, _of(one, statuses), self.results, self.sharing.workers) for one in contests)
+        return [path for path in paths if path is not None]
 
 
 def _of(contest: Contest, statuses: list[Status]) -> dict[str, Status]:
     """Return the status of each model of a contest."""
-    known = {status.experiment.name: status for status in statuses}
-    return {entrant: known[contest.experiment(entrant).name] for entrant in contest.entrants}
+    by_name = {status.experiment.name: status for status in statuses}
+    return {entrant: by_name[contest.experiment(entrant).name] for entrant in contest.entrants}
 
 
 def _print_plan(console: Console, contests: list[Contest], statuses: list[Status]) -> None:

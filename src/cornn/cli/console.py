@@ -45,13 +45,13 @@ def line(console: Console, *parts: str | tuple[str, str], style: str = "") -> No
 
 def progress_lines() -> Callable[[str], None]:
     """Return a function that prints a line on stderr, at most every ten seconds: progress without a terminal."""
-    printed = time.monotonic()
+    printed_at = time.monotonic()
 
     def write(text: str) -> None:
-        nonlocal printed
+        nonlocal printed_at
         now = time.monotonic()
-        if now - printed >= SECONDS_BETWEEN_LINES:
-            printed = now
+        if now - printed_at >= SECONDS_BETWEEN_LINES:
+            printed_at = now
             print(escape_controls(text), file=sys.stderr, flush=True)
 
     return write
@@ -60,7 +60,7 @@ def progress_lines() -> Callable[[str], None]:
 def silence_libraries() -> None:
     """Silence Fabric's messages about accelerators and worker processes, and cuDNN's about the layout of weights.
 
-    All weights of a training run lie in one tensor, which is not the layout that cuDNN prefers.
+    All weights of a training run lie in one tensor, which cuDNN does not prefer.
     """
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
     for name in ("lightning_fabric", "lightning.fabric"):

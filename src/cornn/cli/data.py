@@ -18,7 +18,7 @@ from cornn.lab.data.download import Watch
 
 __all__ = ["DataCommand"]
 
-COLOUR = {"there": "green", "missing": "yellow", "damaged": "red"}
+COLOUR = {"present": "green", "missing": "yellow", "damaged": "red"}
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class ListCommand:
         console, where = screen(), folder(self.data)
         table = Table("set", "tasks", "", "size", box=None, header_style="bold")
         table.add_column("", overflow="fold")  # paths are printed whole, also in a narrow terminal
-        absent = []
+        missing = []
         for name, entry in catalogue.SETS.items():
             found = catalogue.state(name, where)
             size = decimal(found.size) if found.size else f"{entry.megabytes} MB to download"
-            word = Text(found.word, COLOUR[found.word])
+            word = Text(found.status, COLOUR[found.status])
             table.add_row(name, ", ".join(entry.tasks), word, size, found.detail)
-            absent += [name] if found.word == "missing" else []
+            missing += [name] if found.status == "missing" else []
         line(console, f"data folder: {where}", "" if where.is_dir() else ", which does not exist")
         console.print(table)
-        kept = sum(file.stat().st_size for file in (where / CACHE).glob("*") if file.is_file())
-        if kept:
-            line(console, f"{decimal(kept)} of parsed data in {where / CACHE}", style="dim")
-        if absent:
-            line(console, f'"cornn data get {absent[0]}" downloads it; CORNN_DATA sets another folder')
+        cached = sum(file.stat().st_size for file in (where / CACHE).glob("*") if file.is_file())
+        if cached:
+            line(console, f"{decimal(cached)} of parsed data in {where / CACHE}", style="dim")
+        if missing:
+            line(console, f'"cornn data get {missing[0]}" downloads it; CORNN_DATA sets another folder')
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class GetCommand:
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise ValueError(f"unknown data set {self.name!r}: {hint}choose one of {', '.join(catalogue.SETS)}")
         found = catalogue.state(self.name, where)
-        if found.word != "there":
+        if found.status != "present":
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=24),
@@ -75,14 +75,14 @@ class GetCommand:
             with Progress(*columns, console=console, transient=True) as bar:
 
                 def watch(file: str) -> Watch:
-                    shown = bar.add_task(Path(file).name, total=None)
-                    return lambda done, whole: bar.update(shown, completed=done, total=whole)
+                    task_id = bar.add_task(Path(file).name, total=None)
+                    return lambda done, whole: bar.update(task_id, completed=done, total=whole)
 
                 tell = lambda sentence: line(console, sentence, style="dim")  # noqa: E731
                 found = catalogue.get(self.name, where, watch, tell)
         title = catalogue.SETS[self.name].title
-        if found.word != "there":
-            raise ValueError(f"{title} is {found.word} after the download: {found.detail}")
+        if found.status != "present":
+            raise ValueError(f"{title} is {found.status} after the download: {found.detail}")
         line(console, f"{title} is complete: {found.detail}, {decimal(found.size)}")
 
 

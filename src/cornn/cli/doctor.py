@@ -64,9 +64,9 @@ def _print_sizes(console: Console, device: torch.device) -> None:
         f"{properties.shared_memory_per_block_optin // 1024} KB of shared memory per block",
     )
     table = Table("model", "precision", "neurons", "kernel", box=None, header_style="bold")
-    for own in list_sizes(device):
-        neurons = "any" if own.largest is None else f"{own.smallest:,} to {own.largest:,}"
-        table.add_row(own.model, own.precision, neurons, KERNELS[own.kernel])
+    for entry in list_sizes(device):
+        neurons = "any" if entry.largest is None else f"{entry.smallest:,} to {entry.largest:,}"
+        table.add_row(entry.model, entry.precision, neurons, KERNELS[entry.kernel])
     console.print(table)
     console.print("For other sizes, coRNN uses the graph backend and other models use PyTorch.", style="dim")
 

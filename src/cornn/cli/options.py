@@ -8,9 +8,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from cornn._arguments import ArgumentError, Setting
 from cornn._json import read_json
 from cornn.cli.parsing import make_option, parse
-from cornn.lab.config import Train, from_dictionary
+from cornn.lab.config import CoRNNSpec, Train, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 
 __all__ = ["GROUPS", "MAIN", "Start", "choose_start", "parse_train"]
@@ -66,16 +67,16 @@ def choose_start(prog: str, task: str, arguments: Sequence[str], recipe: str | N
     for option in ("--recipe", "--model", "--config"):
         parser.add_argument(option)
     try:
-        chosen, rest = parser.parse_known_args(arguments)
+        options, rest = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
         raise ValueError(f"{error}; `{prog} --help` shows the options") from None
-    model = {} if chosen.model is None else {"model": chosen.model}
-    if chosen.config is None:
-        config = resolve(task, chosen.recipe or recipe, **model)
-        return Start(config, chosen.recipe, chosen.model, None), rest
-    if chosen.recipe is not None:
+    model = {} if options.model is None else {"model": options.model}
+    if options.config is None:
+        config = resolve(task, options.recipe or recipe, **model)
+        return Start(config, options.recipe, options.model, None), rest
+    if options.recipe is not None:
         raise ValueError("--config replaces --recipe: use one of them")
-    file = Path(chosen.config)
+    file = Path(options.config)
     if not file.exists():
         raise FileNotFoundError(f"{file} does not exist: --config takes a configuration such as RUN/config.json")
     content = read_json(file)
@@ -85,7 +86,7 @@ def choose_start(prog: str, task: str, arguments: Sequence[str], recipe: str | N
         raise ValueError(f"{file}: {error}") from error
     if config.task.name != task:
         raise ValueError(f"{file} is for the task {config.task.name}, not for {task}")
-    return Start(config.override(**model), chosen.recipe, chosen.model, file), rest
+    return Start(config.override(**model), options.recipe, options.model, file), rest
 
 
 def parse_train(
@@ -104,6 +105,7 @@ def parse_train(
         The overrides of the configuration, and the values of the command's fields.
     """
     base = start.config
+    _reject_settings_of_other_models(base, arguments)
     simple: list[tuple[str, Any, Any]] = _choices(start)
     simple += [option for name in MAIN if (option := _setting(base, name)) is not None]
     panels: list[tuple[str, Any, Any]] = []
@@ -115,22 +117,31 @@ def parse_train(
         if known := [one for one in options if one is not None]:
             panel = make_dataclass(group, known, namespace={"__doc__": about})
             panels.append((group, panel, field(default_factory=panel)))
-    shown = [group for group, _, _ in panels]
-    own = [one for one in fields(command) if one.name not in hidden]
-    for one in own:
+    groups = [group for group, _, _ in panels]
+    command_fields = [one for one in fields(command) if one.name not in hidden]
+    for one in command_fields:
         default = one.default_factory() if one.default_factory is not MISSING else one.default
         option = make_option(command, one.name, default)
         (panels if is_dataclass(default) else simple).append(option)
     options = parse(
         make_dataclass("Options", simple + panels), prog, arguments, description=_description(command, base)
     )
-    given: dict[str, Any] = {}
-    for source in (options, *(getattr(options, group) for group in shown)):
+    overrides: dict[str, Any] = {}
+    for source in (options, *(getattr(options, group) for group in groups)):
         for one in fields(source):
             found, value = _find(base, one.name), getattr(source, one.name)
             unchanged = found is None or value is None or (isinstance(value, bool) and value == getattr(*found))
-            given |= {} if unchanged else {one.name: value}
-    return given, {one.name: getattr(options, one.name) for one in own}
+            overrides |= {} if unchanged else {one.name: value}
+    return overrides, {one.name: getattr(options, one.name) for one in command_fields}
+
+
+def _reject_settings_of_other_models(base: Train, arguments: Sequence[str]) -> None:
+    settings = {one.name for one in fields(CoRNNSpec)} | {"layer"}
+    for word in arguments:
+        name = word.removeprefix("--").removeprefix("no-").partition("=")[0].replace("-", "_")
+        if word.startswith("--") and name in settings and _find(base, name) is None:
+            owner, model = "a rival" if name == "layer" else "cornn", base.model.name
+            raise ArgumentError(Setting(name), f" is an option of {owner}, the model is {model}: leave it out")
 
 
 def _choices(start: Start) -> list[tuple[str, Any, Any]]:
@@ -175,19 +186,19 @@ def _setting(config: Train, name: str) -> tuple[str, Any, Any] | None:
     value = getattr(owner, attribute)
     if isinstance(value, bool):
         return make_option(type(owner), attribute, value, pairs=True)
-    hint = Union[_plain(get_type_hints(type(owner), include_extras=True)[attribute]), None]  # noqa: UP007
+    hint = Union[_without_ranges(get_type_hints(type(owner), include_extras=True)[attribute]), None]  # noqa: UP007
     return name, *make_option(type(owner), attribute, None, hint=hint, shown=value)[1:]
 
 
-def _plain(hint: Any) -> Any:
+def _without_ranges(hint: Any) -> Any:
     """Return a type hint without its ranges."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _plain(parts[0])
+        return _without_ranges(parts[0])
     if origin is tuple:
-        return tuple[tuple(one if one is Ellipsis else _plain(one) for one in parts)]  # pyright: ignore
-    whole = origin not in (Union, UnionType)
-    return hint if whole else Union[tuple(_plain(one) for one in parts)]  # noqa: UP007  # pyright: ignore
+        return tuple[tuple(one if one is Ellipsis else _without_ranges(one) for one in parts)]  # pyright: ignore
+    is_single = origin not in (Union, UnionType)
+    return hint if is_single else Union[tuple(_without_ranges(one) for one in parts)]  # noqa: UP007  # pyright: ignore
 
 
 def _description(command: type, base: Train) -> str:

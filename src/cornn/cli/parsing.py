@@ -33,10 +33,10 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = 
         options: Passed on to `tyro.cli`, such as `default` and `description`.
     """
     silence_libraries()
-    printed = io.StringIO()
+    errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(printed):
-            made = tyro.cli(
+        with contextlib.redirect_stderr(errors):
+            command = tyro.cli(
                 kind,
                 prog=prog,
                 args=arguments,
@@ -50,12 +50,12 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = 
             )
     except SystemExit as stop:
         if not stop.code:  # after --help
-            print(printed.getvalue(), end="", file=sys.stderr)
+            print(errors.getvalue(), end="", file=sys.stderr)
             raise
-        problem = _in_plain_words(printed.getvalue(), example)
+        problem = _in_plain_words(errors.getvalue(), example)
         raise ValueError(f"{problem}; `{prog} --help` shows the options") from None
-    print(printed.getvalue(), end="", file=sys.stderr)
-    return made
+    print(errors.getvalue(), end="", file=sys.stderr)
+    return command
 
 
 def parse_command(kind: type, prog: str, arguments: Sequence[str], example: str | None = None) -> Any:
@@ -64,8 +64,8 @@ def parse_command(kind: type, prog: str, arguments: Sequence[str], example: str 
     for one in fields(kind):
         default = one.default_factory() if one.default_factory is not MISSING else one.default
         options.append(make_option(kind, one.name, default))
-    made = parse(make_dataclass(kind.__name__, options), prog, arguments, example, description=inspect.getdoc(kind))
-    return kind(**{one.name: getattr(made, one.name) for one in fields(kind)})
+    parsed = parse(make_dataclass(kind.__name__, options), prog, arguments, example, description=inspect.getdoc(kind))
+    return kind(**{one.name: getattr(parsed, one.name) for one in fields(kind)})
 
 
 def make_option(
@@ -82,36 +82,38 @@ def make_option(
         shown: The default that the help shows, in place of None.
     """
     hint = get_type_hints(kind, include_extras=True)[name] if hint is None else hint
-    given = field() if default is MISSING else field(default_factory=lambda: default)
+    default_field = field() if default is MISSING else field(default_factory=lambda: default)
     if is_dataclass(hint) or any(is_dataclass(part) for option in get_args(hint) for part in get_args(option)):
-        return name, hint, given
+        return name, hint, default_field
     if default is False and not pairs:
         hint = tyro.conf.FlagCreatePairsOff[hint]
-    described = None if default is MISSING else _default_hint if shown is None else _default_hint(_words(shown))
-    about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=described)
-    return name, Annotated[hint, about], given
+    default_hint = (
+        None if default is MISSING else _format_default if shown is None else _format_default(_format_words(shown))
+    )
+    about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=default_hint)
+    return name, Annotated[hint, about], default_field
 
 
-def _default_hint(value: str) -> str:
+def _format_default(value: str) -> str:
     return "" if value in ("None", "") else f"(default: {escape_controls(value)})"  # it may come from a file
 
 
-def _words(value: Any) -> str:
+def _format_words(value: Any) -> str:
     """Write a value as it is typed on the command line."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name} {_words(one)}" for name, one in value.items())
-    return " ".join(map(_words, value)) if isinstance(value, tuple) else str(value)
+        return " ".join(f"{name} {_format_words(one)}" for name, one in value.items())
+    return " ".join(map(_format_words, value)) if isinstance(value, tuple) else str(value)
 
 
 @cache
 def _docstrings(kind: type) -> dict[str, str]:
     """Field -> its docstring."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # pyright: ignore
-    found = {}
+    texts = {}
     for one, following in pairwise(body):
         if isinstance(one, ast.AnnAssign) and isinstance(following, ast.Expr):
-            found[one.target.id] = " ".join(following.value.value.split())  # pyright: ignore
-    return found
+            texts[one.target.id] = " ".join(following.value.value.split())  # pyright: ignore
+    return texts
 
 
 KINDS = {"INT": "a whole number", "FLOAT": "a number"}
@@ -136,10 +138,10 @@ def _in_plain_words(text: str, example: str | None) -> str:
     several = re.search(r"Error parsing (--[\w-]+): no type matching (.*?) could be .*? from \[(.*?)\]\.", text)
     if several:
         words = several[2].strip("{}").split()
-        taken = (
+        kinds_in_words = (
             f"{len(words)} {SEVERAL[words[0]]}" if set(words) in ({"INT"}, {"FLOAT"}) else "names, each with a value"
         )
-        return f"{several[1]} takes {taken}, got {several[3].replace(',', '')}"
+        return f"{several[1]} takes {kinds_in_words}, got {several[3].replace(',', '')}"
     empty = re.search(r"Missing value for argument '(--[\w-]+)'", text)
     if empty:
         return f"{empty[1]} needs a value"

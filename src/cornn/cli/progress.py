@@ -131,16 +131,16 @@ def _bar(console: Console, stack: ExitStack) -> Watch:
         TextColumn("left"),
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
-    shown = bar.add_task("training", total=None, epoch="", loss="…", metric="…", speed="…")
-    drawn = 0.0
+    task_id = bar.add_task("training", total=None, epoch="", loss="…", metric="…", speed="…")
+    drawn_at = 0.0
 
     def watch(progress: Progress) -> None:
-        nonlocal drawn
+        nonlocal drawn_at
         now = time.monotonic()
-        if now - drawn < SECONDS_BETWEEN_UPDATES and progress.step < progress.steps:
+        if now - drawn_at < SECONDS_BETWEEN_UPDATES and progress.step < progress.steps:
             return
-        drawn = now
-        speed, fields = bar.tasks[shown].speed, dict[str, Any]()
+        drawn_at = now
+        speed, fields = bar.tasks[task_id].speed, dict[str, Any]()
         if progress.epoch is not None:
             fields["epoch"] = f"epoch {progress.epoch}/{progress.epochs}  "
         if progress.loss is not None:
@@ -149,7 +149,7 @@ def _bar(console: Console, stack: ExitStack) -> Watch:
             fields["metric"] = f"{progress.metric:.4g}"
         if speed:
             fields["speed"] = f"{speed * progress.sequences:,.0f} seq/s"
-        bar.update(shown, completed=progress.step, total=progress.steps, **fields)
+        bar.update(task_id, completed=progress.step, total=progress.steps, **fields)
 
     return watch
 
@@ -172,7 +172,7 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     title = f"{name} on {result['evaluated_on']}"
     if not output.quiet and len(rows) >= FEWEST_POINTS:
         line(console, draw_curves({"": rows}, goal=result["solved"], title=title, x_label=f"training {by}"))
-    stopped = None if output.quiet else _stopped_early(finished, result)
+    stopped = None if output.quiet else _describe_early_stop(finished, result)
     if stopped is not None:
         line(console, stopped)
     epochs = result["epochs"]
@@ -180,14 +180,14 @@ def print_result(console: Console, output: OutputOptions, finished: Run) -> None
     line(
         console,
         f"test {result['metric']} ",
-        (_figure(result["test"], result), "bold"),
-        f" after {length} and {result['seconds']:.0f} s, compared with {_figure(result['trivial'], result)} "
-        f"{result['trivial_words']}: {_verdict(result)}",
+        (_format_metric(result["test"], result), "bold"),
+        f" after {length} and {result['seconds']:.0f} s, compared with {_format_metric(result['trivial'], result)} "
+        f"{result['trivial_words']}: {_judge(result)}",
     )
     line(console, f"run folder: {finished.path}")
 
 
-def _stopped_early(finished: Run, result: dict) -> str | None:
+def _describe_early_stop(finished: Run, result: dict) -> str | None:
     """Say that a run stopped because of `until`, or return None."""
     budget, rows = read_run_config(finished).budget, finished.metrics()
     until, steps, epochs = budget.until, budget.steps, budget.epochs
@@ -197,13 +197,14 @@ def _stopped_early(finished: Run, result: dict) -> str | None:
     if not (last <= until if lower else last >= until):
         return None
     if steps is not None and result["steps"] < steps:
-        place = f"step {result['steps']:,} of {steps:,}"
+        position = f"step {result['steps']:,} of {steps:,}"
     elif epochs is not None and result["epochs"] is not None and result["epochs"] < epochs:
-        place = f"epoch {result['epochs']:g} of {epochs:,}"
+        position = f"epoch {result['epochs']:g} of {epochs:,}"
     else:
         return None
     side = "below" if lower else "above"
-    return f"stopped at {place}: validation {result['metric']} {_figure(last, result)} is {side} --until {until:g}"
+    metric = f"{result['metric']} {_format_metric(last, result)}"
+    return f"stopped at {position}: validation {metric} is {side} --until {until:g}"
 
 
 def print_summary(console: Console, output: OutputOptions, folder: Path, summary: dict, runs: Sequence[Run]) -> None:
@@ -219,7 +220,7 @@ def print_summary(console: Console, output: OutputOptions, folder: Path, summary
         if result is None:
             table.add_row(str(run.config["seed"]), "not finished", "", "", "")
         else:
-            figures = (_figure(result[name], result) for name in ("test", "validation"))
+            figures = (_format_metric(result[name], result) for name in ("test", "validation"))
             table.add_row(str(result["seed"]), *figures, f"{result['steps']:,}", f"{result['seconds']:.0f}")
     console.print(table)
     for seed, failure in summary["failures"].items():
@@ -228,21 +229,21 @@ def print_summary(console: Console, output: OutputOptions, folder: Path, summary
     line(
         console,
         f"{summary['finished']} of {summary['seeds']} seeds: mean ",
-        (_figure(summary["mean"], summary), "bold"),
-        "" if interval is None else f" ± {_figure(summary['mean'] - interval[0], summary)} (95 %)",
-        "" if summary["deviation"] is None else f", standard deviation {_figure(summary['deviation'], summary)}",
-        f", best {_figure(summary['best'], summary)}; summary: {folder / 'summary.json'}",
+        (_format_metric(summary["mean"], summary), "bold"),
+        "" if interval is None else f" ± {_format_metric(summary['mean'] - interval[0], summary)} (95 %)",
+        "" if summary["deviation"] is None else f", standard deviation {_format_metric(summary['deviation'], summary)}",
+        f", best {_format_metric(summary['best'], summary)}; summary: {folder / 'summary.json'}",
     )
 
 
-def _figure(value: float, result: dict) -> str:
+def _format_metric(value: float, result: dict) -> str:
     """Format a metric: accuracies are in percent, errors may be small."""
     if result["better"] == "higher":
         return f"{value:.2f}"
     return f"{value:.4f}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
 
 
-def _verdict(result: dict) -> str:
+def _judge(result: dict) -> str:
     test, trivial, solved = result["test"], result["trivial"], result["solved"]
     lower = result["better"] == "lower"
     if solved is not None and (test < solved if lower else test > solved):

@@ -71,10 +71,10 @@ class ProtocolCommand:
         if self.dry_run:
             return
         status = self._work(console, experiment)
-        chosen = write_choice(file, protocol, status)
+        choice_file = write_choice(file, protocol, status)
         if status.best is not None:
             line(console, f"trial {status.best['trial']}, validation {status.best['validation']:.4g}")
-        line(console, f"commit {chosen}, then run the same command to test the choice")
+        line(console, f"commit {choice_file}, then run the same command to test the choice")
 
     def _test(self, console: Console, protocol: Protocol, file: Path) -> None:
         choice = read_choice(file, protocol)
@@ -93,6 +93,8 @@ class ProtocolCommand:
         for one in status.runs:
             test = f"failed: {one.get('failed')}" if one["test"] is None else f"{one['test']:.4f}"
             line(console, f"  seed {one['seed']}: {status.task.metric} {test}")
+        if not status.left:
+            reproduce.check_recorded(experiment, self.results)
 
     @property
     def _place(self) -> dict[str, str]:

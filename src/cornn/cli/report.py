@@ -32,6 +32,8 @@ class ReportCommand:
     def run(self) -> None:
         console = screen()
         check_destination(self.out)
+        if not self.out.parent.is_dir():
+            raise OSError(f"cannot write {self.out}: create the folder {self.out.parent}, or choose another path")
         with console.status("reading the records and drawing the figures"):
             results = _collect(self.sources)
             text = page(results, _missing(results))

@@ -1,8 +1,6 @@
 """cornn reproduce"""
 
 import importlib.util
-import math
-import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from rich.table import Table
 from cornn._extras import install_command
 from cornn.cli.console import line, screen, silence_libraries
 from cornn.cli.progress import OutputOptions, run_with_progress
-from cornn.cli.workers import WorkerOptions, stoppable
+from cornn.cli.workers import WorkerOptions, compute_end, stoppable
 from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.spec import Experiment
@@ -58,6 +56,7 @@ class ReproduceCommand:
 
     def run(self) -> None:
         console = screen()
+        ends = compute_end(None if self.budget_minutes is None else 60 * self.budget_minutes, "--budget-minutes")
         plan = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
         left = [(one, reproduce.missing(one, self.results)) for one in plan]
         _print_plan(console, left, self.results)
@@ -68,7 +67,6 @@ class ReproduceCommand:
         experiments = [replace(one, seeds=seeds) for one, seeds in left if seeds]
         if not experiments:
             return
-        ends = math.inf if self.budget_minutes is None else time.time() + 60 * self.budget_minutes
 
         def work(watch: Watch) -> list[Status]:
             def follow(status: Status, progress: Progress | None) -> None:
@@ -102,11 +100,8 @@ class ReproduceCommand:
                 line(console, f"  {name}, seed {one['seed']}: {text}")
         if skipped := [seed for seed in status.experiment.seeds if seed not in known]:
             line(console, f"{name}: seeds {skipped} left, over the time limit", style="dim")
-        elif unrecorded := reproduce.missing(status.experiment, self.results):
-            raise FileNotFoundError(
-                f"{name} is done, but seeds {list(unrecorded)} have no record under {self.results}: copy the records "
-                "of the worker that ran them, or choose another --folder or --storage to run them again"
-            )
+        else:
+            reproduce.check_recorded(status.experiment, self.results)
 
 
 def _expected(experiment: Experiment, results: Path) -> float:
@@ -122,8 +117,8 @@ def _draw_heuristics(console: Console, folder: Path) -> None:
         return
     from cornn.lab.report.figures import FIGURES, save
 
-    written = save(FIGURES["illustration"](), folder / "heuristics")
-    line(console, f"heuristics: {', '.join(map(str, written))}")
+    files = save(FIGURES["illustration"](), folder / "heuristics")
+    line(console, f"heuristics: {', '.join(map(str, files))}")
 
 
 def _print_plan(console: Console, left: list[tuple[Experiment, tuple[int, ...]]], results: Path) -> None:

@@ -72,9 +72,9 @@ class SearchCommand:
         if self.dry_run:
             return
         with stoppable("Run the same command to continue; the stopped trial is repeated"), ExitStack() as stack:
-            followers: list[Follow] = [_lines()] if self.json else []
+            followers: list[Follow] = [_follow_with_lines()] if self.json else []
             if not (self.json or self.quiet):
-                followers.append(_bar(console, stack) if console.is_terminal else _text())
+                followers.append(_follow_with_bar(console, stack) if console.is_terminal else _follow_with_text())
 
             def follow(status: Status, progress: Progress | None) -> None:
                 for one in followers:
@@ -118,12 +118,12 @@ def _describe(console: Console, experiment: Experiment, storage: Storage, out: P
     pruned = "pruned by the median" if experiment.prune else "none pruned"
     line(
         console,
-        f"{experiment.trials} trials of at most {length}, {pruned}; "
+        f"{format_count(experiment.trials, 'trial')} of at most {length}, {pruned}; "
         f"seed {base.seed}; study {experiment.name} in {hide_password(storage.url)}; result in {out}",
     )
 
 
-def _lines() -> Follow:
+def _follow_with_lines() -> Follow:
     printed: set[int] = set()
 
     def follow(status: Status, progress: Progress | None) -> None:
@@ -135,7 +135,7 @@ def _lines() -> Follow:
     return follow
 
 
-def _text() -> Follow:
+def _follow_with_text() -> Follow:
     write = progress_lines()
 
     def follow(status: Status, progress: Progress | None) -> None:
@@ -146,28 +146,28 @@ def _text() -> Follow:
     return follow
 
 
-def _bar(console: Console, stack: ExitStack) -> Follow:
+def _follow_with_bar(console: Console, stack: ExitStack) -> Follow:
     columns = (
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TextColumn("trials{task.fields[others]}  best {task.fields[best]}  {task.fields[own]}{task.fields[left]}"),
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
-    shown = bar.add_task("search", total=None, others="", best="…", own="", left="")
-    drawn = 0.0
+    task_id = bar.add_task("search", total=None, others="", best="…", own="", left="")
+    drawn_at = 0.0
 
     def follow(status: Status, progress: Progress | None) -> None:
-        nonlocal drawn
+        nonlocal drawn_at
         now = time.monotonic()
-        if progress is not None and now - drawn < SECONDS_BETWEEN_UPDATES:
+        if progress is not None and now - drawn_at < SECONDS_BETWEEN_UPDATES:
             return
-        drawn = now
+        drawn_at = now
         counts = {"running": status.running, "pruned": status.pruned, "failed": status.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "
         left = status.seconds_left
         bar.update(
-            shown,
+            task_id,
             completed=status.done,
             total=status.experiment.trials,
             others=f" ({others})" if others else "",
@@ -193,7 +193,8 @@ def _conclude(console: Console, status: Status, best: Path, trials: Path) -> Non
             line(console, f"trial {row['trial']} failed: {row['failure']}")
     line(
         console,
-        f"{status.done} trials, {status.pruned} pruned, {status.failed} failed; list: {trials}\nbest validation ",
+        f"{format_count(status.done, 'trial')}, {status.pruned} pruned, {status.failed} failed; list: {trials}\n"
+        "best validation ",
         (f"{ranked[0]['validation']:.4g}", "bold"),
         f", trial {ranked[0]['trial']}; train it with\n"
         f"cornn train {status.experiment.base.task.name} --config {shlex.quote(str(best))}",

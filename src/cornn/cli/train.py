@@ -49,7 +49,7 @@ class TrainCommand:
         if self.dry_run:
             _describe(console, config, self.seeds)
             return
-        with _reserved(self.out, config.task.name, first=not console.quiet) as out, resumable(console, out):
+        with _reserve(self.out, config.task.name, first=not console.quiet) as out, resumable(console, out):
             self._train(console, config, out)
 
     def _train(self, console: Console, config: Train, out: Path) -> None:
@@ -83,23 +83,24 @@ def _introduce(console: Console, config: Train, task: Task, model: SequenceModel
     line(
         console,
         (task.name, "bold"),
-        f", {task.length} steps per sequence; {_network(config)}, {_parameters(model)}; seed {config.seed}",
+        f", {task.length} steps per sequence; {_describe_network(config)}, {_describe_parameters(model)}",
+        f"; seed {config.seed}",
     )
     recipe = RECIPES[task.name].get(config.recipe)
     source = "" if recipe is None else f", {recipe.source}"
     if recipe is not None and config.model.name != recipe.train.model.name:
-        source = " with another model"  # the source describes the recipe's own
+        source = " with another model"  # the recipe's source describes its own model
     for note in (f"recipe: {config.recipe}{source}", *task.notes):
         line(console, note, style="dim")
 
 
-def _network(config: Train) -> str:
+def _describe_network(config: Train) -> str:
     name = MODELS[config.model.name].title
     layers = config.model.num_layers
     return f"{name} with {f'{layers} layers of ' if layers > 1 else ''}{config.model.hidden_size} neurons"
 
 
-def _parameters(model: SequenceModel) -> str:
+def _describe_parameters(model: SequenceModel) -> str:
     embedding = count_parameters(model.encoder)
     network = f"{count_parameters(model) - embedding:,} parameters"
     return network + (f" and {embedding:,} in the embedding" if embedding else "")
@@ -114,7 +115,7 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
         line(console, f"{error}; the model size and the number of steps are unknown without the data")
         return
     model, plan = training.build(config, task), training.plan(config, task)
-    line(console, f"{_network(config)}, {_parameters(model)}")
+    line(console, f"{_describe_network(config)}, {_describe_parameters(model)}")
     for row in PUBLISHED.get(task.name, ()):
         if MODELS[config.model.name].title == row.model and row.units == config.model.hidden_size:
             case = f" ({row.case})" if row.case else ""
@@ -130,7 +131,7 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
 
 
 @contextmanager
-def _reserved(out: Path | None, name: str, first: bool) -> Iterator[Path]:
+def _reserve(out: Path | None, name: str, first: bool) -> Iterator[Path]:
     """Reserve a new folder under runs/ if `out` is None, and remove it again if nothing is written to it.
 
     Of several processes only the first reserves a folder; the others receive its name later.

@@ -1,6 +1,8 @@
 """Options of the commands whose work several processes share, and how they end."""
 
+import math
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ import tyro
 from cornn._signals import exit_code
 from cornn.lab.experiments.storage import PATIENCE, Storage
 
-__all__ = ["WorkerOptions", "stoppable"]
+__all__ = ["WorkerOptions", "compute_end", "stoppable"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,23 @@ class WorkerOptions:
         return Storage(self.storage or f"sqlite:///{folder / 'trials.db'}", self.patience)
 
 
+def compute_end(seconds: float | None, option: str) -> float:
+    """Return the value of `time.time()` at which a time limit ends, infinity without one.
+
+    Args:
+        seconds: The limit.
+        option: Its option, for the error message.
+    """
+    if seconds is None:
+        return math.inf
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{option} must be finite and at least 0, got {seconds:g}")
+    return time.time() + seconds
+
+
 @contextmanager
 def stoppable(remedy: str = "Run the same command to continue") -> Iterator[None]:
-    """End the command with a sentence when a signal stops what is inside."""
+    """End the command with one line when a signal stops the body."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -1,7 +1,7 @@
 """The configuration of a training run: task, model, optimiser and budget.
 
-Each part checks itself when it is made. `Train.override` is the one place where settings are changed, by the names that
-the command line uses; `cornn.lab.recipes.resolve` starts from a recipe.
+Each part validates itself when it is created. `Train.override` is the one place where settings are changed, under the
+names of the command line; `cornn.lab.recipes.resolve` starts from a recipe.
 """
 
 from __future__ import annotations
@@ -196,27 +196,27 @@ class Train(Checked):
 
         Args:
             changes: Settings by the names of the command-line options: fields of any part; `model`, a name whose
-                published values replace the present ones; `optimiser`, a name, which also sets the default betas;
+                published values replace the current ones; `optimiser`, a name, which also sets the default betas;
                 `layer`, constants of a rival. One of several alternatives, such as `steps`, unsets the others.
         """
         start = self if "model" not in changes else _with_model(self, changes.pop("model"))
         parts: dict[str, dict[str, Any]] = {"task": {}, "model": {}, "optimiser": {}, "budget": {}, "place": {}}
-        own: dict[str, Any] = {}
+        own_settings: dict[str, Any] = {}
         for names in ALTERNATIVES.values():
             if any(changes.get(name) is not None for name in names):
                 changes = {name: None for name in names if start._part_of(name)} | changes
         for name, value in changes.items():
-            if name in OWN:
-                own[name] = value
+            if name in TOP_LEVEL:
+                own_settings[name] = value
             elif name == "optimiser":
                 choose(name, value, BETAS)
-                parts[name] = _betas(start.optimiser, value) | {"name": value} | parts[name]
+                parts[name] = _default_betas(start.optimiser, value) | {"name": value} | parts[name]
             elif name == "layer" and isinstance(start.model, RivalSpec):
                 parts["model"]["constants"] = {**start.model.constants, **(value or {})}
             elif name != "layer" or value:
                 parts[start._part_of(name) or start._unknown(name)][name] = value
         return replace(
-            start, **own, **{part: replace(getattr(start, part), **new) for part, new in parts.items() if new}
+            start, **own_settings, **{part: replace(getattr(start, part), **new) for part, new in parts.items() if new}
         )
 
     def _part_of(self, setting: str) -> str | None:
@@ -236,11 +236,11 @@ class Train(Checked):
         raise ValueError(f"the task {self.task.name} has no setting {setting!r}: leave it out")
 
 
-OWN = ("recipe", "seed", "autocast", "theory")
+TOP_LEVEL = ("recipe", "seed", "autocast", "theory")
 """Fields of `Train` that are settings themselves."""
 
 
-def _betas(before: Optimiser, name: str) -> dict[str, float]:
+def _default_betas(before: Optimiser, name: str) -> dict[str, float]:
     """Return the default betas of another optimiser; none if it is the same one."""
     if name == before.name:
         return {}
@@ -248,19 +248,21 @@ def _betas(before: Optimiser, name: str) -> dict[str, float]:
 
 
 def _with_model(config: Train, name: str) -> Train:
-    """Return the configuration with the published settings of another model in place of the present model's."""
-    before = config.model
-    if choose("model", name, MODELS) == before.name:
+    """Return the configuration with another model and its published settings."""
+    model_before = config.model
+    if choose("model", name, MODELS) == model_before.name:
         return config
     if spec_type(name) is CoRNNSpec:
-        raise ValueError(f"the recipe {config.recipe} is for {before.name} and has no constants of coRNN: use another")
+        raise ValueError(
+            f"the recipe {config.recipe} is for {model_before.name} and has no constants of coRNN: use another"
+        )
     published = dict(RIVALS[name].settings) if name in RIVALS else {}
-    layers = published.pop("num_layers", before.num_layers)
+    layers = published.pop("num_layers", model_before.num_layers)
     settings = {"recurrent_rate": 1.0, "rates_by_length": None, **published}
     if "optimiser" in settings:
         settings["name"] = settings.pop("optimiser")
-        settings |= _betas(config.optimiser, settings["name"])
-    model = make_spec(name, hidden_size=before.hidden_size, num_layers=layers)
+        settings |= _default_betas(config.optimiser, settings["name"])
+    model = make_spec(name, hidden_size=model_before.hidden_size, num_layers=layers)
     return replace(config, model=model, optimiser=replace(config.optimiser, **settings))
 
 
@@ -277,8 +279,8 @@ def from_dictionary(content: Any) -> Train:
     if not isinstance(content, Mapping):
         raise ValueError(f"not a configuration: expected an object, got {type(content).__name__}")
     if "settings" in content:
-        content = _from_0_1(content)
-    content = _with_present_names(content)
+        content = _convert_0_1(content)
+    content = _with_current_names(content)
     for name in ("task", "model", "optimiser", "budget"):
         if not isinstance(content.get(name), Mapping):
             raise ValueError(f"not a configuration: it has no {name!r}")
@@ -287,13 +289,13 @@ def from_dictionary(content: Any) -> Train:
     kind = spec_type(model.get("name", ""))
     if kind is CoRNNSpec:
         del model["name"]
-    known = {name: value for name, value in content.items() if name in OWN}
+    own_settings = {name: value for name, value in content.items() if name in TOP_LEVEL}
     return Train(
         decode(options, task, f"the task {options.name}"),
         decode(kind, model, "the model"),
         decode(Optimiser, content["optimiser"], "the optimiser"),
         decode(Budget, content["budget"], "the budget"),
-        **known,
+        **own_settings,
         place=decode(Place, content.get("place", {}), "the place"),
     )
 
@@ -305,7 +307,7 @@ def read_run_config(run: RunArtifact) -> Train:
         return from_dictionary(content)
 
 
-def _from_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a configuration of version 0.1, whose settings are in one object."""
     settings, model = content["settings"], content.get("model", "cornn")
     if not isinstance(settings, Mapping) or not isinstance(content.get("task"), Mapping):
@@ -316,10 +318,10 @@ def _from_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
         return {new: source[old] for old, new in names.items() if old in source}
 
     kind = spec_type(model)
-    known = {"optimiser", *(one.name for part in (CoRNNSpec, Optimiser, Budget) for one in fields(part))}
+    settings_of_0_1 = {"optimiser", *(one.name for part in (CoRNNSpec, Optimiser, Budget) for one in fields(part))}
     for name in settings:
-        if name not in known:
-            raise ValueError(f"a recipe has no setting {name!r}: it has {', '.join(sorted(known))}")
+        if name not in settings_of_0_1:
+            raise ValueError(f"a recipe has no setting {name!r}: it has {', '.join(sorted(settings_of_0_1))}")
     spec = {**take(kind, settings), "name": model}
     if kind is RivalSpec:
         spec["constants"] = content.get("layer") or {}
@@ -331,12 +333,12 @@ def _from_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
         "optimiser": take(Optimiser, settings, name="optimiser"),
         "budget": {**take(Budget, settings), **take(Budget, content)},
         "place": take(Place, content, save_every="checkpoint_every"),
-        **{name: content[name] for name in (*OWN, "precision") if name in content},
+        **{name: content[name] for name in (*TOP_LEVEL, "precision") if name in content},
     }
 
 
-def _with_present_names(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with `autocast` and `save_every` under their present names.
+def _with_current_names(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with `autocast` and `save_every` under their current names.
 
     They were `precision` and `checkpoint_every`, which mean something else in a layer.
     """
@@ -380,5 +382,5 @@ def differences(before: Train, now: Train) -> list[str]:
 def _by_path(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that affect the result as {"optimiser.clip": 1.0, ...}."""
     parts = ("task", "model", "optimiser", "budget")
-    found = {f"{part}.{name}": value for part in parts for name, value in content[part].items()}
-    return found | {name: content[name] for name in ("seed", "autocast", "theory")}
+    settings = {f"{part}.{name}": value for part in parts for name, value in content[part].items()}
+    return settings | {name: content[name] for name in ("seed", "autocast", "theory")}

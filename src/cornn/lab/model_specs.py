@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 ALTERNATIVES = {"the stiffness": ("gamma", "half_lives", "periods"), "how long to train": ("steps", "epochs")}
-"""What is set -> the settings that can set it. Exactly one of them is given."""
+"""Quantity -> the settings that can set it. Exactly one of them is given."""
 
 
 def check_alternatives(part: Any, what: str) -> None:

@@ -33,16 +33,17 @@ __all__ = [
     "Results",
     "changed_options",
     "changed_settings",
+    "check_entries",
     "columns",
     "find",
     "group_identity",
     "group_name",
     "identity",
     "import_record",
+    "list_folders",
     "mark",
     "missing",
     "name",
-    "places",
     "read",
     "read_config",
     "record",
@@ -52,6 +53,9 @@ __all__ = [
 
 DIGITS = 6  # significant digits of the numbers of a curve
 LONGEST = 200  # maximum bytes of a file name, without the seed and the identity
+
+RESULT_ENTRIES = ("better", "steps", "seconds", "side_by_side", "parameters", "machine", "device")
+"""Entries of the result of a tested run, which tables and figures read."""
 
 TRUSTED = ("verified", "commit only", "one of several commits", "not checked")
 """Sources that are not marked in tables: the commit has the digest; or the record is older than digests, and a row of a
@@ -89,19 +93,19 @@ def record(run: Run) -> dict[str, Any]:
 def columns(rows: Sequence[dict]) -> dict[str, list]:
     """Convert rows of metrics to one list per column."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [_short(row.get(name)) for row in rows] for name in names}
+    return {name: [_shorten(row.get(name)) for row in rows] for name in names}
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _short(part) for name, part in value.items()}
+        return {name: _shorten(part) for name, part in value.items()}
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def group_name(config: Train) -> str:
     """Return a name for runs that differ only in the seed: recipe, changed options and settings, model and size."""
     changed = changed_options(config) | changed_settings(config)
-    words = [f"{key}-{_word(value)}" for key, value in changed.items()] + (["theory"] if config.theory else [])
+    words = [f"{key}-{_format_value(value)}" for key, value in changed.items()] + (["theory"] if config.theory else [])
     text = "-".join([config.recipe, *words, f"{config.model.name}{config.model.hidden_size}"])
     text = re.sub(r"[/\\:\0-\x1f]", "-", text)  # the name of a recipe may come from a user's file
     return text.encode()[:LONGEST].decode(errors="ignore")
@@ -122,17 +126,17 @@ def changed_settings(config: Train) -> dict[str, Any]:
     if config.recipe in RECIPES[config.task.name]:
         base = resolve(config.task.name, config.recipe)
         base = base if base.model.name == config.model.name else base.override(model=config.model.name)
-        usual, published = flat_settings(base), base.model.constants if isinstance(base.model, RivalSpec) else {}
+        defaults, published = flat_settings(base), base.model.constants if isinstance(base.model, RivalSpec) else {}
     else:
-        usual, published = {}, {}
-    own = config.model.constants if isinstance(config.model, RivalSpec) else {}
+        defaults, published = {}, {}
+    constants = config.model.constants if isinstance(config.model, RivalSpec) else {}
     skipped = ("hidden_size", "constants")
-    found = {key: value for key, value in flat_settings(config).items() if key not in skipped}
-    changed = {key: encode(value) for key, value in found.items() if key not in usual or usual[key] != value}
-    return changed | {key: value for key, value in own.items() if published.get(key) != value}
+    settings = {key: value for key, value in flat_settings(config).items() if key not in skipped}
+    changed = {key: encode(value) for key, value in settings.items() if key not in defaults or defaults[key] != value}
+    return changed | {key: value for key, value in constants.items() if published.get(key) != value}
 
 
-def _word(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "-".join(str(part) for part in value) if isinstance(value, list) else str(value)
 
 
@@ -141,17 +145,17 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
     config = read_config(content)
     path = results / config.task.name / name(config)
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = find(results, config)
-    about = {key: content["config"][key] for key in ("version", "machine") if key in content["config"]}
+    previous = find(results, config)
+    extra = {key: content["config"][key] for key in ("version", "machine") if key in content["config"]}
     record = {
         "identity": identity(config),
-        "config": as_dictionary(config) | about,
-        "result": _checked(content["result"]),
+        "config": as_dictionary(config) | extra,
+        "result": _with_checked_source(content["result"]),
         "curve": content.get("curve", {}),
     }
     write_json(path, record, indent=None)
-    if before is not None and before["path"] != path:
-        before["path"].unlink()
+    if previous is not None and previous["path"] != path:
+        previous["path"].unlink()
     return path
 
 
@@ -183,28 +187,28 @@ def import_record(file: Path, results: Path) -> tuple[Path, str]:
 def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path, str]:
     """Add the models of a comparison to its record, with the source of every new trial and run checked."""
     path = results / "compare" / f"{content['contest']}.json"
-    before = read_json(path) if path.exists() else {**content, "machines": [], "models": {}}
-    own = ("machines", "models")
-    changed = [key for key in before if key not in own and before[key] != content.get(key)]
+    previous = read_json(path) if path.exists() else {**content, "machines": [], "models": {}}
+    merged = ("machines", "models")
+    changed = [key for key in previous if key not in merged and previous[key] != content.get(key)]
     if changed:
         raise ValueError(f"{path} belongs to another comparison: {', '.join(changed)} differ")
     for name, entry in content["models"].items():
-        known = before["models"].get(name, {})
-        if any(len(entry[kind]) < len(known.get(kind, ())) for kind in ("trials", "finals")):
+        recorded = previous["models"].get(name, {})
+        if any(len(entry[kind]) < len(recorded.get(kind, ())) for kind in ("trials", "finals")):
             raise ValueError(f"{path} has more trials or runs of {name}: import the comparison once it is complete")
     checked = {
-        name: entry | {kind: [_checked(row) for row in entry[kind]] for kind in ("trials", "finals")}
+        name: entry | {kind: [_with_checked_source(row) for row in entry[kind]] for kind in ("trials", "finals")}
         for name, entry in content["models"].items()
-        if entry != before["models"].get(name)
+        if entry != previous["models"].get(name)
     }
-    machines = before["machines"] + [one for one in content["machines"] if one not in before["machines"]]
+    machines = previous["machines"] + [one for one in content["machines"] if one not in previous["machines"]]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, before | {"machines": machines, "models": before["models"] | checked}, indent=None)
+    write_json(path, previous | {"machines": machines, "models": previous["models"] | checked}, indent=None)
     sources = [row["source"] for entry in checked.values() for row in (*entry["trials"], *entry["finals"])]
     return path, next((source for source in sources if source not in TRUSTED), "verified")
 
 
-def _checked(row: Mapping[str, Any]) -> dict[str, Any]:
+def _with_checked_source(row: Mapping[str, Any]) -> dict[str, Any]:
     corrected = correct_commit(row)
     return {**corrected, "source": check_source(corrected)}
 
@@ -226,24 +230,24 @@ Results = Path | Sequence[Path]
 one counts."""
 
 
-def places(results: Results) -> list[Path]:
+def list_folders(results: Results) -> list[Path]:
     """Return the folders of some results, as a list."""
     return [results] if isinstance(results, Path) else list(results)
 
 
 def read(results: Results, task: str) -> list[dict[str, Any]]:
     """Return the records of a task, each with its `path`."""
-    folders = places(results)
+    folders = list_folders(results)
     if len(folders) == 1 and not is_saved(folders[0]):
         return _read_folder(folders[0], task)
-    found: dict[str, dict[str, Any]] = {}
-    for place in folders:
-        runs = [{**record(open_run(place)), "path": place}] if is_saved(place) else _read_folder(place, task)
-        for one in runs:
-            config = read_config(one)
+    by_identity: dict[str, dict[str, Any]] = {}
+    for folder in folders:
+        runs = [{**record(open_run(folder)), "path": folder}] if is_saved(folder) else _read_folder(folder, task)
+        for run in runs:
+            config = read_config(run)
             if config.task.name == task:
-                found[identity(config)] = one
-    return list(found.values())
+                by_identity[identity(config)] = run
+    return list(by_identity.values())
 
 
 def _read_folder(results: Path, task: str) -> list[dict[str, Any]]:
@@ -258,7 +262,16 @@ def _content(path: Path, changed: int) -> dict[str, Any]:
     for part in ("config", "result"):
         if not isinstance(content.get(part), dict):
             raise ValueError(f"{path} is not a record: it has no {part!r}")
+    if "test" in content["result"]:
+        check_entries(content["result"], RESULT_ENTRIES, f"{path}: the result")
     return content
+
+
+def check_entries(content: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    """Raise an error if part of a record lacks an entry that tables and figures read."""
+    for name in names:
+        if name not in content:
+            raise ValueError(f"{where} has no {name!r}: restore the record, or remove it to run it again")
 
 
 def read_config(content: Mapping[str, Any]) -> Train:
@@ -271,19 +284,19 @@ def read_config(content: Mapping[str, Any]) -> Train:
 
 def find(results: Path, config: Train) -> dict[str, Any] | None:
     """Return the record of a run under `results`, or None."""
-    wanted = identity(config)
-    found = (one for one in read(results, config.task.name) if identity(read_config(one)) == wanted)
-    return next(found, None)
+    expected = identity(config)
+    matches = (one for one in read(results, config.task.name) if identity(read_config(one)) == expected)
+    return next(matches, None)
 
 
 def missing(results: Results, configs: Iterable[Train]) -> list[Train]:
     """Return the configurations that have no record."""
-    known: dict[str, set[str]] = {}
-    left = []
+    identities: dict[str, set[str]] = {}
+    absent = []
     for config in configs:
         task = config.task.name
-        if task not in known:
-            known[task] = {identity(read_config(one)) for one in read(results, task)}
-        if identity(config) not in known[task]:
-            left.append(config)
-    return left
+        if task not in identities:
+            identities[task] = {identity(read_config(one)) for one in read(results, task)}
+        if identity(config) not in identities[task]:
+            absent.append(config)
+    return absent

@@ -20,7 +20,7 @@ class Rival:
     """Name of a value -> its source."""
 
 
-_FASTGRNN = "Kusupati et al. 2018, where it starts"
+_FASTGRNN = "Kusupati et al. 2018, its initial value"
 _ANTISYMMETRIC = {"epsilon": "Chang et al. 2019, one of the .01, .1 and 1 they chose among", "gamma": "ours"}
 _EXPRNN = "Lezcano-Casado and Martinez-Rubio 2019"
 _TRIVIALISED = "Lezcano-Casado 2019"

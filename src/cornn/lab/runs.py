@@ -1,4 +1,4 @@
-"""Write the folder of a run. `cornn.artifacts` says what it contains, and reads it.
+"""Write the folder of a run. `cornn.artifacts` describes its content, and reads it.
 
 Files are written atomically; metrics.jsonl grows by complete lines. The order of writes makes every moment safe to stop
 at: the metrics are synced before the checkpoint that refers to them, the previous checkpoint is kept, and the manifest,
@@ -56,16 +56,18 @@ class Run(RunArtifact):
             with open(path, "a", encoding="utf8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
-            raise _unwritten(path, error, _resume(self.path)) from error
+            raise _explain_write_error(path, error, _resume_remedy(self.path)) from error
 
     def forget_after(self, step: int) -> None:
         """Drop the metrics after `step`, which will be measured again."""
         path = self.path / METRICS
         lines = (read_bytes(path) if path.exists() else b"").splitlines(keepends=True)
-        kept = [
-            line for number, line in enumerate(lines, 1) if line.endswith(b"\n") and _step(line, path, number) <= step
+        remaining = [
+            line
+            for number, line in enumerate(lines, 1)
+            if line.endswith(b"\n") and _read_step(line, path, number) <= step
         ]
-        _write(path, b"".join(kept))
+        _write(path, b"".join(remaining))
 
     def sync_metrics(self) -> dict[str, object]:
         """Write the metrics to the disk itself, and return their length and checksum for a checkpoint."""
@@ -77,7 +79,7 @@ class Run(RunArtifact):
                 os.fsync(file.fileno())
                 content = file.read()
         except OSError as error:
-            raise _unwritten(path, error, _resume(self.path)) from error
+            raise _explain_write_error(path, error, _resume_remedy(self.path)) from error
         return {"bytes": len(content), "sha256": compute_checksum(content)}
 
     def save_checkpoint(self, content: Mapping[str, object]) -> None:
@@ -93,7 +95,7 @@ class Run(RunArtifact):
 
     def save_result(self, result: Mapping[str, object]) -> None:
         """Save the result and then the manifest, which makes the run complete."""
-        write_json(self.path / RESULT, result, remedy=_resume(self.path))
+        write_json(self.path / RESULT, result, remedy=_resume_remedy(self.path))
         names = [name for name in (CONFIG, METRICS, WEIGHTS, RESULT) if (self.path / name).exists()]
         files = {name: compute_checksum(read_bytes(self.path / name)) for name in names}
         files |= {name: own for name, own in (self.manifest.files or {}).items() if name == CONFIG}
@@ -103,7 +105,7 @@ class Run(RunArtifact):
         try:
             write_manifest(self.path, "run", files)
         except OSError as error:
-            raise _unwritten(self.path / "artifact.json", error, _resume(self.path)) from error
+            raise _explain_write_error(self.path / "artifact.json", error, _resume_remedy(self.path)) from error
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -120,8 +122,8 @@ class Run(RunArtifact):
             raise RuntimeError(f"another process is training in {self.path}: wait for it, or stop it") from None
         except OSError as error:
             raise OSError(
-                f"cannot write in {self.path} ({_reason(error)}): copy the folder to a place where you may write, and "
-                "resume there"
+                f"cannot write in {self.path} ({_describe_reason(error)}): copy the folder to a place where you may "
+                "write, and resume there"
             ) from error
         try:
             for leftover in self.path.glob(f"{TEMPORARY}*"):
@@ -131,7 +133,7 @@ class Run(RunArtifact):
             lock.release()
 
 
-def _step(line: bytes, path: Path, number: int) -> int:
+def _read_step(line: bytes, path: Path, number: int) -> int:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -145,18 +147,18 @@ def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> No
     Each run keeps its previous checkpoint: for runs trained together, so that after an interruption all have one of the
     same step; for all, in case that the last one is damaged.
     """
-    with contextlib.ExitStack() as together:
+    with contextlib.ExitStack() as stack:
         for run, content in contents:
             # When PyTorch cannot write a file its error has no reason, so it writes to memory.
             memory = io.BytesIO()
             torch.save({**content, "metrics": run.sync_metrics()}, memory)
-            together.enter_context(_written(run.path / CHECKPOINT, seal_zip(memory.getbuffer())))
+            stack.enter_context(_stage_write(run.path / CHECKPOINT, seal_zip(memory.getbuffer())))
         for run, _ in contents:
             if (run.path / CHECKPOINT).exists():
-                _keep(run.path / CHECKPOINT, run.path / BEFORE)
+                _link(run.path / CHECKPOINT, run.path / BEFORE)
 
 
-def _keep(path: Path, other: Path) -> None:
+def _link(path: Path, other: Path) -> None:
     """Give a file a second name, which replaces another file atomically."""
     temporary = other.with_name(f"{TEMPORARY}{other.name}-{os.getpid()}")
     try:
@@ -166,7 +168,7 @@ def _keep(path: Path, other: Path) -> None:
             shutil.copyfile(path, temporary)
         os.replace(temporary, other)
     except OSError as error:
-        raise _unwritten(other, error, _resume(other.parent)) from error
+        raise _explain_write_error(other, error, _resume_remedy(other.parent)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -174,15 +176,17 @@ def _keep(path: Path, other: Path) -> None:
 def create(path: Path, config: Mapping[str, object]) -> Run:
     """Create a run folder with its configuration. `path` must not contain a run."""
     if (path / CONFIG).exists():
-        done = (path / RESULT).exists()
-        other = "remove it" if done else f"continue with `cornn resume {path}`"
-        raise FileExistsError(f"{path} already contains a run: choose another --out, or {other}")
+        finished = (path / RESULT).exists()
+        remedy = "remove it" if finished else f"continue with `cornn resume {path}`"
+        raise FileExistsError(f"{path} already contains a run: choose another --out, or {remedy}")
     try:
         path.mkdir(parents=True, exist_ok=True)
         write_json(path / CONFIG, config)
         write_manifest(path, "run", {CONFIG: compute_checksum(read_bytes(path / CONFIG))})
     except OSError as error:
-        raise OSError(f"cannot write the run folder {path} ({_reason(error)}): choose another with --out") from error
+        raise OSError(
+            f"cannot write the run folder {path} ({_describe_reason(error)}): choose another with --out"
+        ) from error
     return Run(path)
 
 
@@ -199,35 +203,35 @@ def write_json(
         with stage_write(path, (json.dumps(content, indent=indent) + "\n").encode()):
             pass
     except OSError as error:
-        raise _unwritten(path, error, remedy) from error
+        raise _explain_write_error(path, error, remedy) from error
 
 
 def _write(path: Path, content: bytes) -> None:
-    with _written(path, content):
+    with _stage_write(path, content):
         pass
 
 
 @contextlib.contextmanager
-def _written(path: Path, content: bytes | memoryview) -> Iterator[None]:
-    """As `stage_write`, but an error says how to continue."""
+def _stage_write(path: Path, content: bytes | memoryview) -> Iterator[None]:
+    """Stage a write as `stage_write` does; an error ends with the command that continues."""
     try:
         with stage_write(path, content):
             yield
     except OSError as error:
-        raise _unwritten(path, error, _resume(path.parent)) from error
+        raise _explain_write_error(path, error, _resume_remedy(path.parent)) from error
 
 
-def _unwritten(path: Path, error: OSError, remedy: str) -> OSError:
-    problem = f"cannot write {path} ({_reason(error)})"
+def _explain_write_error(path: Path, error: OSError, remedy: str) -> OSError:
+    problem = f"cannot write {path} ({_describe_reason(error)})"
     return OSError(f"{problem}: the previous file is intact; fix the cause, then {remedy}")
 
 
-def _resume(run: Path) -> str:
+def _resume_remedy(run: Path) -> str:
     """Return the remedy that continues a run; that of several seeds as a whole."""
     return f"run `cornn resume {run.parent if (run.parent / SEEDS).exists() else run}`"
 
 
-def _reason(error: BaseException) -> str:
+def _describe_reason(error: BaseException) -> str:
     """Return the system's reason for a failed write."""
     cause = error.__cause__ or error
     return getattr(cause, "strerror", None) or str(cause)

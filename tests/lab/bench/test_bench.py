@@ -1,6 +1,7 @@
 """What `cornn bench` measures, prints, draws and writes, at sizes that take no time."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -178,6 +179,10 @@ def test_colours_and_markers_tell_everybody_apart():
         ({"cases": ("none",)}, "unknown case 'none': choose any of psmnist-128"),
         ({"threads": (0,)}, "must be above 0"),
         ({"longest": 0.0}, "must be above 0"),
+        ({"longest": float("nan")}, "must be above 0"),
+        ({"cases": ("har2-64",), "against": "batch"}, "--against has cases of its own: leave out --cases"),
+        ({"plot": Path("x")}, "--plot is for --against"),
+        ({"loop": True, "threads": (1, 2)}, "--loop takes a single value of --threads"),
         ({"longest": 1.0, "against": "batch", "threads": (1, 2)}, "a single value of --threads"),
     ],
 )

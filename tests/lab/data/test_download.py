@@ -155,7 +155,7 @@ def har(server, tmp_path, monkeypatch):
     entry = catalogue.SETS["har"]
     (real,) = entry.downloads
     checksum = f"sha256:{hashlib.sha256(outer.getvalue()).hexdigest()}"
-    download = Download("har.zip", (server.url("har.zip"),), checksum, real.wanted, real.inside)
+    download = Download("har.zip", (server.url("har.zip"),), checksum, real.pattern, real.inner_archive)
     monkeypatch.setitem(catalogue.SETS, "har", replace(entry, downloads=(download,)))
     return tmp_path / "data"
 
@@ -209,7 +209,7 @@ def test_an_archive_that_would_escape_is_not_unpacked(har, cornn, server, monkey
     server.files["/har.zip"] = evil.getvalue()
     (download,) = catalogue.SETS["har"].downloads
     checksum = f"sha256:{hashlib.sha256(evil.getvalue()).hexdigest()}"
-    download = replace(download, checksum=checksum, inside=None, wanted=".*")
+    download = replace(download, checksum=checksum, inner_archive=None, pattern=".*")
     monkeypatch.setitem(catalogue.SETS, "har", replace(catalogue.SETS["har"], downloads=(download,)))
     code, _, err = cornn("data", "get", "har", "--data", har)
     assert code == 2
@@ -227,7 +227,7 @@ def test_the_list_says_what_is_there_missing_and_damaged(tmp_path, cornn, monkey
     code, out, _ = cornn("data")
     assert code == 0
     rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
-    assert "there" in rows["mnist"]
+    assert "present" in rows["mnist"]
     assert f"40 + 10 images in {tmp_path}/MNIST/raw" in rows["mnist"]
     assert "damaged" in rows["cifar10"]
     assert "md5 sum of test_batch.bin" in rows["cifar10"]

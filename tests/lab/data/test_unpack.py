@@ -42,7 +42,7 @@ def test_what_is_wanted_is_unpacked_and_nothing_else(tmp_path, pack):
 
 def test_an_archive_inside_an_archive(tmp_path):
     (tmp_path / "archive").write_bytes(zipped({"inner.zip": zipped(FILES), "names": b""}))
-    assert unpack(tmp_path / "archive", tmp_path, r"set/.*", inside="inner.zip") == 2
+    assert unpack(tmp_path / "archive", tmp_path, r"set/.*", inner_archive="inner.zip") == 2
     assert (tmp_path / "set/a.txt").read_bytes() == b"a"
 
 

@@ -17,7 +17,7 @@ from cornn.lab import training
 from cornn.lab.config import flat_settings
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import CONTESTS, ENTRANTS, Contest, check_record, write_record
-from cornn.lab.experiments.run import run_experiments
+from cornn.lab.experiments.run import read_status, run_experiments
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.storage import Storage
 from cornn.lab.report import comparison, page
@@ -142,6 +142,18 @@ def test_a_new_database_does_not_replace_a_complete_row(tmp_path):
     assert [one["test"] for one in again["finals"]] == [
         one["test"] for one in json.loads(before)["models"]["cornn"]["finals"]
     ]
+
+
+def test_a_storage_with_more_trials_than_the_contest_is_rejected(tmp_path):
+    """Another command may have given one model more trials, and written its record elsewhere."""
+    contest = replace(TINY, entrants=("cornn",), seeds=1)
+    statuses = run(contest, tmp_path)
+    compare.check_trials(statuses.values())
+    fewer = replace(contest, trials=1).experiments(device="cpu").values()
+    storage = Storage(f"sqlite:///{tmp_path}/trials.db", 0.0)
+    words = "the storage has 2 trials of adding-20-cornn, the contest 1: use at least trials=2, or another folder"
+    with pytest.raises(ValueError, match=words):
+        compare.check_trials(read_status(list(fewer), storage))
 
 
 @pytest.mark.parametrize(("changes", "sentence"), [({"trials": 1}, "trials was 2"), ({"seeds": 1}, "seeds was 2")])

@@ -87,6 +87,9 @@ def test_the_steps_of_a_protocol(cornn, tmp_path, repository):
     # Each seed is tested once.
     code, out, _ = cornn("protocol", "small.json", *QUIET)
     assert "complete" in out
+    # Tested runs whose records are gone are not tested again, and not taken for complete.
+    next((tmp_path / "results/adding").iterdir()).unlink()
+    refused("have no record under results: copy the records of the worker that ran them, or choose another --folder")
     # A protocol that is changed after the choice is another one.
     (tmp_path / "small.json").write_text(json.dumps(CONTENT | {"seeds": [3]}), encoding="utf8")
     refused("small.json has changes that are not committed")

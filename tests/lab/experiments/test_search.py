@@ -8,6 +8,7 @@ import sqlite3
 import statistics
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,13 +22,18 @@ from cornn._device_errors import DeviceError
 from cornn._extras import install_command
 from cornn.cli import search as command
 from cornn.lab import training
+from cornn.lab.config import flat_settings, read_run_config
 from cornn.lab.data import har
 from cornn.lab.experiments import queue as queues
 from cornn.lab.experiments import search, worker
+from cornn.lab.experiments import storage as storages
 from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.search import make_search
+from cornn.lab.experiments.spec import Experiment
+from cornn.lab.experiments.status import TaskInfo
 from cornn.lab.experiments.storage import Storage
 from cornn.lab.recipes import RANGES, RECIPES, resolve
+from cornn.lab.recipes.ranges import Between
 from cornn.lab.training import Progress, Validated
 
 SHORT = ["adding", "--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
@@ -352,6 +358,49 @@ def test_the_last_failure_is_the_one_that_is_told(tmp_path):
         search.write_search(status, Storage("memory"), tmp_path)
 
 
+def test_runs_with_the_settings_of_an_earlier_best_trial_do_not_count(tmp_path, monkeypatch):
+    """More trials may find better settings: the record must not name them next to tests of the old ones."""
+    monkeypatch.setattr(worker, "SECONDS_BETWEEN_LOOKS", 0.01)
+    space = {"learning_rate": Between(1e-4, 1e-2)}
+    few = Experiment("some", BASE, space, 1, seeds=(1, 2))
+    tested = []
+
+    def finish(experiment, runs, failures):
+        tested.append([flat_settings(read_run_config(run))["learning_rate"] for run in runs])
+
+    pretend(monkeypatch, lambda trial: [1.0 - trial])
+    (status,) = run_experiments([few], stored(tmp_path), tmp_path / "few", finish=finish)
+    assert (status.best["trial"], status.left) == (0, 0)
+    more = replace(few, trials=2, seeds=(1, 2, 3))
+    (status,) = run_experiments([more], stored(tmp_path), tmp_path / "more", finish=finish)
+    rates = [more.values(trial)["learning_rate"] for trial in range(2)]
+    assert tested == [[rates[0]] * 2, [rates[1]] * 3]
+    assert (status.best["trial"], status.left, [one["seed"] for one in status.runs]) == (1, 0, [1, 2, 3])
+    # Seeds that are added later are trained alone.
+    (status,) = run_experiments([replace(more, seeds=(1, 2, 3, 4))], stored(tmp_path), tmp_path / "more", finish=finish)
+    assert tested[2:] == [[rates[1]]]
+    assert [one["seed"] for one in status.runs] == [1, 2, 3, 4]
+
+
+def test_queued_runs_with_the_settings_of_an_earlier_best_trial_are_set_aside(tmp_path, monkeypatch):
+    space = {"learning_rate": Between(1e-4, 1e-2)}
+    few = Experiment("some", BASE, space, 1, seeds=(1,))
+    pretend(monkeypatch, lambda trial: [1.0 - trial])
+    opened = storages.open_storage(stored(tmp_path))
+    # The worker ends after it has queued the runs.
+    queue = queues.Queue(few, opened, TaskInfo("MSE", "lower"))
+    queue.fill()
+    queue.take(lambda trial, work: 1.0, ())
+    queue.fill()
+    assert [entry.state.name for entry in entries(tmp_path, "some runs")] == ["WAITING"]
+    pretend(monkeypatch, lambda trial: [0.5])
+    (status,) = run_experiments([replace(few, trials=2)], stored(tmp_path), tmp_path)
+    assert (status.best["trial"], status.left, [one["seed"] for one in status.runs]) == (1, 0, [1])
+    aside, counted = entries(tmp_path, "some runs")
+    assert aside.user_attrs["set_aside"] == "another trial is the best now"
+    assert counted.user_attrs["values"] == few.values(1)
+
+
 def test_a_long_curve_is_thinned_and_keeps_its_last_point():
     rows = [{"step": step, "metric": step / 10} for step in range(1, 122)]
     curve = worker._curve(SimpleNamespace(metrics=lambda: rows))
@@ -361,7 +410,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_last_point():
 
 def test_the_bar_shows_the_best_trial(capsys):
     with ExitStack() as stack:
-        follow = command._bar(Console(width=120, force_terminal=True), stack)
+        follow = command._follow_with_bar(Console(width=120, force_terminal=True), stack)
         shared = {"experiment": SimpleNamespace(trials=4), "running": 1, "pruned": 0, "failed": 0, "seconds_left": None}
         for best in (None, {"validation": 0.0125}):
             follow(SimpleNamespace(**shared, done=1, best=best), None)

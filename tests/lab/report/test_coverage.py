@@ -9,7 +9,7 @@ import pytest
 import cornn
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import tables
-from cornn.lab.report.coverage import MEANINGS, _assumption, _lorenz, _variant, ablation_grid, items
+from cornn.lab.report.coverage import MEANINGS, _compare_lorenz, _cover_assumption, _variant, ablation_grid, items
 from cornn.theory.register import REGISTER
 
 ROOT = Path(__file__).parents[3]
@@ -121,7 +121,7 @@ def test_an_lstm_is_better_only_if_its_error_is_smaller(ours, lstm, alike, statu
         records = tuple({"result": {"test": test, "better": "lower"}} for test in tests)
         return tables.RunGroup("lorenz96", model, 64, {}, {}, records, failed=0)
 
-    assert _lorenz("an LSTM is better", group("cornn", ours), group("lstm", lstm), alike).status == status
+    assert _compare_lorenz("an LSTM is better", group("cornn", ours), group("lstm", lstm), alike).status == status
 
 
 def test_the_hypothesis_on_the_weights_is_judged_by_the_records():
@@ -130,7 +130,7 @@ def test_the_hypothesis_on_the_weights_is_judged_by_the_records():
         record = {"result": {"test": 90.0}, "curve": curve}
         plain = tables.RunGroup("smnist", "cornn", 64, {}, {}, ({"result": {}, "curve": {"step": [1]}},), failed=0)
         watched = {"theory": "recorded"}
-        return _assumption(
+        return _cover_assumption(
             {task: [plain, tables.RunGroup(task, "cornn", 128, {}, watched, (record,), failed=0)] for task in tasks}
         )
 

@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from cornn.baselines import MODELS
+from cornn.cli import report as command
 from cornn.lab import records, training
 from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import PUBLISHED, resolve
@@ -14,6 +16,7 @@ from cornn.lab.report import page, tables
 
 pytestmark = pytest.mark.usefixtures("plain_figures")
 SMALL = resolve("adding", length=10, hidden_size=4, device="cpu", until=0, steps=20, evaluate_every=10)
+CONTEST = dict.fromkeys(("contest", "task", "unit", "trial", "final", "hidden_size", "better", "machines"), "x")
 VOID = {"meta", "link", "img", "br"}
 
 
@@ -144,6 +147,33 @@ def test_the_command(cornn, tmp_path, runs):
     assert code == 2
     assert "cannot write nowhere/here.html" in err
     assert "choose another path" in err
+
+
+def test_a_missing_folder_of_the_page_is_noticed_before_the_records_are_read(cornn, runs, monkeypatch):
+    monkeypatch.setattr(command, "page", None)
+    code, _, err = cornn("report", runs / "results", "--out", "new/here.html")
+    assert code == 2
+    assert err == "cornn: cannot write new/here.html: create the folder new, or choose another path\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("adding/x.json", {"config": {}, "result": {"test": 1.0}}, "adding/x.json: the result has no 'better'"),
+        ("compare/x.json", {"contest": "x"}, "compare/x.json has no 'task'"),
+        ("compare/x.json", CONTEST | {"models": {"lstm": {"trials": []}}}, "x.json: lstm has no 'finals'"),
+        (
+            "compare/x.json",
+            CONTEST | {"models": {"lstm": {"trials": [{}], "finals": [], "chosen": 0}}},
+            "x.json: lstm, trials has no 'trial'",
+        ),
+    ],
+)
+def test_a_record_that_lacks_an_entry_is_named(tmp_path, file, content, sentence):
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(json.dumps(content), encoding="utf8")
+    with pytest.raises(ValueError, match=f"{sentence}: restore the record, or remove it to run it again"):
+        page.page(tmp_path, [])
 
 
 def test_differences_are_told_where_there_are_the_runs_they_rest_on(report):

@@ -290,7 +290,8 @@ def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
     with pytest.raises(ValueError, match=r"config.json is damaged.*if you edited it, remove artifact.json"):
         training.resume(tmp_path)
     (tmp_path / "artifact.json").unlink()
-    with pytest.raises(ValueError, match=r"task.noise was 0.1, is 0.0; optimiser.learning_rate was 0.01, is 0.5$"):
+    difference = r"task.noise was 0.1, is 0.0; optimiser.learning_rate was 0.01, is 0.5"
+    with pytest.raises(ValueError, match=rf"\({difference}\): undo the change, or use a new folder$"):
         training.resume(tmp_path)
 
 

@@ -8,9 +8,11 @@ import torch
 
 from cornn._checksums import write_sealed_json
 from cornn.lab import training
+from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run, create
 from cornn.lab.training import multi_seed, state
+from cornn.lab.training.fit import about
 from cornn.lab.training.multi_seed import student_quantile, summarise
 
 synthetic.register()
@@ -191,6 +193,19 @@ def test_seeds_that_are_there_are_continued_or_taken_as_they_are(tmp_path):
     other = resolve("synthetic", device="cpu", learning_rate=0.02)
     with pytest.raises(ValueError, match=r"is the run of another configuration .*learning_rate was 0\.01, is 0\.02"):
         training.train_seeds(other, (1,), tmp_path / "parts")
+
+
+def test_a_run_of_another_configuration_is_not_continued(tmp_path):
+    """Also before its first checkpoint: its config.json, and so its record, would keep the old settings."""
+    other = resolve("synthetic", device="cpu", learning_rate=0.02, seed=1)
+    create(tmp_path / "seed-1", about(other))
+    with pytest.raises(ValueError, match=r"is the run of another configuration .*learning_rate was 0\.02, is 0\.01"):
+        training.train_seeds(CONFIG, (1,), tmp_path)
+    with pytest.raises(FileExistsError, match="already contains runs"):
+        training.fit_seeds(CONFIG, (1,), tmp_path)
+    write_sealed_json(tmp_path / "seeds.json", {"seeds": [1], "config": as_dictionary(CONFIG)})
+    with pytest.raises(ValueError, match="is the run of another configuration"):
+        training.resume_seeds(tmp_path)
 
 
 @pytest.mark.parametrize("seed", ["x/../../../outside", "0", 1.0, True, -1, None, [1]])

@@ -1,6 +1,6 @@
 """Measure contenders: medians over rounds after a warm-up; on a GPU by device events.
 
-Contenders take turns, so that other load of the machine affects all of them alike. In each turn a contender runs for
+Contenders take turns, so that other load of the machine affects all of them equally. In each turn a contender runs for
 about a tenth of a second. The first passes of a turn are not counted, at least one: they find the caches filled by the
 previous contender, while in training one layer runs over and over.
 
@@ -105,9 +105,9 @@ def capture(call: Pass) -> Pass:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        kept = call()
+        output = call()
 
-    def replay(kept=(kept, call)) -> None:  # the graph does not keep the tensors alive that it reads
+    def replay(output=(output, call)) -> None:  # the graph does not keep the tensors alive that it reads
         graph.replay()
 
     return replay
@@ -176,11 +176,11 @@ def turns(
 
 def _repeat(call: Pass, device: str, enough: float) -> list[float]:
     """Repeat a call for `enough` seconds, at least once; return the seconds of each repetition."""
-    taken, together = [], 0.0
-    while not taken or together < enough:
-        taken.append(seconds(call, device))
-        together += taken[-1]
-    return taken
+    times, total = [], 0.0
+    while not times or total < enough:
+        times.append(seconds(call, device))
+        total += times[-1]
+    return times
 
 
 def compare(

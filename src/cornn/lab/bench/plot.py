@@ -38,18 +38,18 @@ def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Text stays text, and the same figures give the same file.
+    # Text is stored as text, and the same measurements give the same file.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "cornn"}):
         figure = Figure(figsize=(8, 4.8), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         at_the_end = {point.contender: point.seconds / point.steps for point in points}
         for name in sorted(at_the_end, key=lambda name: -at_the_end[name]):
-            own = [point for point in points if point.contender == name]
+            points_of_one = [point for point in points if point.contender == name]
             colour, marker, width = STYLES.get(name, SPARE)
             axes.plot(
-                [point.value for point in own],
-                [point.seconds / point.steps * 1e6 for point in own],
+                [point.value for point in points_of_one],
+                [point.seconds / point.steps * 1e6 for point in points_of_one],
                 color=colour,
                 marker=marker,
                 label=name,

@@ -53,7 +53,7 @@ class Point:
     memory: int | None
 
 
-def _free(device: str) -> float:
+def _free_memory(device: str) -> float:
     """Return the free memory in bytes."""
     if device == "cuda":
         return torch.cuda.mem_get_info()[0]
@@ -64,7 +64,7 @@ def _free(device: str) -> float:
         return 4e9
 
 
-def _products(case: Case) -> float:
+def _count_multiply_adds(case: Case) -> float:
     """Return the multiply-adds of forward, backward and the gradients of the weights, three products of equal size."""
     return 3.0 * case.steps * case.batch * case.hidden * (2 * case.hidden + case.inputs)
 
@@ -91,10 +91,12 @@ def follow(
     failed: dict[str, str] = {}
     with no_tf32():
         rate = _measure_multiply_adds(device)
-        floor = [Point("floor", value, case.steps, _products(case) / rate, None) for value, case in sweep.cases()]
+        floor = [
+            Point("floor", value, case.steps, _count_multiply_adds(case) / rate, None) for value, case in sweep.cases()
+        ]
         for value, case in sweep.cases():
             for name, layer in contenders(case, device)[0].items():
-                if name in dropped or (name in last and _too_much(*last[name], case, device, longest)):
+                if name in dropped or (name in last and _exceeds_limits(*last[name], case, device, longest)):
                     dropped.add(name)
                     continue
                 say(f"{name}, {value:,} {sweep.label}")
@@ -114,10 +116,10 @@ def follow(
     return points, floor, failed
 
 
-def _too_much(before: Case, point: Point, case: Case, device: str, longest: float) -> bool:
+def _exceeds_limits(before: Case, point: Point, case: Case, device: str, longest: float) -> bool:
     """Return whether a contender would take too long or too much memory, judging by its previous size."""
-    growth = _products(case) / _products(before)
+    growth = _count_multiply_adds(case) / _count_multiply_adds(before)
     values = case.steps * case.batch * case.hidden
     larger = values / (before.steps * before.batch * before.hidden)
     memory = MEMORY_OF_LOOP * 4.0 * values if point.memory is None else point.memory * larger
-    return point.seconds * growth > longest or memory > MOST_MEMORY * _free(device)
+    return point.seconds * growth > longest or memory > MOST_MEMORY * _free_memory(device)

@@ -37,15 +37,15 @@ def read_cached(folder: Path, name: str, files: Sequence[Path], build: Callable[
         build: Parses the files.
         about: What the arrays depend on in addition to the files.
     """
-    place = folder / CACHE
-    path = place / f"{name}-{_key(place, name, files, about)}.npz"
+    cache_folder = folder / CACHE
+    path = cache_folder / f"{name}-{_key(cache_folder, name, files, about)}.npz"
     arrays = _read(path)
     if arrays is None:
         # In the memory layout of cached arrays, so that results are the same to the last bit.
         arrays = {name: np.require(array, requirements=["C", "W", "O"]) for name, array in build().items()}
         with contextlib.suppress(OSError):
             _write(path, _pack(arrays))
-            for old in place.glob(f"{name}-{'?' * KEY}.npz"):
+            for old in cache_folder.glob(f"{name}-{'?' * KEY}.npz"):
                 if old != path:
                     old.unlink()
     return arrays
@@ -65,10 +65,10 @@ def _key(place: Path, name: str, files: Sequence[Path], about: str) -> str:
         stamp.update(f"\0{file.parent.name}/{file.name} {status.st_size} {status.st_mtime_ns}".encode())
     index = place / f"{name}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(index.read_text(encoding="utf8"))
+        entry = json.loads(index.read_text(encoding="utf8"))
         # It becomes part of a file's name, so nothing but a checksum is accepted.
-        if known["stamp"] == stamp.hexdigest() and re.fullmatch(f"[0-9a-f]{{{KEY}}}", known["checksum"]):
-            return known["checksum"]
+        if entry["stamp"] == stamp.hexdigest() and re.fullmatch(f"[0-9a-f]{{{KEY}}}", entry["checksum"]):
+            return entry["checksum"]
     checksum = hashlib.sha256(f"{FORMAT}/{about}".encode())
     for file in files:
         with open(file, "rb") as opened:

@@ -17,16 +17,16 @@ __all__ = ["SETS", "DataSet", "Download", "State", "get", "state"]
 class Download:
     """One file of a publisher."""
 
-    file: str  # where it goes in the data folder
+    file: str  # its path in the data folder
     urls: tuple[str, ...]  # the publisher's first, then mirrors
     checksum: str
-    wanted: str | None = None  # for an archive, which of its files are unpacked; None keeps the file as it is
-    inside: str | None = None  # name of a nested archive that contains them
+    pattern: str | None = None  # of the names of the files to unpack from an archive; None keeps the file as it is
+    inner_archive: str | None = None  # name of a nested archive that contains them
 
 
 @dataclass(frozen=True)
 class State:
-    word: Literal["there", "missing", "damaged"]
+    status: Literal["present", "missing", "damaged"]
     detail: str
     size: int = 0  # bytes of the files that are used
 
@@ -38,7 +38,9 @@ class DataSet:
     downloads: tuple[Download, ...]
     megabytes: int  # to download
     places: tuple[str, ...]  # where it is looked for in the data folder
-    look: Callable[[Path], tuple[str, list[Path]]]  # what is there in words, and its files; raises what is wrong
+    look: Callable[
+        [Path], tuple[str, list[Path]]
+    ]  # returns a description and the files; raises an error for missing or damaged ones
 
 
 MNIST_SUMS = {
@@ -107,7 +109,7 @@ SETS = {
                 "cifar-10-binary.tar.gz",
                 ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
                 "md5:c32a1d4ab5d03f1284b67883e8d87530",
-                wanted=r"cifar-10-batches-bin/[^/]+",
+                pattern=r"cifar-10-batches-bin/[^/]+",
             ),
         ),
         162,
@@ -122,8 +124,9 @@ SETS = {
                 "human+activity+recognition+using+smartphones.zip",
                 ("https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",),
                 "sha256:c00b803081a5c797cd5e4b83700a9810b38d53d9d84e01917e090e1fdbc81031",
-                wanted=r"UCI HAR Dataset/(?:[^/]+\.txt|(?:train|test)/(?:(?:y|subject)_\w+|Inertial Signals/\w+)\.txt)",
-                inside="UCI HAR Dataset.zip",
+                pattern=r"UCI HAR Dataset/"
+                r"(?:[^/]+\.txt|(?:train|test)/(?:(?:y|subject)_\w+|Inertial Signals/\w+)\.txt)",
+                inner_archive="UCI HAR Dataset.zip",
             ),
         ),
         58,
@@ -138,7 +141,7 @@ SETS = {
                 "aclImdb_v1.tar.gz",
                 ("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",),
                 "md5:7c2ac02c03563afcf9b574c7e56c153a",
-                wanted=r"aclImdb/(?:README|(?:train|test)/(?:pos|neg)/\d+_\d+\.txt)",
+                pattern=r"aclImdb/(?:README|(?:train|test)/(?:pos|neg)/\d+_\d+\.txt)",
             ),
         ),
         80,
@@ -156,7 +159,7 @@ SETS = {
                     "https://huggingface.co/stanfordnlp/glove/resolve/main/glove.6B.zip",
                 ),
                 "sha256:617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
-                wanted=re.escape(glove.FILE),
+                pattern=re.escape(glove.FILE),
             ),
         ),
         822,
@@ -176,7 +179,7 @@ def state(name: str, folder: Path) -> State:
         return State("missing", f"searched {', '.join(str(folder / place) for place in entry.places)}")
     except (ValueError, OSError) as error:
         return State("damaged", str(error))
-    return State("there", words, sum(file.stat().st_size for file in files))
+    return State("present", words, sum(file.stat().st_size for file in files))
 
 
 def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[str], None]) -> State:
@@ -191,7 +194,7 @@ def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[
     try:
         _get(name, folder, watch, tell)
     except OSError as error:
-        if error.errno is None:  # a sentence of our own
+        if error.errno is None:  # an error of `fetch`, which is complete
             raise
         reason = error.strerror or error
         raise OSError(
@@ -206,11 +209,11 @@ def _get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[
         path = folder / download.file
         if path.exists() and not has_checksum(path, download.checksum):
             raise ValueError(f"{path} is damaged: its checksum is not {download.checksum}; remove it and try again")
-        here = path.exists()
-        if not here:
+        is_present = path.exists()
+        if not is_present:
             fetch(download.urls, path, download.checksum, watch(download.file))
-        if download.wanted is not None:
+        if download.pattern is not None:
             tell(f"unpacking {path}")
-            unpack(path, folder, download.wanted, download.inside)
-            if not here:
+            unpack(path, folder, download.pattern, download.inner_archive)
+            if not is_present:
                 path.unlink()

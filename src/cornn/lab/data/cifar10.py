@@ -50,8 +50,8 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
     names = _batches(source, split)
 
     def parse() -> dict[str, np.ndarray]:
-        contents = (_members if source.is_file() else _files)(source, names)
-        batches = [_batch(check_md5(contents[name], name, SUMS, source, "cifar10"), name) for name in names]
+        contents = (_read_members if source.is_file() else _read_files)(source, names)
+        batches = [_parse_batch(check_md5(contents[name], name, SUMS, source, "cifar10"), name) for name in names]
         planes = np.concatenate([images for images, _ in batches]).reshape(-1, 3, SIDE, SIDE)
         return {
             "images": np.ascontiguousarray(planes.transpose(0, 2, 1, 3)).reshape(-1, SIDE, 3 * SIDE),
@@ -68,30 +68,30 @@ def _batches(source: Path, split: str) -> list[str]:
     return [name + ending for name in SPLITS[split]]
 
 
-def _files(folder: Path, names: list[str]) -> dict[str, bytes]:
+def _read_files(folder: Path, names: list[str]) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
-def _members(archive: Path, names: list[str]) -> dict[str, bytes]:
+def _read_members(archive: Path, names: list[str]) -> dict[str, bytes]:
     """Return the contents of the files of an archive by the last part of their names. Nothing is written to disk."""
-    found = {}
+    contents = {}
     try:
         with tarfile.open(archive, "r|gz") as members:
             for member in members:
                 name = member.name.rsplit("/", 1)[-1]
                 if name in names and (file := members.extractfile(member)) is not None:
-                    found[name] = file.read()
+                    contents[name] = file.read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f'{archive} is damaged ({error}): remove it and run "cornn data get cifar10"') from error
-    absent = [name for name in names if name not in found]
-    if absent:
+    missing_names = [name for name in names if name not in contents]
+    if missing_names:
         raise ValueError(
-            f'{archive} is damaged (it has no {", ".join(absent)}): remove it and run "cornn data get cifar10"'
+            f'{archive} is damaged (it has no {", ".join(missing_names)}): remove it and run "cornn data get cifar10"'
         )
-    return found
+    return contents
 
 
-def _batch(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _parse_batch(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return images (size, 3072), plane by plane, and labels."""
     if name.endswith(".bin"):
         rows = np.frombuffer(content, np.uint8).reshape(-1, 1 + 3 * SIDE * SIDE)

@@ -58,28 +58,28 @@ def has_checksum(path: Path, checksum: str) -> bool:
 
 
 def _transfer(url: str, part: Path, watch: Watch) -> None:
-    have = part.stat().st_size if part.exists() else 0
+    received = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "cornn"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    if received:
+        request.add_header("Range", f"bytes={received}-")
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         with contextlib.closing(error):
             if (
-                have and error.code == 416
+                received and error.code == 416
             ):  # the server has nothing after these bytes: the file is complete, or another one
                 return
             raise urllib.error.URLError(f"{error.code} {error.reason}") from None
     with response:
         if response.status != 206:
-            have = 0
+            received = 0
         length = response.headers.get("Content-Length")
-        whole = have + int(length) if length and length.isdigit() else None
-        with open(part, "ab" if have else "wb") as file:
+        total = received + int(length) if length and length.isdigit() else None
+        with open(part, "ab" if received else "wb") as file:
             while chunk := response.read(CHUNK):
                 file.write(chunk)
-                have += len(chunk)
-                watch(have, whole)
-    if whole is not None and have < whole:
-        raise ConnectionError(f"the connection was lost after {have:,} of {whole:,} bytes")
+                received += len(chunk)
+                watch(received, total)
+    if total is not None and received < total:
+        raise ConnectionError(f"the connection was lost after {received:,} of {total:,} bytes")

@@ -20,16 +20,16 @@ ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "s
 def find(folder: Path) -> dict[str, list[Path]]:
     """Split -> the nine signals, then activities, then subjects."""
     root = folder / FOLDER
-    found = {}
+    files_of_split = {}
     for split in ("train", "test"):
         signals = [root / split / "Inertial Signals" / f"{signal}_{split}.txt" for signal in SIGNALS]
-        found[split] = [*signals, root / split / f"y_{split}.txt", root / split / f"subject_{split}.txt"]
+        files_of_split[split] = [*signals, root / split / f"y_{split}.txt", root / split / f"subject_{split}.txt"]
     if not root.is_dir():
         raise missing("UCI HAR", "har", folder)
-    absent = [path for paths in found.values() for path in paths if not path.is_file()]
-    if absent:
-        raise missing("complete UCI HAR", "har", folder, f"{absent[0].relative_to(folder)} is missing")
-    return found
+    missing_files = [path for paths in files_of_split.values() for path in paths if not path.is_file()]
+    if missing_files:
+        raise missing("complete UCI HAR", "har", folder, f"{missing_files[0].relative_to(folder)} is missing")
+    return files_of_split
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -39,31 +39,31 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
 
     def parse() -> dict[str, np.ndarray]:
         *signals, activities, subjects = files
-        labels = _numbers(activities, 1)[:, 0]
+        labels = _read_numbers(activities, 1)[:, 0]
         if labels.min() < 1 or labels.max() > len(ACTIVITIES):
-            raise _damaged(activities, "an activity is not between 1 and 6")
-        arrays = {"activities": labels.astype(np.uint8), "subjects": _numbers(subjects, 1)[:, 0].astype(np.uint8)}
-        columns = [_numbers(path, STEPS).astype(np.float32) for path in signals]
+            raise _damaged_error(activities, "an activity is not between 1 and 6")
+        arrays = {"activities": labels.astype(np.uint8), "subjects": _read_numbers(subjects, 1)[:, 0].astype(np.uint8)}
+        columns = [_read_numbers(path, STEPS).astype(np.float32) for path in signals]
         for path, content in zip([*signals, subjects], [*columns, arrays["subjects"]], strict=True):
             if len(content) != len(labels):
-                raise _damaged(path, f"it has {len(content)} rows, {activities.name} has {len(labels)}")
+                raise _damaged_error(path, f"it has {len(content)} rows, {activities.name} has {len(labels)}")
         return {"signals": np.stack(columns, -1), **arrays}
 
     arrays = read_cached(folder, f"har-{split}", files, parse)
     return arrays["signals"], arrays["activities"], arrays["subjects"]
 
 
-def _numbers(path: Path, columns: int) -> np.ndarray:
+def _read_numbers(path: Path, columns: int) -> np.ndarray:
     """Read a text file of numbers, (rows, columns)."""
     words = path.read_bytes().split()
     try:
         numbers = np.array(words, dtype=np.float64)
     except ValueError as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged_error(path, str(error)) from error
     if len(numbers) == 0 or len(numbers) % columns or not np.isfinite(numbers).all():
-        raise _damaged(path, f"its {len(numbers)} numbers are not rows of {columns}")
+        raise _damaged_error(path, f"its {len(numbers)} numbers are not rows of {columns}")
     return numbers.reshape(-1, columns)
 
 
-def _damaged(path: Path, why: str) -> ValueError:
+def _damaged_error(path: Path, why: str) -> ValueError:
     return ValueError(f'{path} is damaged ({why}): remove it and run "cornn data get har"')

@@ -30,7 +30,7 @@ SUMS = {
 def find(folder: Path) -> dict[str, tuple[Path, Path]]:
     """Split -> images and labels."""
     for place in PLACES:
-        found = {split: tuple(_either(folder / place / file) for file in files) for split, files in FILES.items()}
+        found = {split: tuple(_find_file(folder / place / file) for file in files) for split, files in FILES.items()}
         if all(path is not None for paths in found.values() for path in paths):
             return found  # pyright: ignore[reportReturnType]
     raise missing("MNIST", "mnist", folder)
@@ -41,7 +41,7 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
     files = find(folder)[split]
 
     def parse() -> dict[str, np.ndarray]:
-        images, labels = (_array(path) for path in files)
+        images, labels = (_parse_idx(path) for path in files)
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise ValueError(f"{files[0].parent} has different numbers of MNIST images and labels")
         return {"images": images.reshape(len(images), -1), "labels": labels}
@@ -50,12 +50,12 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
     return arrays["images"], arrays["labels"]
 
 
-def _either(path: Path) -> Path | None:
+def _find_file(path: Path) -> Path | None:
     packed = path.with_name(f"{path.name}.gz")
     return path if path.is_file() else packed if packed.is_file() else None
 
 
-def _array(path: Path) -> np.ndarray:
+def _parse_idx(path: Path) -> np.ndarray:
     content = path.read_bytes()
     if path.suffix == ".gz":
         try:

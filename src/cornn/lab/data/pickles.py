@@ -16,7 +16,7 @@ __all__ = ["read_pickle"]
 def read_pickle(content: bytes, where: object = "the pickle") -> Any:
     """Return the content of a pickle. Python 2 strings are read as bytes."""
     try:
-        return _plain(_Reader(io.BytesIO(content), encoding="bytes").load())
+        return _convert(_Reader(io.BytesIO(content), encoding="bytes").load())
     except Exception as error:  # what a damaged or hostile pickle raises is of any kind
         raise ValueError(f"{where} is not a pickle of plain arrays: {error}") from error
 
@@ -70,7 +70,7 @@ class _Reader(pickle.Unpickler):
         return b""
 
 
-def _plain(value: Any) -> Any:
+def _convert(value: Any) -> Any:
     if isinstance(value, _Array):
         _, shape, kind, fortran, content = value.state
         if kind.name[:1] not in ("b", "i", "u", "f"):
@@ -78,9 +78,9 @@ def _plain(value: Any) -> Any:
         array = np.frombuffer(content, np.dtype(kind.name).newbyteorder(kind.order))
         return array.reshape(shape, order="F" if fortran else "C")
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_convert(key): _convert(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_plain(item) for item in value)
+        return type(value)(_convert(item) for item in value)
     if value is None or isinstance(value, bytes | str | int | float):
         return value
     raise ValueError(f"it contains a {type(value).__name__}")

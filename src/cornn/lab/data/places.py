@@ -16,9 +16,9 @@ def folder(data: Path | None = None) -> Path:
 def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoundError:
     """Return the error for a missing data set."""
     detail = f" ({detail})" if detail else ""
-    shown = "" if where == Path() else f"{where}/"
+    prefix = "" if where == Path() else f"{where}/"
     return FileNotFoundError(
-        f'no {title} in {shown or "the current folder"}{detail}: run "cornn data get {name}", or set CORNN_DATA'
+        f'no {title} in {prefix or "the current folder"}{detail}: run "cornn data get {name}", or set CORNN_DATA'
     )
 
 

@@ -15,7 +15,7 @@ from typing import IO
 __all__ = ["unpack"]
 
 
-def unpack(archive: Path, folder: Path, wanted: str, inside: str | None = None) -> int:
+def unpack(archive: Path, folder: Path, pattern: str, inner_archive: str | None = None) -> int:
     """Unpack the files of a zip or tar archive to `folder`.
 
     Files are unpacked to a temporary folder and moved once all are complete. A name that points outside the folder is
@@ -24,48 +24,48 @@ def unpack(archive: Path, folder: Path, wanted: str, inside: str | None = None) 
     Args:
         archive: The archive.
         folder: The folder to unpack to.
-        wanted: Regular expression for the full names of the files to unpack.
-        inside: Name of an archive within the archive, to unpack instead.
+        pattern: Regular expression for the full names of the files to unpack.
+        inner_archive: Name of an archive within the archive, to unpack instead.
 
     Returns:
         The number of files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=folder, prefix=".unpack-"))
+    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".unpack-"))
     try:
         with open(archive, "rb") as file:
             try:
-                if inside is None:
-                    files = _write(file, aside, wanted)
+                if inner_archive is None:
+                    files = _write(file, temporary, pattern)
                 else:
                     with tempfile.TemporaryFile(dir=folder) as inner:
                         for name, content in _files(file):
-                            if name == inside:
+                            if name == inner_archive:
                                 shutil.copyfileobj(content, inner)
                         inner.seek(0)
-                        files = _write(inner, aside, wanted)
+                        files = _write(inner, temporary, pattern)
             except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
                 raise ValueError(f"{archive} is damaged ({error}): remove it and try again") from error
         if not files:
             raise ValueError(f"{archive} contains none of the expected files: remove it and try again")
         for name in files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(aside / name, folder / name)
+            os.replace(temporary / name, folder / name)
         return len(files)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write(file: IO[bytes], aside: Path, wanted: str) -> list[str]:
-    pattern = re.compile(wanted)
-    written = []
+def _write(file: IO[bytes], target_folder: Path, pattern: str) -> list[str]:
+    names_to_unpack = re.compile(pattern)
+    names = []
     for name, content in _files(file):
-        if pattern.fullmatch(name):
-            (aside / name).parent.mkdir(parents=True, exist_ok=True)
-            with open(aside / name, "wb") as target:
+        if names_to_unpack.fullmatch(name):
+            (target_folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with open(target_folder / name, "wb") as target:
                 shutil.copyfileobj(content, target, 1 << 20)
-            written.append(name)
-    return written
+            names.append(name)
+    return names
 
 
 def _files(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:

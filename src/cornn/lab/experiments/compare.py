@@ -4,7 +4,7 @@ Each model has the same number of random trials of the same length, judged by va
 with other seeds and tested once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from cornn.lab.recipes.ranges import ENTRANTS, space
 from cornn.lab.runs import write_json
 from cornn.lab.tasks import HAR2, IMDB, Adding, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
 
-__all__ = ["CONTESTS", "ENTRANTS", "Contest", "check_record", "select_contests", "write_record"]
+__all__ = ["CONTESTS", "ENTRANTS", "Contest", "check_record", "check_trials", "select_contests", "write_record"]
 
 TRIAL_SEED = 0
 """All trials share their split, and their first weights where the model is the same."""
@@ -54,8 +54,8 @@ class Contest:
     @property
     def about(self) -> dict[str, Any]:
         """The settings that must be equal for rows to be comparable."""
-        own = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
-        return {"task": {"name": self.task.name, **without_defaults(self.task)}, **own, **self.shared}
+        sizes = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
+        return {"task": {"name": self.task.name, **without_defaults(self.task)}, **sizes, **self.shared}
 
     def experiment(self, entrant: str, **place: Any) -> Experiment:
         """Return the experiment of one model.
@@ -63,17 +63,17 @@ class Contest:
         For all models the learning rate decreases to 0 along a cosine, and the weights with the best validation are
         kept.
         """
-        own = ENTRANTS[entrant]
-        start = resolve(self.task.name, self.starts.get(own.start, self.recipe))
+        model = ENTRANTS[entrant]
+        start = resolve(self.task.name, self.starts.get(model.start, self.recipe))
         base = replace(start, task=self.task).override(
-            model=own.model,
+            model=model.model,
             schedule="cosine",
             drop_after=0,
             warm_up=0,
             keep="best",
             until=0.0,
             seed=TRIAL_SEED,
-            hidden_size=self.hidden_size or self._published_size(own.title),
+            hidden_size=self.hidden_size or self._published_size(model.title),
             **{self.unit: self.trial},
             **self.shared,
             **{name: value for name, value in place.items() if value is not None},
@@ -193,23 +193,27 @@ def select_contests(contests: Sequence[str], models: Sequence[str] = (), **chang
         models: Names of entrants.
         changes: Numbers of trials and of seeds, and lengths of a trial and of a run, unless None.
     """
-    for wanted, known, what in ((contests, ("all", *CONTESTS), "contest"), (models, tuple(ENTRANTS), "model")):
-        for name in wanted:
-            if name not in known:
-                raise ValueError(f"unknown {what} {name!r}: choose from {', '.join(known)}")
-    given = {name: value for name, value in changes.items() if value is not None}
-    for name, value in given.items():
+    for names, choices, what in ((contests, ("all", *CONTESTS), "contest"), (models, tuple(ENTRANTS), "model")):
+        for name in names:
+            if name not in choices:
+                raise ValueError(f"unknown {what} {name!r}: choose from {', '.join(choices)}")
+    overrides = {name: value for name, value in changes.items() if value is not None}
+    for name, value in overrides.items():
         if value < 1:
             raise ArgumentError(Setting(name), f" must be above 0, got {value}")
-    chosen = [CONTESTS[name] for name in CONTESTS if name in contests or "all" in contests]
-    changed = [replace(contest, **given) for contest in chosen]
+    selected = [CONTESTS[name] for name in CONTESTS if name in contests or "all" in contests]
+    contests_with_overrides = [replace(contest, **overrides) for contest in selected]
     if not models:
-        return changed
-    named = [replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in changed]
+        return contests_with_overrides
+    restricted = [
+        replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in contests_with_overrides
+    ]
     for name in models:
-        if not any(name in one.entrants for one in named):
-            raise ValueError(f"{name} takes no part in {', '.join(one.name for one in named)}: choose another model")
-    return [one for one in named if one.entrants]
+        if not any(name in one.entrants for one in restricted):
+            raise ValueError(
+                f"{name} takes no part in {', '.join(one.name for one in restricted)}: choose another model"
+            )
+    return [one for one in restricted if one.entrants]
 
 
 def _path(contest: Contest, results: Path) -> Path:
@@ -220,13 +224,22 @@ def check_record(contest: Contest, results: Path) -> None:
     """Reject a contest whose record has another budget, or more trials or runs: its rows would not be comparable."""
     path = _path(contest, results)
     if path.exists():
-        before = read_json(path)
-        changed = list_changes({name: before[name] for name in contest.about if name in before}, contest.about)
+        recorded = read_json(path)
+        changed = list_changes({name: recorded[name] for name in contest.about if name in recorded}, contest.about)
         for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
-            most = max((len(row[rows]) for row in before.get("models", {}).values()), default=0)
+            most = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
             changed += [f"{what} was {most}, is {now}"] if most > now else []
         if changed:
             raise ValueError(f"{path} belongs to another comparison ({'; '.join(changed)}): choose another --results")
+
+
+def check_trials(statuses: Iterable[Status]) -> None:
+    """Reject experiments with more trials than the contest gives each model: the best of more is no fair comparison."""
+    for status in statuses:
+        name, trials = status.experiment.name, status.experiment.trials
+        if status.done > trials:
+            problem = f"the storage has {status.done} trials of {name}, the contest {trials}: use at least "
+            raise ArgumentError(problem, Setting("trials", status.done), ", or another folder")
 
 
 def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path, workers: int = 1) -> Path | None:
@@ -243,27 +256,27 @@ def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path
     """
     check_record(contest, results)
     path = _path(contest, results)
-    before = read_json(path) if path.exists() else {}
-    rows = before.get("models", {})
-    found = {
+    recorded = read_json(path) if path.exists() else {}
+    rows = recorded.get("models", {})
+    updates = {
         entrant: status
         for entrant, status in statuses.items()
         if status.done and (entrant not in rows or not _has_more(rows[entrant], status))
     }
-    if not found:
+    if not updates:
         return None
-    one = next(iter(found.values()))
-    here = {"machine": machine(), "device": device_for(one.experiment.base.place.device), **source()}
-    here |= {"version": __version__, "workers": workers}
-    machines = [*before.get("machines", ()), *([here] if here not in before.get("machines", ()) else ())]
+    first = next(iter(updates.values()))
+    origin = {"machine": machine(), "device": device_for(first.experiment.base.place.device), **source()}
+    origin |= {"version": __version__, "workers": workers}
+    machines = [*recorded.get("machines", ()), *([origin] if origin not in recorded.get("machines", ()) else ())]
     content = {
         "contest": contest.name,
         **contest.about,
-        "metric": one.task.metric,
-        "better": one.task.better,
-        "solved": one.task.solved,
+        "metric": first.task.metric,
+        "better": first.task.better,
+        "solved": first.task.solved,
         "machines": machines,
-        "models": rows | {entrant: _entry(status) for entrant, status in found.items()},
+        "models": rows | {entrant: _describe_model(status) for entrant, status in updates.items()},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, content, indent=None)
@@ -275,7 +288,7 @@ def _has_more(row: Mapping[str, Any], status: Status) -> bool:
     return len(row["trials"]) > status.done or len(row["finals"]) > len(status.runs)
 
 
-def _entry(status: Status) -> dict[str, Any]:
+def _describe_model(status: Status) -> dict[str, Any]:
     """Return the row of a model: its space, its trials and its runs."""
     sizes = [one["parameters"] for one in status.runs if "parameters" in one]
     final = ("seed", "test", "validation", "steps", "epochs", "seconds", "failed", "curve", "commit", "digest")
@@ -284,14 +297,14 @@ def _entry(status: Status) -> dict[str, Any]:
         "parameters": sizes[0] if sizes else None,
         "hidden_size": status.experiment.base.model.hidden_size,
         "chosen": None if status.best is None else status.best["trial"],
-        "trials": [_trial(row) for row in status.rows if row["state"] != "running"],
+        "trials": [_describe_trial(row) for row in status.rows if row["state"] != "running"],
         "finals": [_with_source({name: one[name] for name in final if name in one}) for one in status.runs],
     }
 
 
-def _trial(row: Mapping[str, Any]) -> dict[str, Any]:
-    same = {name: row[name] for name in ("trial", "values", "validation", "steps", "seconds")}
-    return _with_source(same | ({"failed": row["failure"]} if row["failure"] else {}) | row.get("source", {}))
+def _describe_trial(row: Mapping[str, Any]) -> dict[str, Any]:
+    entry = {name: row[name] for name in ("trial", "values", "validation", "steps", "seconds")}
+    return _with_source(entry | ({"failed": row["failure"]} if row["failure"] else {}) | row.get("source", {}))
 
 
 def _with_source(row: dict[str, Any]) -> dict[str, Any]:

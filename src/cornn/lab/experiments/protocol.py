@@ -77,12 +77,12 @@ class Protocol(Checked):
 def _draw(setting: str, given: Any) -> Draw:
     """Return the distribution of a setting from its description in a file."""
 
-    def between(ends: Any, even: bool = False) -> Between:
+    def between(ends: Any, uniform: bool = False) -> Between:
         low, high = map(float, ends)
-        return Between(low, high, even)
+        return Between(low, high, uniform)
 
     kinds: dict[str, Callable[[Any], Draw]] = {
-        "uniform": lambda ends: between(ends, even=True),
+        "uniform": lambda ends: between(ends, uniform=True),
         "one of": lambda values: OneOf(tuple(values)),
         "pair": lambda pair: Pair(between(pair[0]), between(pair[1])),
     }
@@ -92,10 +92,11 @@ def _draw(setting: str, given: Any) -> Draw:
             raise TypeError
         return between(content) if kind is None else kinds[kind](content)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        known = ", ".join(kinds)
+        choices = ", ".join(kinds)
         detail = f": {error}" if isinstance(error, ValueError) else ""
         raise ValueError(
-            f"the space of {setting} must be [lowest, highest] or an object with one of {known}, got {given!r}{detail}"
+            f"the space of {setting} must be [lowest, highest] or an object with one of {choices}, "
+            f"got {given!r}{detail}"
         ) from None
 
 

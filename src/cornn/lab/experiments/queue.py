@@ -13,10 +13,11 @@ Every worker puts work without an attempt into the queue. A piece of work whose 
 same number and the same values, up to `ATTEMPTS` times.
 """
 
+import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,10 +41,11 @@ LIVE = (TrialState.WAITING, TrialState.RUNNING)
 
 @dataclass(frozen=True)
 class Work:
-    """The number of a trial, or the seeds of runs."""
+    """The number of a trial, or the seeds and the settings of runs."""
 
     trial: int | None = None
     seeds: tuple[int, ...] = ()
+    settings: str = ""  # of runs, as JSON: more trials may choose others
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -52,26 +54,30 @@ class Work:
 
 def _work_of(entry: FrozenTrial) -> Work | None:
     """Return the work of an entry; None for an entry that Optuna created by itself."""
-    own = entry.user_attrs
-    if "seeds" in own:
-        return Work(seeds=tuple(own["seeds"]))
-    if "trial" in own:
-        return Work(own["trial"])
+    attributes = entry.user_attrs
+    if "seeds" in attributes:
+        return Work(seeds=tuple(attributes["seeds"]), settings=_as_json(attributes.get("values", {})))
+    if "trial" in attributes:
+        return Work(attributes["trial"])
     # Version 0.1 numbered trials by their entries, and repeated them under new numbers.
-    return Work(entry.number) if "worker" in own and "set_aside" not in own else None
+    return Work(entry.number) if "worker" in attributes and "set_aside" not in attributes else None
 
 
-def _reason(entry: FrozenTrial) -> str | None:
+def _as_json(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
+
+
+def _failure_of(entry: FrozenTrial) -> str | None:
     return entry.user_attrs.get("failure") if entry.state == TrialState.FAIL else None
 
 
 def _counts(entry: FrozenTrial) -> bool:
     """Return whether an entry has a result."""
-    return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _reason(entry) is not None
+    return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _failure_of(entry) is not None
 
 
 def _died(entry: FrozenTrial) -> bool:
-    return entry.state == TrialState.FAIL and _reason(entry) is None and "set_aside" not in entry.user_attrs
+    return entry.state == TrialState.FAIL and _failure_of(entry) is None and "set_aside" not in entry.user_attrs
 
 
 class Queue:
@@ -94,11 +100,11 @@ class Queue:
 
     def _compare(self) -> None:
         """Reject a study that belongs to another experiment."""
-        name, own = self.experiment.name, self.experiment.about
+        name, about = self.experiment.name, self.experiment.about
         if "experiment" not in self.trials.user_attrs:
-            self.trials.set_user_attr("experiment", own)
+            self.trials.set_user_attr("experiment", about)
             self.trials.set_user_attr("task", self.task.as_dictionary())
-        changed = list_changes(self.trials.user_attrs["experiment"], own)
+        changed = list_changes(self.trials.user_attrs["experiment"], about)
         if changed:
             raise ValueError(
                 f"the study {name} belongs to another experiment ({'; '.join(changed)}): choose another name or storage"
@@ -109,7 +115,7 @@ class Queue:
         for study in self._studies:
             _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
-        # Trials that ended without a result come last: what ended them, such as a full GPU, may be over then.
+        # Trials that ended without a result come last: their cause, such as a full GPU, may be gone by then.
         died = Counter(_work_of(entry) for entry in entries if _died(entry))
         for number in sorted(range(self.experiment.trials), key=lambda number: died[Work(number)]):
             values = self.experiment.values(number)
@@ -117,12 +123,12 @@ class Queue:
                 return
         status = self.status()
         if self.runs is not None and (not self.experiment.space or (status.searched and status.best is not None)):
-            entries = self.runs.get_trials(deepcopy=False)
-            known = [entry for entry in entries if entry.state in LIVE or _counts(entry)]
-            seen = {seed for entry in known for seed in entry.user_attrs.get("seeds", ())}
-            left = tuple(seed for seed in self.experiment.seeds if seed not in seen)
+            entries, settings = self.runs.get_trials(deepcopy=False), _as_json(status.chosen)
+            taken = [work for entry in entries if (work := _work_of(entry)) and (entry.state in LIVE or _counts(entry))]
+            seeds = {seed for work in taken if work.settings == settings for seed in work.seeds}
+            left = tuple(seed for seed in self.experiment.seeds if seed not in seeds)
             if left:
-                _enqueue(self.runs, entries, Work(seeds=left), {}, status.chosen)
+                _enqueue(self.runs, entries, Work(seeds=left, settings=settings), {}, status.chosen)
 
     @property
     def _studies(self) -> list[Any]:
@@ -137,7 +143,8 @@ class Queue:
         """
         for study in self._studies:
             if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
-                _optimize_once(study, do, (*caught, NotTaken))
+                settings = _as_json(self.status().chosen)
+                _optimize_once(study, settings, do, (*caught, NotTaken))
                 return True
         return False
 
@@ -158,17 +165,22 @@ class Queue:
 
 
 class NotTaken(Exception):
-    """The work of this entry is done or taken by another one."""
+    """The work of this entry is done, taken by another one, or no longer asked for."""
 
 
-def _optimize_once(study: Any, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> None:
-    """Take one entry of a study. Errors that are not caught end the worker; the entry's attributes describe them."""
+def _optimize_once(
+    study: Any, settings: str, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]
+) -> None:
+    """Take one entry of a study; runs only with these settings.
+
+    Errors that are not caught end the worker; the entry's attributes describe them.
+    """
     raised: BaseException | None = None
 
     def objective(trial: Any) -> float:
         nonlocal raised
         try:
-            return do(trial, _claim(study, trial))
+            return do(trial, _claim(study, trial, settings))
         except BaseException as error:
             raised = error
             raise
@@ -178,20 +190,23 @@ def _optimize_once(study: Any, do: Callable[[Any, Work], float], caught: tuple[t
     except ValueError as error:
         if error is raised:
             raise
-        # Optuna's own error: other workers heard nothing for too long, such as from a laptop that slept, and ended the
-        # entry. Its work is in the queue again.
+        # Optuna's own error: other workers ended the entry after missed heartbeats, as after a laptop slept. Its work
+        # is in the queue again.
         if isinstance(raised, KeyboardInterrupt):
             raise raised from None
 
 
-def _claim(study: Any, trial: Any) -> Work:
-    """Return the work of an entry, unless an earlier entry has the same."""
+def _claim(study: Any, trial: Any, settings: str) -> Work:
+    """Return the work of an entry, unless an earlier entry has the same, or its runs have other settings than these."""
     entries = study.get_trials(deepcopy=False)
-    own = next(entry for entry in entries if entry.number == trial.number)
-    work = _work_of(own)
-    others = [e for e in entries if e.number < own.number and _work_of(e) == work and (e.state in LIVE or _counts(e))]
-    if work is None or others:
-        trial.set_user_attr("set_aside", "another worker has it")
+    claimed = next(entry for entry in entries if entry.number == trial.number)
+    work = _work_of(claimed)
+    others = [
+        e for e in entries if e.number < claimed.number and _work_of(e) == work and (e.state in LIVE or _counts(e))
+    ]
+    outdated = work is not None and work.seeds and work.settings != settings
+    if work is None or others or outdated:
+        trial.set_user_attr("set_aside", "another trial is the best now" if outdated else "another worker has it")
         raise NotTaken
     return work
 
@@ -202,8 +217,8 @@ def _enqueue(
     """Put a piece of work into the queue, unless it has an attempt. Return whether something is waiting."""
     if any(entry.state == TrialState.WAITING for entry in entries):
         return True
-    same = [entry for entry in entries if _work_of(entry) == work]
-    if any(entry.state in LIVE or _counts(entry) for entry in same) or sum(map(_died, same)) >= ATTEMPTS:
+    attempts = [entry for entry in entries if _work_of(entry) == work]
+    if any(entry.state in LIVE or _counts(entry) for entry in attempts) or sum(map(_died, attempts)) >= ATTEMPTS:
         return False
     study.enqueue_trial(parameters, user_attrs={**work.attributes, "values": values})
     return True
@@ -229,7 +244,7 @@ def register_parameters(experiment: Experiment, trial: Any) -> None:
             if isinstance(distribution, tuple):
                 trial.suggest_categorical(part, distribution)
             else:
-                trial.suggest_float(part, distribution.low, distribution.high, log=not distribution.even)
+                trial.suggest_float(part, distribution.low, distribution.high, log=not distribution.uniform)
 
 
 def _fail_stale(study: Any, grace: float) -> None:
@@ -251,27 +266,32 @@ def make_status(
     """Return the status of an experiment from the entries of its studies."""
     rows = []
     for number in sorted({work.trial for entry in trials if (work := _work_of(entry)) and work.trial is not None}):
-        same = [entry for entry in trials if _work_of(entry) == Work(number)]
-        shown = next((e for e in same if _counts(e)), None) or next((e for e in same if e.state in LIVE), None)
-        if shown is None and sum(map(_died, same)) >= ATTEMPTS:
-            shown = same[-1]
-        if shown is not None and shown.state != TrialState.WAITING:
-            rows.append(_row(number, shown))
+        attempts = [entry for entry in trials if _work_of(entry) == Work(number)]
+        attempt = next((e for e in attempts if _counts(e)), None) or next(
+            (e for e in attempts if e.state in LIVE), None
+        )
+        if attempt is None and sum(map(_died, attempts)) >= ATTEMPTS:
+            attempt = attempts[-1]
+        if attempt is not None and attempt.state != TrialState.WAITING:
+            rows.append(_row(number, attempt))
+    # Runs count with the settings of the best trial. More trials may have found a better one.
+    settings = _as_json(Status(experiment, task, tuple(rows), ()).chosen)
+    running = sum(entry.state == TrialState.RUNNING for entry in runs)
+    runs = [entry for entry in runs if (work := _work_of(entry)) and work.settings == settings]
     finished = [one for entry in runs if _counts(entry) for one in entry.user_attrs.get("runs", [])]
     lost = {
-        seed: _lost([e for e in runs if _work_of(e) == work])
+        seed: _describe_loss([e for e in runs if _work_of(e) == work])
         for work in {_work_of(entry) for entry in runs}
         if work is not None and sum(_died(e) for e in runs if _work_of(e) == work) >= ATTEMPTS
         for seed in work.seeds
     }
     known = {one["seed"] for one in finished}
     finished += [{"seed": s, "test": None, "failed": why, "seconds": 0.0} for s, why in lost.items() if s not in known]
-    running = sum(entry.state == TrialState.RUNNING for entry in runs)
     ordered = tuple(sorted(finished, key=lambda one: one["seed"]))
     return Status(experiment, task, tuple(rows), ordered, running)
 
 
-def _lost(entries: Sequence[FrozenTrial]) -> str:
+def _describe_loss(entries: Sequence[FrozenTrial]) -> str:
     last = entries[-1].user_attrs.get("ended_by", "a kill")
     return f"{ATTEMPTS} workers ended in it without a result, the last one with {last}"
 
@@ -282,15 +302,15 @@ def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
         return value if value is not None and math.isfinite(value) else None
 
     began, ended = entry.datetime_start, entry.datetime_complete
-    own = entry.user_attrs
+    attributes = entry.user_attrs
     return {
         "trial": number,
         "state": "failed" if entry.state == TrialState.FAIL else entry.state.name.lower(),
-        "values": own.get("values", dict(entry.params)),
+        "values": attributes.get("values", dict(entry.params)),
         "validation": finite(entry.value if entry.state == TrialState.COMPLETE else None),
-        "steps": own.get("steps"),
+        "steps": attributes.get("steps"),
         "seconds": None if began is None or ended is None else (ended - began).total_seconds(),
-        "failure": (_reason(entry) or _lost([entry])) if entry.state == TrialState.FAIL else None,
+        "failure": (_failure_of(entry) or _describe_loss([entry])) if entry.state == TrialState.FAIL else None,
         "curve": [finite(value) for _, value in sorted(entry.intermediate_values.items())],
-        **({"source": own["source"]} if "source" in own else {}),
+        **({"source": attributes["source"]} if "source" in attributes else {}),
     }

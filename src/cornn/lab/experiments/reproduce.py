@@ -19,7 +19,7 @@ from cornn.lab.experiments.spec import Experiment
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run
 
-__all__ = ["TARGETS", "missing", "plan", "record_runs", "seconds_per_run"]
+__all__ = ["TARGETS", "check_recorded", "missing", "plan", "record_runs", "seconds_per_run"]
 
 
 def _runs(config: Train, seeds: int) -> Experiment:
@@ -47,9 +47,9 @@ def _noisy_cifar10() -> list[Experiment]:
 
 
 def _har2() -> list[Experiment]:
-    known = [resolve("har2", recipe, **WINDOWS) for recipe in ("paper", "paper-tiny")]
-    new = [resolve("har2", recipe) for recipe in ("paper", "paper-tiny")]
-    return [_runs(config, 10) for config in (*new, *known)]
+    with_known_people = [resolve("har2", recipe, **WINDOWS) for recipe in ("paper", "paper-tiny")]
+    with_new_people = [resolve("har2", recipe) for recipe in ("paper", "paper-tiny")]
+    return [_runs(config, 10) for config in (*with_new_people, *with_known_people)]
 
 
 def _lorenz96() -> list[Experiment]:
@@ -147,8 +147,8 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     for name in TARGETS if "all" in targets else targets:
         for one in TARGETS[name]():
             count = seeds or len(one.seeds)
-            before = experiments.get(one.name)
-            count = max(count, len(before.seeds) if before else 0)
+            planned = experiments.get(one.name)
+            count = max(count, len(planned.seeds) if planned else 0)
             experiments[one.name] = replace(one, base=one.base.override(**changes), seeds=tuple(range(count)))
     return list(experiments.values())
 
@@ -159,15 +159,28 @@ def missing(experiment: Experiment, results: records.Results) -> tuple[int, ...]
     return tuple(config.seed for config in records.missing(results, configs))
 
 
+def check_recorded(experiment: Experiment, results: Path) -> None:
+    """Raise an error unless all runs of an experiment whose queue is done have a record."""
+    if unrecorded := missing(experiment, results):
+        raise FileNotFoundError(
+            f"{experiment.name} is done, but seeds {list(unrecorded)} have no record under {results}: copy the records "
+            "of the worker that ran them, or choose another --folder or --storage to run them again"
+        )
+
+
 def seconds_per_run(experiment: Experiment, results: Path) -> float | None:
     """Return the mean duration of the recorded runs of an experiment, or None."""
-    same = records.group_identity(experiment.base)
-    found = [
+    identity = records.group_identity(experiment.base)
+    results_of_runs = [
         one["result"]
         for one in records.read(results, experiment.base.task.name)
-        if "test" in one["result"] and records.group_identity(records.read_config(one)) == same
+        if "test" in one["result"] and records.group_identity(records.read_config(one)) == identity
     ]
-    return statistics.fmean(result["seconds"] / result["side_by_side"] for result in found) if found else None
+    return (
+        statistics.fmean(result["seconds"] / result["side_by_side"] for result in results_of_runs)
+        if results_of_runs
+        else None
+    )
 
 
 def record_runs(
@@ -187,8 +200,8 @@ def record_runs(
         about: Additional fields of the results.
     """
     contents = [records.record(run) for run in runs]
-    where = {"machine": machine(), "device": device_for(experiment.base.place.device), **source()}
+    origin = {"machine": machine(), "device": device_for(experiment.base.place.device), **source()}
     for seed, reason in failures.items():
         config = as_dictionary(experiment.run_config({}, seed))
-        contents.append({"config": config, "result": {"failed": reason, **where}})
+        contents.append({"config": config, "result": {"failed": reason, **origin}})
     return [records.write({**one, "result": {**one["result"], **(about or {})}}, results) for one in contents]

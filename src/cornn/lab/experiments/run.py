@@ -58,22 +58,22 @@ def run_experiments(
     from cornn.lab.experiments.worker import Worker
 
     worker = Worker(experiments, storage, folder, **options)
-    own = {name: value for name, value in options.items() if name != "follow"}
-    arguments = (tuple(experiments), storage, folder, workers, prepare, own)
+    worker_options = {name: value for name, value in options.items() if name != "follow"}
+    arguments = (tuple(experiments), storage, folder, workers, prepare, worker_options)
     context = multiprocessing.get_context("spawn")
-    others = [context.Process(target=_work, args=arguments) for _ in range(workers - 1)]
+    processes = [context.Process(target=_work, args=arguments) for _ in range(workers - 1)]
     try:
-        for other in others:
+        for other in processes:
             other.start()
         statuses = worker.run()
-        for other in others:
+        for other in processes:
             other.join()
-        return worker.read() if others else statuses
+        return worker.read() if processes else statuses
     finally:
-        for other in others:
+        for other in processes:
             if other.is_alive():
                 other.terminate()
-        for other in others:
+        for other in processes:
             if other.pid is not None:
                 other.join(SECONDS_TO_LEAVE)
                 if other.is_alive():
@@ -95,7 +95,7 @@ def _work(
     if prepare is not None:
         prepare()
     torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // workers)))
-    # When it is stopped, its run is saved, and its trial will be repeated.
+    # If it is stopped, its run is saved and its trial will be repeated.
     with suppress(KeyboardInterrupt):
         Worker(experiments, storage, folder, **options).run()
 

@@ -29,10 +29,10 @@ def ranges(base: Train) -> dict[str, tuple[float, float]]:
     task, model = base.task.name, base.model
     if not isinstance(model, CoRNNSpec):
         return dict(OTHER_MODELS)
-    known = RANGES.get(task) or OURS.get(task)
-    if known is None:
+    all_ranges = RANGES.get(task) or OURS.get(task)
+    if all_ranges is None:
         raise ValueError(f"the task {task} has no ranges: choose one of {', '.join(RANGES | OURS)}")
-    return {name: ends for name, ends in known.items() if name != "gamma" or model.gamma is not None}
+    return {name: ends for name, ends in all_ranges.items() if name != "gamma" or model.gamma is not None}
 
 
 def make_search(
@@ -56,17 +56,17 @@ def write_search(status: Status, storage: Storage, out: Path) -> tuple[Path, Pat
     """Write best.json, for `cornn train --config`, and trials.json, and return their paths."""
     experiment, best, trials = status.experiment, out / "best.json", out / "trials.json"
     out.mkdir(parents=True, exist_ok=True)
-    own = {"version": __version__, "machine": machine()}
+    origin = {"version": __version__, "machine": machine()}
     about = {"storage": hide_password(storage.url), "study": experiment.name, "better": status.task.better}
-    about |= {"prune": experiment.prune, "config": as_dictionary(experiment.base), **source(), **own}
+    about |= {"prune": experiment.prune, "config": as_dictionary(experiment.base), **source(), **origin}
     about["space"] = {name: str(draw) for name, draw in experiment.space.items()}
     write_json(trials, {**about, "trials": list(status.rows)})
     if status.best is None:
         reasons = [row["failure"] for row in status.rows if row["failure"]]
         last = f"; the last: {reasons[-1]}" if reasons else ""
         raise RuntimeError(f"none of the {status.done} trials finished{last} (list: {trials})")
-    found = {"study": experiment.name, "trials": status.done, "trial": status.best["trial"]}
-    found |= {"validation": status.best["validation"], "searched": sorted(experiment.space)}
+    summary = {"study": experiment.name, "trials": status.done, "trial": status.best["trial"]}
+    summary |= {"validation": status.best["validation"], "searched": sorted(experiment.space)}
     config = experiment.trial_config(status.best["values"])
-    write_json(best, {**as_dictionary(config), **own, "search": found})
+    write_json(best, {**as_dictionary(config), **origin, "search": summary})
     return best, trials

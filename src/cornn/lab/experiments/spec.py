@@ -73,9 +73,9 @@ class Experiment:
 
     def _with(self, values: Mapping[str, Any]) -> Train:
         model = self.base.model
-        own = model.constants if isinstance(model, RivalSpec) else {}
+        layer_options = model.constants if isinstance(model, RivalSpec) else {}
         settings = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-        constants = {name: settings.pop(name) for name in values if name in own}
+        constants = {name: settings.pop(name) for name in values if name in layer_options}
         return self.base.override(**settings, **({"layer": constants} if constants else {}))
 
     @property

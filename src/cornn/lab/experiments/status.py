@@ -85,8 +85,8 @@ class Status:
         """Number of trials and runs without a result that can still have one."""
         trials = max(0, self.experiment.trials - self.done)
         hopeless = bool(self.experiment.space) and trials == 0 and self.best is None
-        known = {one["seed"] for one in self.runs}
-        return trials + (0 if hopeless else sum(seed not in known for seed in self.experiment.seeds))
+        finished = {one["seed"] for one in self.runs}
+        return trials + (0 if hopeless else sum(seed not in finished for seed in self.experiment.seeds))
 
     @property
     def seconds_left(self) -> float | None:
@@ -98,20 +98,20 @@ class Status:
 
 def list_changes(before: dict[str, Any], now: dict[str, Any], at: str = "") -> list[str]:
     """List what differs between two nested dictionaries."""
-    found = []
+    changes = []
     for name in dict.fromkeys([*before, *now]):
         old, new = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
-            found += list_changes(old, new, f"{at}{name}.")
-        elif _plain(old) != _plain(new):
-            found.append(f"{at}{name} was {_shown(before, name)}, is {_shown(now, name)}")
-    return found
+            changes += list_changes(old, new, f"{at}{name}.")
+        elif _as_lists(old) != _as_lists(new):
+            changes.append(f"{at}{name} was {_describe_value(before, name)}, is {_describe_value(now, name)}")
+    return changes
 
 
-def _shown(values: dict[str, Any], name: str) -> str:
+def _describe_value(values: dict[str, Any], name: str) -> str:
     """Return a value in words. Settings with default values are left out of what experiments store."""
     return repr(values[name]) if name in values else "its default"
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+def _as_lists(value: Any) -> Any:
+    return [_as_lists(part) for part in value] if isinstance(value, list | tuple) else value

@@ -69,7 +69,7 @@ def open_storage(storage: Storage) -> Any:
     name, url = hide_password(storage.url), make_url(storage.url)
     kind = url.get_backend_name()
     # Workers that share a file wait for each other; a server that does not answer is an error.
-    wait = {"sqlite": {"timeout": 60}, "postgresql": {"connect_timeout": 10}}.get(kind, {})
+    connect_args = {"sqlite": {"timeout": 60}, "postgresql": {"connect_timeout": 10}}.get(kind, {})
     attempts_left = 5
     while True:
         try:
@@ -79,19 +79,21 @@ def open_storage(storage: Storage) -> Any:
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 return _patient_storage()(
                     storage.url,
-                    engine_kwargs={"connect_args": wait, "pool_pre_ping": True},
+                    engine_kwargs={"connect_args": connect_args, "pool_pre_ping": True},
                     heartbeat_interval=storage.heartbeat,
                     grace_period=storage.grace,
                 ).with_patience(storage.patience)
         except ImportError as error:
             package = getattr(error.__cause__, "name", None) or "of its driver"
-            wanted = {"psycopg": '"psycopg[binary]"', "MySQLdb": "mysqlclient"}.get(package, package)
-            raise ImportError(f"the storage {name} needs the package {package}: pip install {wanted}") from None
+            requirement = {"psycopg": '"psycopg[binary]"', "MySQLdb": "mysqlclient"}.get(package, package)
+            raise ImportError(f"the storage {name} needs the package {package}: pip install {requirement}") from None
         except (SQLAlchemyError, OSError) as error:
             attempts_left -= 1
             # Another worker that starts at the same time may be creating the tables.
-            if not (isinstance(error, IntegrityError) or _already_made(error)) or not attempts_left:
-                raise OSError(f"cannot open the storage {name} ({_reason(error)}): fix it or choose another") from None
+            if not (isinstance(error, IntegrityError) or _is_race_for_tables(error)) or not attempts_left:
+                raise OSError(
+                    f"cannot open the storage {name} ({_describe_reason(error)}): fix it or choose another"
+                ) from None
             time.sleep(0.5)
 
 
@@ -117,16 +119,18 @@ def explain_failure(error: BaseException, url: str) -> OSError | None:
     if chain is None:
         return None
     name = hide_password(url)
-    return OSError(f"the storage {name} failed ({_reason(chain)}): fix it, then run the same command to continue")
+    return OSError(
+        f"the storage {name} failed ({_describe_reason(chain)}): fix it, then run the same command to continue"
+    )
 
 
-def _reason(error: BaseException) -> str:
+def _describe_reason(error: BaseException) -> str:
     return str(getattr(error, "orig", None) or error).strip().split("\n")[0]
 
 
-def _already_made(error: BaseException) -> bool:
+def _is_race_for_tables(error: BaseException) -> bool:
     """Return whether two processes created the same table at once. Databases have no common code for this error."""
-    return "already exists" in _reason(error)
+    return "already exists" in _describe_reason(error)
 
 
 @functools.cache

@@ -47,7 +47,7 @@ class OutOfTime(KeyboardInterrupt):
 
 
 class _NoResult(Exception):
-    """Ends a trial or runs without a result; the reason is in the attributes."""
+    """A trial or runs ended without a result; the reason is in the attributes."""
 
 
 class Worker:
@@ -154,12 +154,12 @@ class Worker:
 
     def _watch(self, queue: Queue, seen: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
         """Return a callback of a training that reports the status of the experiment and checks the time limit."""
-        status, looked = queue.status(), time.monotonic()
+        status, last_read = queue.status(), time.monotonic()
 
         def watch(progress: Progress) -> None:
-            nonlocal status, looked
-            if time.monotonic() - looked > self.storage.heartbeat:
-                status, looked = queue.status(), time.monotonic()
+            nonlocal status, last_read
+            if time.monotonic() - last_read > self.storage.heartbeat:
+                status, last_read = queue.status(), time.monotonic()
             self.follow(status, progress)
             seen(progress)
             if time.time() > self.ends:
@@ -178,8 +178,8 @@ class Worker:
             for _, row in progress.evaluations:
                 evaluations += 1
                 trial.report(row["metric"], evaluations)
-                late = progress.step >= SHARE_BEFORE_PRUNING * progress.steps and progress.step < progress.steps
-                if experiment.prune and late and trial.should_prune():
+                may_prune = progress.step >= SHARE_BEFORE_PRUNING * progress.steps and progress.step < progress.steps
+                if experiment.prune and may_prune and trial.should_prune():
                     trial.set_user_attr("steps", progress.step)
                     raise optuna.TrialPruned
 
@@ -200,9 +200,9 @@ class Worker:
         runs, failures = training.train_seeds(config, work.seeds, self.folder / experiment.name, self._watch(queue))
         self.finish(experiment, runs, failures)
         seconds = round(time.perf_counter() - began, 2)
-        where = {"machine": machine(), "device": device_for(config.place.device), **source()}
-        rows = [_row(run) | where for run in runs]
-        rows += [{"seed": s, "test": None, "failed": why, "seconds": seconds, **where} for s, why in failures.items()]
+        origin = {"machine": machine(), "device": device_for(config.place.device), **source()}
+        rows = [_row(run) | origin for run in runs]
+        rows += [{"seed": s, "test": None, "failed": why, "seconds": seconds, **origin} for s, why in failures.items()]
         trial.set_user_attr("runs", rows)
         tests = [row["test"] for row in rows if row["test"] is not None]
         if not tests:
@@ -278,32 +278,32 @@ def lock_test(task: Task) -> Task:
 
 
 def _load(config: Any) -> Task:
-    return _loaded(config.task, config.seed, config.place.data)
+    return _load_cached(config.task, config.seed, config.place.data)
 
 
 @lru_cache(1)
-def _loaded(options: Any, seed: int, data: str | None) -> Task:
+def _load_cached(options: Any, seed: int, data: str | None) -> Task:
     return options.load(seed, None if data is None else Path(data))
 
 
 def _row(run: Run) -> dict[str, Any]:
     """Return the row of a run in the storage."""
     result = run.result or {}
-    same = ("seed", "test", "validation", "steps", "epochs", "seconds", "parameters", "side_by_side")
-    figures = {name: _finite(result[name]) for name in ("test", "validation")}
-    return {**{name: result[name] for name in same}, **figures, "curve": _curve(run)}
+    copied = ("seed", "test", "validation", "steps", "epochs", "seconds", "parameters", "side_by_side")
+    figures = {name: _round_finite(result[name]) for name in ("test", "validation")}
+    return {**{name: result[name] for name in copied}, **figures, "curve": _curve(run)}
 
 
 def _curve(run: Run) -> dict[str, list]:
     """Return the validation metric of at most about `POINTS` evaluations, including the last."""
     rows = run.metrics()
     every = max(1, math.ceil(len(rows) / POINTS))
-    thin = [row for number, row in enumerate(rows, 1) if number % every == 0 or number == len(rows)]
-    columns = records.columns(thin)
+    thinned = [row for number, row in enumerate(rows, 1) if number % every == 0 or number == len(rows)]
+    columns = records.columns(thinned)
     at = "epoch" if "epoch" in columns else "step"
     return {at: columns[at], "validation": columns["metric"]}
 
 
-def _finite(value: float | None) -> float | None:
+def _round_finite(value: float | None) -> float | None:
     """Round to six digits; None for infinity and NaN, which JSON does not have."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

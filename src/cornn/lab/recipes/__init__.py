@@ -31,17 +31,17 @@ DEFAULT_OURS = ("adding", "lorenz96")
 """Tasks whose default recipe is ours; elsewhere it is the paper's."""
 
 
-def _named(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
+def _add_names(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
     return {name: replace(one, train=replace(one.train, recipe=name)) for name, one in recipes.items()}
 
 
-def _of_task(task: str) -> dict[str, Recipe]:
+def _collect_recipes(task: str) -> dict[str, Recipe]:
     """Join the paper's and our recipes, the default first."""
-    paper, ours = _named(PAPER.get(task, {})), _named(OURS.get(task, {}))
+    paper, ours = _add_names(PAPER.get(task, {})), _add_names(OURS.get(task, {}))
     return ours | paper if task in DEFAULT_OURS else paper | ours
 
 
-RECIPES: dict[str, dict[str, Recipe]] = {task: _of_task(task) for task in TASKS}
+RECIPES: dict[str, dict[str, Recipe]] = {task: _collect_recipes(task) for task in TASKS}
 """Task -> name -> recipe. The first is the default."""
 
 

@@ -39,9 +39,10 @@ def _with_memory(train: Train) -> Recipe:
 
 
 def _ringing(train: Train, periods: tuple[float, float] = (0.01, 1.0), epsilon: float = 0.014) -> Train:
-    """With neurons that ring, whose coupling is trained at a lower rate; with a falling rate and clipped gradients.
+    """Return a configuration with underdamped neurons, whose coupling has a lower learning rate; with a cosine schedule
+    and clipped gradients.
 
-    epsilon: the usual one is such that in 784 steps what rings halves in 1.25 sequences.
+    With the default epsilon an oscillation halves in 1.25 sequences of 784 steps.
     """
     constants = {"dt": 0.1, "periods": periods, "epsilon": epsilon}
     start = {"init": "uncoupled", "centre": True, "recurrent_rate": 0.2, "warm_up": 100, "clip": 0.1}

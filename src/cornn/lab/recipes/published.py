@@ -1,4 +1,4 @@
-"""The figures of the paper's tables."""
+"""The published results: the paper's tables, later papers, and the authors' logs."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ __all__ = ["ELSEWHERE", "LOGS", "PUBLISHED", "Elsewhere", "Published"]
 
 @dataclass(frozen=True)
 class Published:
-    """A figure of one of the paper's tables. Those of other models the paper took from other papers."""
+    """A result in one of the paper's tables. The results of other models come from other papers."""
 
     table: str
     model: str
     units: int
-    parameters: int  # as printed, in thousands; for some models of others it is that of another input size
+    parameters: int  # as printed, rounded to thousands; for some other models it is the number for another input size
     figure: float  # accuracy in percent, the best of several runs; for Lorenz-96 the NRMSE
     force: float | None = None  # of Lorenz-96
     mean: float | None = None  # of ten runs, from tab:distr_results
@@ -88,7 +88,7 @@ PUBLISHED = {
         Published("tab:lorenz", "coRNN", 64, 9_000, 9.8e-2, force=8.0),
     ),
 }
-"""Task -> the figures of the paper's tables."""
+"""Task -> the results in the paper's tables."""
 
 ELSEWHERE = {
     "psmnist": (Elsewhere("LEM", 96.6, "Rusch et al. 2022"),),
@@ -97,7 +97,7 @@ ELSEWHERE = {
         Elsewhere("LEM", 60.5, "Rusch et al. 2022"),
     ),
 }
-"""Task -> figures that the paper's tables do not have."""
+"""Task -> results that are not in the paper's tables."""
 
 LOGS = {
     ("smnist", 256): {1: 52.2, 10: 94.4, 100: 99.1},

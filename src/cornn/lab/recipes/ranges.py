@@ -18,23 +18,23 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Between:
-    """A range of numbers, drawn log-uniformly, or uniformly if `even`."""
+    """A range of numbers, drawn log-uniformly, or uniformly if `uniform`."""
 
     low: float
     high: float
-    even: bool = False
+    uniform: bool = False
 
     def __post_init__(self) -> None:
         ends = f"got {self.low:g} and {self.high:g}"
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
             raise ValueError(f"a range must be two finite numbers, the lowest first, {ends}")
-        if not self.even and self.low <= 0:
+        if not self.uniform and self.low <= 0:
             raise ValueError(f"a range that is drawn log-uniformly must lie above 0, {ends}")
 
     def draw(self, random: torch.Generator) -> float:
         share = torch.rand((), generator=random, dtype=torch.float64).item()
         low, high = self.low, self.high
-        return float(f"{low + share * (high - low) if self.even else low * (high / low) ** share:.{DIGITS}g}")
+        return float(f"{low + share * (high - low) if self.uniform else low * (high / low) ** share:.{DIGITS}g}")
 
     def distributions(self, name: str) -> "list[tuple[str, Between | tuple]]":
         """Return the name and the range of each number, for Optuna's tools."""
@@ -82,7 +82,7 @@ Draw = Between | OneOf | Pair
 
 @dataclass(frozen=True)
 class Entrant:
-    """A model in a comparison, and what is tuned of it."""
+    """A model in a comparison, and its tuned settings."""
 
     model: str
     settings: Mapping[str, Draw] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Entrant:
     layer: Mapping[str, Draw] = field(default_factory=dict)
     """Tuned options of the layer."""
     start: Literal["usual", "memory", "ringing"] = "usual"
-    """The recipe it starts from: the task's common one, ours for long memory, or ours with underdamped neurons."""
+    """The recipe that it starts from: the common one of the task, ours for long memory, or ours with oscillations."""
     variant: str = ""
     """What distinguishes it from other entrants with the same model, in words."""
 
@@ -123,13 +123,13 @@ ENTRANTS = {
     "lstm": Entrant("lstm"),
     "gru": Entrant("gru"),
     "tanh-rnn": Entrant("tanh-rnn"),
-    "fastrnn": Entrant("fastrnn", layer={"alpha": Between(-8, -1, even=True), "beta": Between(1, 8, even=True)}),
+    "fastrnn": Entrant("fastrnn", layer={"alpha": Between(-8, -1, uniform=True), "beta": Between(1, 8, uniform=True)}),
     "antisymmetric": Entrant("antisymmetric", layer=_STEP),
     "exprnn": Entrant("exprnn", **_ORTHOGONAL),
     "lem": Entrant("lem", layer={"dt": Between(1e-3, 1.0)}),
-    "fastgrnn": Entrant("fastgrnn", layer={"zeta": Between(-2, 3, even=True), "nu": Between(-8, -1, even=True)}),
+    "fastgrnn": Entrant("fastgrnn", layer={"zeta": Between(-2, 3, uniform=True), "nu": Between(-8, -1, uniform=True)}),
     "gated-antisymmetric": Entrant("gated-antisymmetric", layer=_STEP),
-    "lipschitz": Entrant("lipschitz", layer={"epsilon": Between(1e-3, 1.0), "beta": Between(0.5, 1.0, even=True)}),
+    "lipschitz": Entrant("lipschitz", layer={"epsilon": Between(1e-3, 1.0), "beta": Between(0.5, 1.0, uniform=True)}),
     "dtriv": Entrant("dtriv", **_ORTHOGONAL),
     "skip-lstm": Entrant("skip-lstm"),
     "skip-gru": Entrant("skip-gru"),
@@ -150,7 +150,7 @@ ENTRANTS = {
 
 
 def space(task: str, name: str) -> dict[str, Draw]:
-    """Return the search space of an entrant on a task. For coRNN it is that of the paper's own search."""
+    """Return the search space of an entrant on a task; for coRNN the one of the paper's search."""
     entrant = ENTRANTS[name]
     own: dict[str, Draw] = {**entrant.settings, **entrant.layer}
     if entrant.model == "cornn" and entrant.start == "usual":

@@ -1,4 +1,4 @@
-"""What a recipe is."""
+"""The type of a recipe."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -3,6 +3,7 @@
 import statistics
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cornn._json import read_json
@@ -16,6 +17,11 @@ __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
 FIRST = ("adding-500", "adding-500-beta2", "adding-500-long", "adding-2000", "adding-2000-long", "adding-5000")
 """Contests that are listed first, in this order."""
+
+CONTEST_ENTRIES = ("contest", "task", "unit", "trial", "final", "hidden_size", "better", "machines", "models")
+TRIAL_ENTRIES = ("trial", "values", "validation", "steps", "seconds")
+FINAL_ENTRIES = ("seed", "test", "seconds")
+"""Entries of a record of `cornn compare`, of its trials and of its final runs, which tables and figures read."""
 
 
 def title(entrant: str) -> str:
@@ -36,7 +42,7 @@ class ModelResult:
         return title(self.name)
 
     @property
-    def ended(self) -> list[dict]:
+    def tested_runs(self) -> list[dict]:
         """The final runs that were tested."""
         return [one for one in self.entry["finals"] if one["test"] is not None]
 
@@ -54,12 +60,12 @@ class ModelResult:
 
     @property
     def tests(self) -> list[float]:
-        return [one["test"] for one in self.ended]
+        return [one["test"] for one in self.tested_runs]
 
     @property
     def failed(self) -> int:
         """Number of final runs that diverged."""
-        return len(self.entry["finals"]) - len(self.ended)
+        return len(self.entry["finals"]) - len(self.tested_runs)
 
     @property
     def hidden_size(self) -> int:
@@ -81,7 +87,7 @@ class ModelResult:
     def solved_steps(self) -> list[int] | None:
         """Training steps of the final runs that solved the task; None if the task has no threshold."""
         line = self.contest.get("solved")
-        return None if line is None else [one["steps"] for one in self.ended if one["test"] < line]
+        return None if line is None else [one["steps"] for one in self.tested_runs if one["test"] < line]
 
     @property
     def solved_count(self) -> str | None:
@@ -114,7 +120,7 @@ class ModelResult:
     def chosen(self) -> str:
         """The chosen settings."""
         values = next(one["values"] for one in self.entry["trials"] if one["trial"] == self.entry["chosen"])
-        return ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in values.items())
+        return ", ".join(f"{name.replace('_', ' ')} {_format_value(value)}" for name, value in values.items())
 
     @property
     def search_seconds(self) -> float:
@@ -128,9 +134,9 @@ class ModelResult:
     def published(self) -> str:
         """The best published accuracy of this model, of any size and training; empty if none is known."""
         task, model = self.contest["task"]["name"], title(self.name)
-        known = [(one.figure, f"{one.units} units") for one in PUBLISHED.get(task, ()) if one.model == model]
-        known += [(one.figure, one.source) for one in ELSEWHERE.get(task, ()) if one.model == model]
-        return "{:g} ({})".format(*max(known)) if known else ""
+        accuracies = [(one.figure, f"{one.units} units") for one in PUBLISHED.get(task, ()) if one.model == model]
+        accuracies += [(one.figure, one.source) for one in ELSEWHERE.get(task, ()) if one.model == model]
+        return "{:g} ({})".format(*max(accuracies)) if accuracies else ""
 
 
 @dataclass(frozen=True)
@@ -146,37 +152,47 @@ class ContestResult:
     def budget(self) -> str:
         """The budget of every model, as text."""
         record, unit = self.record, self.record["unit"]
-        most = ("at most " if unit == "steps" else "") + f"{record['final']:,} {unit}"
-        where = {ran_on(one) for one in record["machines"]}
+        limit = ("at most " if unit == "steps" else "") + f"{record['final']:,} {unit}"
+        devices = {ran_on(one) for one in record["machines"]}
         workers = sorted({one["workers"] for one in record["machines"]})
-        span = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
-        together = "one after another" if workers == [1] else f"{span} at once"
+        worker_range = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
+        concurrency = "one after another" if workers == [1] else f"{worker_range} at once"
         shared = f", batches of {record['batch_size']}" if "batch_size" in record else ""
         shared += f", beta2 {record['beta2']:g}" if "beta2" in record else ""
         units = "the paper's numbers of" if record["hidden_size"] is None else record["hidden_size"]
         return (
-            f"{units} units{shared}; trials of {record['trial']:,} {unit}, final runs of {most}; "
-            f"on {' and '.join(sorted(where))}, {together}"
+            f"{units} units{shared}; trials of {record['trial']:,} {unit}, final runs of {limit}; "
+            f"on {' and '.join(sorted(devices))}, {concurrency}"
         )
 
 
 def read(results: records.Results) -> list[ContestResult]:
     """Read the records in results/compare."""
-    paths = {path.stem: path for folder in records.places(results) for path in (folder / "compare").glob("*.json")}
-    return [_compared(read_json(paths[name])) for name in sorted(paths, key=_place)]
+    paths = {
+        path.stem: path for folder in records.list_folders(results) for path in (folder / "compare").glob("*.json")
+    }
+    return [_read_contest(paths[name]) for name in sorted(paths, key=_position)]
 
 
-def _place(name: str) -> tuple[int, str]:
+def _position(name: str) -> tuple[int, str]:
     return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
-def _compared(record: dict[str, Any]) -> ContestResult:
+def _read_contest(path: Path) -> ContestResult:
+    record = read_json(path)
+    records.check_entries(record, CONTEST_ENTRIES, str(path))
+    for name, entry in record["models"].items():
+        where = f"{path}: {name}"
+        records.check_entries(entry, ("trials", "finals", "chosen"), where)
+        for kind, entries in (("trials", TRIAL_ENTRIES), ("finals", FINAL_ENTRIES)):
+            for row in entry[kind]:
+                records.check_entries(row, entries, f"{where}, {kind}")
     models = [ModelResult(name, entry, record) for name, entry in record["models"].items()]
     rows = tuple(one for one in models if one.entry["finals"])
     return ContestResult(record["contest"], record, rows, tuple(one.title for one in models if not one.entry["finals"]))
 
 
-def _word(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
-        return " to ".join(_word(part) for part in value)
+        return " to ".join(_format_value(part) for part in value)
     return f"{value:.2g}" if isinstance(value, float) else str(value)

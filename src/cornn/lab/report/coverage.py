@@ -60,7 +60,6 @@ RIVALS_OF_ADDING = {
     5000: ("no rival beats chance at T = 5,000", set()),
 }
 """Length -> the claim of the paper's figure, and the rivals that learn."""
-ADDING = (500, 2000, 5000)
 
 
 @dataclass(frozen=True)
@@ -87,16 +86,16 @@ def items(results: Path) -> list[Item]:
     contests = {one.name: one for one in comparison.read(results)}
     groups = {task: tables.group_runs(results, task) for task in (*PUBLISHED, "adding")}
     return [
-        *_model(),
+        *_cover_model(),
         *(Item(s.label, s.claim, s.verdict, s.remark, ("docs/theory.md",)) for s in REGISTER),
-        *_section_4(groups, contests),
-        *(item for task in PUBLISHED for item in _table(task, groups[task], contests)),
-        *_figures(results, groups, contests),
-        *_appendices(results, groups),
+        *_cover_section_4(groups, contests),
+        *(item for task in PUBLISHED for item in _cover_table(task, groups[task], contests)),
+        *_cover_figures(results, groups, contests),
+        *_cover_appendices(results, groups),
     ]
 
 
-def _model() -> Iterator[Item]:
+def _cover_model() -> Iterator[Item]:
     layer = ("src/cornn/functional.py", "tests/test_functional.py")
     yield Item("eq:ode1, eq:ode, eq:brnn", "the model, with both dampings", "confirmed", "the layer `CoRNN`", layer)
     note = "with x - x^3/3 in place of tanh, the neuron of the figure grows without bound instead of being chaotic"
@@ -105,13 +104,13 @@ def _model() -> Iterator[Item]:
     )
 
 
-def _section_4(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]) -> Iterator[Item]:
+def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]) -> Iterator[Item]:
     note = "no recipe of the paper clips, drops out or normalises"
     recipes = ("src/cornn/lab/recipes/paper.py",)
     yield Item("section 4", "no dropout, clipping or batch normalisation", "confirmed", note, recipes)
     yield _variant("section 4", "explicit damping is marginally better than implicit", groups, "damping")
-    notes = [_rank(contests[name]) for name in ("har2", "psmnist") if name in contests]
-    counts = (_solved(contests[name]) for name in comparison.FIRST if name in contests)
+    notes = [_describe_rank(contests[name]) for name in ("har2", "psmnist") if name in contests]
+    counts = (_describe_solved(contests[name]) for name in comparison.FIRST if name in contests)
     note = f"tuned equally, coRNN with the paper's initialisation is {', '.join((*notes, *counts))}"
     pages = ("docs/rivals.md", "results/compare")
     yield Item("abstract, section 5", "comparable to the state of the art, or ahead", "differs", note, pages)
@@ -120,14 +119,15 @@ def _section_4(groups: dict[str, list[RunGroup]], contests: dict[str, ContestRes
     yield Item("section 4, HAR-2", "coRNN fits micro-controllers", "confirmed", note, chip)
     names = {"smnist": 256, "psmnist": 256, "noisy-cifar10": 128, "har2": 64, "imdb": 128}
     counts = {
-        task: max((len(one.tests) for one in _paper(groups[task], units)), default=0) for task, units in names.items()
+        task: max((len(one.tests) for one in _select_paper_runs(groups[task], units)), default=0)
+        for task, units in names.items()
     }
     note = "seeds: " + ", ".join(f"{task} {count}" for task, count in counts.items())
     complete: Status = "confirmed" if min(counts.values()) >= intervals.PAPER_RUNS else "undecided"
     yield Item("tab:distr_results", "mean and deviation of ten runs", complete, note, ("docs/reproduction.md",))
 
 
-def _rank(contest: ContestResult) -> str:
+def _describe_rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
     ended = [row for row in contest.rows if row.tests]
     better = sum(_mean(row) > _mean(next(one for one in ended if one.name == "cornn")) for row in ended)
@@ -135,7 +135,7 @@ def _rank(contest: ContestResult) -> str:
     return f"number {better + 1} of {len(ended)} on {contest.name} after {budget}"
 
 
-def _solved(contest: ContestResult) -> str:
+def _describe_solved(contest: ContestResult) -> str:
     """Return how many seeds of coRNN with the paper's initialisation solve a task, with the budget."""
     row = next(one for one in contest.rows if one.name == "cornn")
     budget = f"{contest.record['final']:,} {contest.record['unit']}"
@@ -146,7 +146,7 @@ def _mean(row: ModelResult) -> float:
     return sum(row.tests) / len(row.tests)
 
 
-def _paper(found: Sequence[RunGroup], units: int) -> list[RunGroup]:
+def _select_paper_runs(found: Sequence[RunGroup], units: int) -> list[RunGroup]:
     """Return our runs of coRNN with the paper's settings."""
     return [one for one in found if one.model == "cornn" and one.units == units and one.records and not one.settings]
 
@@ -156,7 +156,7 @@ def _variant(place: str, content: str, groups: dict[str, list[RunGroup]], settin
     notes, verdicts = [], []
     for found in groups.values():
         for one in (one for one in found if one.records and one.settings.keys() == {setting}):
-            plain = next((x for x in _paper(found, one.units) if x.options == one.options), None)
+            plain = next((x for x in _select_paper_runs(found, one.units) if x.options == one.options), None)
             if plain is None or plain.deviation is None:
                 continue
             gap = intervals.difference(one.tests, plain.mean, plain.deviation, len(plain.tests))
@@ -169,28 +169,28 @@ def _variant(place: str, content: str, groups: dict[str, list[RunGroup]], settin
     return Item(place, content, status, f"with the change, {'; '.join(notes)}", ("docs/reproduction.md",))
 
 
-def _table(task: str, found: list[RunGroup], contests: dict[str, ContestResult]) -> Iterator[Item]:
+def _cover_table(task: str, found: list[RunGroup], contests: dict[str, ContestResult]) -> Iterator[Item]:
     """Yield the rows of the paper's table of a task."""
     for published in dict.fromkeys(PUBLISHED[task]):
         case = f", {published.case}" if published.case else ""
-        content = f"{task}{case}: {published.model}-{published.units}, {_figure(published)}"
-        same = [row.ours for row in tables.rows(task, found) if row.published is published and row.ours is not None]
-        for ours in same:
+        content = f"{task}{case}: {published.model}-{published.units}, {_format_published(published)}"
+        groups = [row.ours for row in tables.rows(task, found) if row.published is published and row.ours is not None]
+        for ours in groups:
             words = f" ({ours.case})" if ours.case and task != "lorenz96" else ""
             seeds = f"{len(ours.tests)} seed{'s' if len(ours.tests) > 1 else ''}"
             note = f"{ours.summary}, {seeds}{words}"
             status = intervals.compare(ours.tests, ours.better, published, ours.failed)
             yield Item(published.table, content, status, note, (f"results/{task}",))
-        if not same:
-            yield _rival(task, content, published, found, contests)
+        if not groups:
+            yield _cover_rival(task, content, published, found, contests)
 
 
-def _figure(published: Published) -> str:
+def _format_published(published: Published) -> str:
     mean = "" if published.mean is None else f" (mean {published.mean:g} ± {published.deviation:g})"
     return f"{published.figure:g}{mean}"
 
 
-def _rival(
+def _cover_rival(
     task: str, content: str, published: Published, found: list[RunGroup], contests: dict[str, ContestResult]
 ) -> Item:
     """Return the row of a rival: from the longest contest, or from runs of another length or size, or not run."""
@@ -211,14 +211,14 @@ def _rival(
             status = intervals.compare(row.tests, record["better"], published, row.failed)
         return Item(published.table, content, status, note, (f"results/compare/{contest.name}.json",))
     names = [name for name, model in MODELS.items() if model.title == published.model]
-    own = [one for one in found if one.model in names and one.records]
-    if own:
-        note = f"{own[0].summary}, {own[0].units} units ({own[0].case})"
+    groups = [one for one in found if one.model in names and one.records]
+    if groups:
+        note = f"{groups[0].summary}, {groups[0].units} units ({groups[0].case})"
         return Item(published.table, content, "other budget", note, (f"results/{task}",))
     return Item(published.table, content, "not run", "no run on this task", ("results/missing-runs.md",))
 
 
-def _longer_rivals(found: Sequence[RunGroup], length: int) -> str:
+def _describe_other_rivals(found: Sequence[RunGroup], length: int) -> str:
     """Return which rivals solve adding in runs outside the contests, or nothing."""
     solved = {
         one.model: sum(test < SOLVED for test in one.tests)
@@ -229,22 +229,24 @@ def _longer_rivals(found: Sequence[RunGroup], length: int) -> str:
     return f"; outside the comparison also by {words}" if words else ""
 
 
-def _figures(results: Path, groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]) -> Iterator[Item]:
-    for length in ADDING:
+def _cover_figures(
+    results: Path, groups: dict[str, list[RunGroup]], contests: dict[str, ContestResult]
+) -> Iterator[Item]:
+    for length in RIVALS_OF_ADDING:
         long = contests.get(f"adding-{length}-long")
-        yield _adding(length, tables.longest_runs(results, "adding", "paper", length=length), long)
+        yield _cover_adding(length, tables.longest_runs(results, "adding", "paper", length=length), long)
         contest = long or contests.get(f"adding-{length}")
         if contest is not None:
-            yield _adding_rivals(length, contest, _longer_rivals(groups["adding"], length))
+            yield _cover_adding_rivals(length, contest, _describe_other_rivals(groups["adding"], length))
     if "psmnist" in contests:
         note = f"curves of {len(contests['psmnist'].rows)} models over {contests['psmnist'].record['final']} epochs"
         evidence = ("results/compare/psmnist.json", "docs/rivals.md")
         yield Item("fig:mnist", "validation curves on psMNIST at 128 units", "other budget", note, evidence)
-    yield _assumption(groups)
+    yield _cover_assumption(groups)
     yield _ablation(groups["noisy-cifar10"])
 
 
-def _adding(length: int, runs: Sequence[dict], long: ContestResult | None) -> Item:
+def _cover_adding(length: int, runs: Sequence[dict], long: ContestResult | None) -> Item:
     """Compare the seeds that solve adding with the paper's constants, and with constants chosen at its length."""
     content, evidence = f"coRNN learns T = {length:,}", ["docs/adding.md", "results/adding"]
     if not runs:
@@ -264,7 +266,7 @@ def _adding(length: int, runs: Sequence[dict], long: ContestResult | None) -> It
     return Item("fig:adding_results", content, "confirmed" if learns else "differs", note, tuple(evidence))
 
 
-def _adding_rivals(length: int, contest: ContestResult, outside: str) -> Item:
+def _cover_adding_rivals(length: int, contest: ContestResult, outside: str) -> Item:
     """Compare the rivals that solve adding with those of the paper's figure."""
     content, learn = RIVALS_OF_ADDING[length]
     record = contest.record
@@ -273,31 +275,31 @@ def _adding_rivals(length: int, contest: ContestResult, outside: str) -> Item:
     note = f"in at most {record['final']:,} training steps, solved by: {words}"
     status: Status = "other budget"
     if contest.name.endswith("-long"):
-        same = {row.name for row in wins} - {"cornn"} == learn
-        status = "confirmed" if same else "differs"
+        matches_paper = {row.name for row in wins} - {"cornn"} == learn
+        status = "confirmed" if matches_paper else "differs"
         note += f"; settings chosen by trials of {record['trial']:,} steps, in which few models leave chance"
     return Item("fig:adding_results", content, status, note + outside, (f"results/compare/{contest.name}.json",))
 
 
-def _assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
+def _cover_assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
     """Compare both sides of eq:assm at every evaluation of the runs that recorded them."""
     content, evidence = "eq:assm holds during training, for all tasks", ("docs/theory.md", "results/theory")
-    held: dict[tuple[str, int], list[bool]] = {}  # task, neurons -> whether it holds at each evaluation
+    holds: dict[tuple[str, int], list[bool]] = {}  # task, neurons -> whether it holds at each evaluation
     for task, found in groups.items():
         for one in found:
             rows = [row for record in one.records for row in record["curve"].get("theory", ()) if row is not None]
             if rows:
-                held.setdefault((task, one.units), []).extend(
+                holds.setdefault((task, one.units), []).extend(
                     row["assumption"] <= row["assumption_limit"] for row in rows
                 )
-    if not held:
+    if not holds:
         return Item("fig:weight_assumptions", content, "not run", "no run has recorded it", evidence)
     cases = [
         f"{task}-{units} at {values.count(False)} of {len(values)} evaluations"
-        for (task, units), values in sorted(held.items())
+        for (task, units), values in sorted(holds.items())
     ]
-    refuted = any(False in values for values in held.values())
-    complete = {task for task, _ in held} >= set(PUBLISHED)
+    refuted = any(False in values for values in holds.values())
+    complete = {task for task, _ in holds} >= set(PUBLISHED)
     status: Status = "false" if refuted else "confirmed" if complete else "undecided"
     return Item("fig:weight_assumptions", content, status, f"it fails for {', '.join(cases)}", evidence)
 
@@ -334,7 +336,7 @@ def ablation_grid(found: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[flo
     return epochs, grid
 
 
-def _lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
+def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
     """Compare the errors of coRNN and an LSTM with the claim that they are alike, or that the LSTM's is smaller."""
     gap = None
     if lstm.deviation is not None:  # a single run is not exact
@@ -348,22 +350,20 @@ def _lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
     return Item("appendix A", content, status, note, ("results/lorenz96", "results/lorenz96-baselines.json"))
 
 
-def _random_search(results: Path) -> Item:
+def _cover_random_search(results: Path) -> Item:
     """Return how far the paper's random search, whose number of trials it does not give, was repeated."""
     notes, evidence = ["`cornn search` has its ranges"], ["docs/search.md"]
-    name = "har2-random-search.json"
-    if (results / name).exists():
-        content = read_json(results / name)
-        notes.append(f"HAR-2 repeated with {len(content['rows'])} trials of {content['epochs']} epochs")
-        evidence.append(f"results/{name}")
-    name = "adding-random-search.json"
-    if (results / name).exists():
-        content = read_json(results / name)
-        notes.append(f"adding at length 500 with {len(content['rows'])} trials of {content['steps']:,} steps")
-        evidence.append(f"results/{name}")
+    for name, words, unit in (
+        ("har2-random-search.json", "HAR-2 repeated", "epochs"),
+        ("adding-random-search.json", "adding at length 500", "steps"),
+    ):
+        if (results / name).exists():
+            content = read_json(results / name)
+            notes.append(f"{words} with {len(content['rows'])} trials of {content[unit]:,} {unit}")
+            evidence.append(f"results/{name}")
     trials = [
         f"{len(row.entry['trials'])} trials of {contest.record['trial']:,} steps at length {length:,}"
-        for length in ADDING
+        for length in RIVALS_OF_ADDING
         for contest in comparison.read(results)
         if contest.name == f"adding-{length}"
         for row in contest.rows
@@ -375,7 +375,7 @@ def _random_search(results: Path) -> Item:
     return Item("tab:hyperparameters", "random search", "other budget", "; ".join(notes), tuple(evidence))
 
 
-def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[Item]:
+def _cover_appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[Item]:
     by_force: dict[float, dict[str, RunGroup]] = {}
     for one in groups["lorenz96"]:
         if one.records:
@@ -384,7 +384,7 @@ def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[It
     for force, content, alike in claims:
         pair = by_force.get(force, {})
         if {"cornn", "lstm"} <= pair.keys():
-            yield _lorenz(content, pair["cornn"], pair["lstm"], alike)
+            yield _compare_lorenz(content, pair["cornn"], pair["lstm"], alike)
     figure = ("docs/figures/theory-lorenz96.svg",)
     yield Item("fig:lorenz", "trajectories and predictions", "confirmed", "`cornn figure lorenz96`", figure)
     note = "coRNN can be chaotic (after prop:2); at F = 8 it is better here than the paper's LSTM"
@@ -393,7 +393,7 @@ def _appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[It
     recipes = ("src/cornn/lab/recipes/paper.py", "tests/lab/test_recipes.py")
     yield Item("appendix B", "initialisation, epochs and learning rates", "confirmed", note, recipes)
     yield _variant("appendix B", "trained dt, gamma and epsilon make no major difference", groups, "trainable")
-    yield _random_search(results)
+    yield _cover_random_search(results)
     yield Item("tab:hyperparameters_rounded", "constants and rates", "confirmed", "recipes `paper`", recipes)
     figure = ("docs/figures/theory-illustration.svg", "src/cornn/lab/report/figures/neurons.py")
     note = "`cornn figure illustration`; initial values, horizon and steps are ours, the paper gives none"

@@ -58,17 +58,17 @@ def shown_interval(values: Sequence[float], better: str) -> Interval | None:
         values: Our results.
         better: "higher" for accuracies in percent, "lower" for errors.
     """
-    found = mean_interval(values)
-    if found is None:
+    interval = mean_interval(values)
+    if interval is None:
         return None
     least, most = METRIC_RANGES[better]
-    return Interval(max(found.low, least), min(found.high, most))
+    return Interval(max(interval.low, least), min(interval.high, most))
 
 
 def describe(values: Sequence[float], better: str, number: Callable[[float], str]) -> str:
     """Return the mean and its `shown_interval` as text; `number` writes one number."""
-    found = shown_interval(values, better)
-    ends = "" if found is None else f" [{number(found.low)}, {number(found.high)}]"
+    interval = shown_interval(values, better)
+    ends = "" if interval is None else f" [{number(interval.low)}, {number(interval.high)}]"
     return number(statistics.fmean(values)) + ends
 
 
@@ -86,14 +86,14 @@ def difference(values: Sequence[float], mean: float, deviation: float | None, co
     """
     if len(values) < 2:
         return None
-    own = statistics.variance(values) / len(values)
-    other = 0.0 if deviation is None else deviation**2 / count
+    own_variance = statistics.variance(values) / len(values)
+    other_variance = 0.0 if deviation is None else deviation**2 / count
     middle = statistics.fmean(values) - mean
-    if own + other == 0.0:
+    if own_variance + other_variance == 0.0:
         return Interval(middle, middle)
-    share = other**2 / (count - 1) if other else 0.0
-    freedom = (own + other) ** 2 / (own**2 / (len(values) - 1) + share)
-    half = _quantile(freedom) * math.sqrt(own + other)
+    share = other_variance**2 / (count - 1) if other_variance else 0.0
+    freedom = (own_variance + other_variance) ** 2 / (own_variance**2 / (len(values) - 1) + share)
+    half = _quantile(freedom) * math.sqrt(own_variance + other_variance)
     return Interval(middle - half, middle + half)
 
 
@@ -101,20 +101,20 @@ def compare(values: Sequence[float], better: str, published: Published, failed: 
     """Compare our results with the paper's.
 
     "reproduced": the 95 % interval of the difference of the means lies within half a point (within 10 % for errors).
-    "differs": it lies outside. "undecided": neither, or we have a single run, or some of our runs failed and so are
-    not in the mean.
+    "differs": it lies outside. "undecided": neither, or we have a single run. Failed runs are not in the mean: with
+    them, what would be reproduced is undecided.
     """
     accuracy = better == "higher"
     if accuracy and published.mean is None:
         return "no mean published"
     mean = published.figure if published.mean is None else published.mean
     margin = MARGIN_POINTS if accuracy else MARGIN_SHARE * mean
-    found = difference(values, mean, published.deviation, PAPER_RUNS)
-    if found is None:
+    interval = difference(values, mean, published.deviation, PAPER_RUNS)
+    if interval is None:
         return "undecided"
-    if -margin <= found.low and found.high <= margin:
+    if -margin <= interval.low and interval.high <= margin:
         return "undecided" if failed else "reproduced"
-    return "differs" if found.high < -margin or found.low > margin else "undecided"
+    return "differs" if interval.high < -margin or interval.low > margin else "undecided"
 
 
 def _quantile(freedom: float) -> float:

@@ -60,7 +60,7 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
         import jinja2
     except ImportError:
         raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
-    folders = records.places(results)
+    folders = records.list_folders(results)
     if not any(is_saved(folder) or any(folder.glob("*/*.json")) for folder in folders):
         names = ", ".join(map(str, folders))
         raise FileNotFoundError(f"no records under {names}: name another folder, or run `cornn reproduce`")
@@ -72,13 +72,13 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
         version=__version__,
         commit=commit(),
         machine=machine(),
-        sections=[_section(task, found) for task, found in groups.items() if found or task in PUBLISHED],
+        sections=[_describe_section(task, found) for task, found in groups.items() if found or task in PUBLISHED],
         contests=[{"contest": one, "curves": data_uri(tuned(one))} for one in comparison.read(results) if one.rows],
         targets=targets.read(results),
         anchor=_anchor,
-        watched=_watched(results),
+        watched=_draw_assumptions(results),
         left=left,
-        speed=_speed(results),
+        speed=_read_speed(results),
         register=REGISTER,
         footnote=records.FOOTNOTE,
         names={name: model.title for name, model in MODELS.items()},
@@ -86,32 +86,32 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
     )
 
 
-def _section(task: str, found: list[RunGroup]) -> dict[str, Any]:
-    usual = [one for one in found if one.records and not one.settings]
+def _describe_section(task: str, found: list[RunGroup]) -> dict[str, Any]:
+    unchanged = [one for one in found if one.records and not one.settings]
     return {
         "task": task,
         "about": TASKS[task].__doc__,
         "rows": tables.rows(task, found),
         "variants": [one for one in found if one.settings],
-        "ablation": _ablation(found),
-        "curves": data_uri(curves(usual)) if usual else None,
-        "difference": DIFFERENCES.get(task) if usual and all(len(one.tests) > 2 for one in usual) else None,
-        "records": [_record(one) for one in found],
+        "ablation": _draw_ablation(found),
+        "curves": data_uri(curves(unchanged)) if unchanged else None,
+        "difference": DIFFERENCES.get(task) if unchanged and all(len(one.tests) > 2 for one in unchanged) else None,
+        "records": [_describe_group(one) for one in found],
     }
 
 
-def _ablation(found: list[RunGroup]) -> str | None:
+def _draw_ablation(found: list[RunGroup]) -> str | None:
     """Draw the grid of runs that differ only in gamma and epsilon, if there are several."""
     _, tests = ablation_grid(found)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
     return data_uri(ablation(tests)) if both else None
 
 
-def _watched(results: records.Results) -> str | None:
+def _draw_assumptions(results: records.Results) -> str | None:
     """Draw the assumption on the weights during training, for the runs that recorded it."""
-    found = [one for task in TASKS for one in records.read(results, task)]
-    watched = [one["path"] for one in found if "theory" in (one.get("curve") or {})]
-    return data_uri(assumptions(watched)) if watched else None
+    all_records = [one for task in TASKS for one in records.read(results, task)]
+    paths = [one["path"] for one in all_records if "theory" in (one.get("curve") or {})]
+    return data_uri(assumptions(paths)) if paths else None
 
 
 def _anchor(one: RunGroup) -> str:
@@ -125,11 +125,11 @@ def _anchor(one: RunGroup) -> str:
     return "-".join(words).replace(" ", "")
 
 
-def _record(one: RunGroup) -> dict[str, Any]:
-    return {"anchor": _anchor(one), "one": one, "runs": [_run(record) for record in one.records]}
+def _describe_group(one: RunGroup) -> dict[str, Any]:
+    return {"anchor": _anchor(one), "one": one, "runs": [_describe_run(record) for record in one.records]}
 
 
-def _run(record: dict) -> dict[str, Any]:
+def _describe_run(record: dict) -> dict[str, Any]:
     result, config = record["result"], records.read_config(record)
     settings = encode(config.task) | encode(flat_settings(config))
     return {
@@ -145,6 +145,6 @@ def _run(record: dict) -> dict[str, Any]:
     }
 
 
-def _speed(results: records.Results) -> list[dict]:
-    paths = [path for folder in records.places(results) if (path := folder / "speed-cuda.json").exists()]
+def _read_speed(results: records.Results) -> list[dict]:
+    paths = [path for folder in records.list_folders(results) if (path := folder / "speed-cuda.json").exists()]
     return json.loads(paths[-1].read_text(encoding="utf8"))["times"] if paths else []

@@ -67,8 +67,8 @@ class RunGroup:
     def time(self) -> str:
         """Duration of a run, and the device."""
         result = self.records[0]["result"]
-        together = f" for {result['side_by_side']} at once" if result["side_by_side"] > 1 else ""
-        return f"{result['seconds']:.0f} s{together}, {ran_on(result)}"
+        side_by_side = f" for {result['side_by_side']} at once" if result["side_by_side"] > 1 else ""
+        return f"{result['seconds']:.0f} s{side_by_side}, {ran_on(result)}"
 
     @property
     def case(self) -> str:
@@ -102,23 +102,23 @@ def group_runs(results: records.Results, task: str) -> list[RunGroup]:
     for record in records.read(results, task):
         config = records.read_config(record)
         groups.setdefault(records.group_identity(config), []).append((config, record))
-    found = []
+    run_groups = []
     for shared, group in groups.items():
         config = group[0][0]
-        ended = tuple(record for _, record in group if "test" in record["result"])
-        found.append(
+        tested = tuple(record for _, record in group if "test" in record["result"])
+        run_groups.append(
             RunGroup(
                 task,
                 config.model.name,
                 config.model.hidden_size,
                 records.changed_options(config),
-                _other_recipe(config) | records.changed_settings(config) | _watched(config),
-                ended,
-                len(group) - len(ended),
+                _name_other_recipe(config) | records.changed_settings(config) | _mark_theory(config),
+                tested,
+                len(group) - len(tested),
                 shared,
             )
         )
-    return found
+    return run_groups
 
 
 def longest_runs(results: records.Results, task: str, recipe: str, **options: object) -> list[dict]:
@@ -138,15 +138,15 @@ def longest_runs(results: records.Results, task: str, recipe: str, **options: ob
     return [record for _, record in longest.values()]
 
 
-def _other_recipe(config: Train) -> dict[str, str]:
+def _name_other_recipe(config: Train) -> dict[str, str]:
     """Name the recipe if it has another origin than the task's first one; paper-128 and paper have the same."""
     recipes = RECIPES[config.task.name]
     first = next(iter(recipes.values()))
-    same = config.recipe in recipes and recipes[config.recipe].origin == first.origin
-    return {} if same else {"recipe": config.recipe}
+    same_origin = config.recipe in recipes and recipes[config.recipe].origin == first.origin
+    return {} if same_origin else {"recipe": config.recipe}
 
 
-def _watched(config: Train) -> dict[str, str]:
+def _mark_theory(config: Train) -> dict[str, str]:
     """Mark runs that also recorded the theory's assumptions: they are not additional seeds of the same group."""
     return {"theory": "recorded"} if config.theory else {}
 
@@ -163,16 +163,16 @@ class Row:
 
 def rows(task: str, found: Sequence[RunGroup]) -> list[Row]:
     """Return the table of a task: the paper's models first, then models that only we have run."""
-    left = [one for one in found if one.records and not one.settings]
+    remaining = [one for one in found if one.records and not one.settings]
     table = []
     for published in PUBLISHED.get(task, ()):
-        same = [one for one in left if _is(one, published)]
-        table += [Row(published.model, published.units, published, one) for one in same or [None]]
-        left = [one for one in left if one not in same]
-    return table + [Row(MODELS[one.model].title, one.units, None, one) for one in left]
+        matches = [one for one in remaining if _is_same_model(one, published)]
+        table += [Row(published.model, published.units, published, one) for one in matches or [None]]
+        remaining = [one for one in remaining if one not in matches]
+    return table + [Row(MODELS[one.model].title, one.units, None, one) for one in remaining]
 
 
-def _is(one: RunGroup, published: Published) -> bool:
+def _is_same_model(one: RunGroup, published: Published) -> bool:
     options = records.read_config(one.records[0]).task
     force = options.force if isinstance(options, Lorenz96) else None
     return (MODELS[one.model].title, one.units, force) == (published.model, published.units, published.force)

@@ -75,8 +75,8 @@ class TargetStatus:
             return "yes"
         if float(best.number(best.mean)) != figure:
             return "no"
-        shown = (f"{best.mean:.{digits}f}" for digits in range(3, 16))
-        return f"no: {next(text for text in shown if float(text) != figure)}"
+        roundings = (f"{best.mean:.{digits}f}" for digits in range(3, 16))
+        return f"no: {next(text for text in roundings if float(text) != figure)}"
 
 
 def read(results: records.Results) -> list[TargetStatus]:
@@ -91,10 +91,10 @@ def _status(results: records.Results, target: Target) -> TargetStatus:
         if one.records and (one.model, one.units) == ("cornn", target.units)
     ]
     first = [one for one in found if not one.settings and one.options == target.options]
-    return TargetStatus(target, tuple(_ours(found, target)), first[0] if first else None)
+    return TargetStatus(target, tuple(_rank_ours(found, target)), first[0] if first else None)
 
 
-def _ours(found: list[RunGroup], target: Target) -> list[RunGroup]:
+def _rank_ours(found: list[RunGroup], target: Target) -> list[RunGroup]:
     def is_meant(one: RunGroup) -> bool:
         task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
         return one.origin == "better" and task == {**target.options, **target.ours}

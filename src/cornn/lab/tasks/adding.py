@@ -49,7 +49,7 @@ class Adding(TaskOptions):
             input_mean=(0.5, 2 / self.length),
             training=Split(0, fresh, draws=True),
             validation=Split(TEST_SEQUENCES, fresh, draws=True),
-            test=lambda: _kept(draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test"))),
+            test=lambda: _split_of(draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test"))),
             loss=lambda prediction, target: torch.nn.functional.mse_loss(prediction.squeeze(-1), target),
             score=lambda prediction, target: (prediction.squeeze(-1) - target).square(),
             metric="MSE",
@@ -61,7 +61,7 @@ class Adding(TaskOptions):
         )
 
 
-def _kept(batch: Batch) -> Split:
+def _split_of(batch: Batch) -> Split:
     """Return a split with these sequences."""
     return Split(
         len(batch.target),
@@ -72,11 +72,11 @@ def _kept(batch: Batch) -> Split:
 
 def draw(size: int, length: int, random: torch.Generator) -> Batch:
     """Draw sequences of values and markers (length, size, 2) and their targets (size) on the generator's device."""
-    where = {"generator": random, "device": random.device}
-    values = torch.rand(length, size, **where)
+    placement = {"generator": random, "device": random.device}
+    values = torch.rand(length, size, **placement)
     half = length // 2
-    first = torch.randint(0, half, (1, size), **where)
-    second = torch.randint(half, length, (1, size), **where)
+    first = torch.randint(0, half, (1, size), **placement)
+    second = torch.randint(half, length, (1, size), **placement)
     markers: Tensor = torch.zeros_like(values).scatter_(0, first, 1.0).scatter_(0, second, 1.0)
     target = (values.gather(0, first) + values.gather(0, second)).squeeze(0)
     return Batch(torch.stack((values, markers), -1), target)

@@ -107,8 +107,8 @@ def cut_out(images: Tensor, side: int, random: torch.Generator) -> Tensor:
 
     def inside(share: Tensor, size: int) -> Tensor:
         first = (share * size).floor() - side // 2
-        place = torch.arange(size, device=images.device)
-        return (place >= first) & (place < first + side)
+        positions = torch.arange(size, device=images.device)
+        return (positions >= first) & (positions < first + side)
 
     square = inside(down, rows)[:, :, None, None] & inside(right, columns)[:, None, None, :]
     pictures = images.float()

@@ -73,17 +73,17 @@ class HAR2(TaskOptions):
             raise ArgumentError(Setting("held_people"), problem)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        where = folder(data)
-        signals, activities, subjects = har.read(where, "train")
-        dealt: tuple[np.ndarray, np.ndarray] | None = None
+        data_folder = folder(data)
+        signals, activities, subjects = har.read(data_folder, "train")
+        test_windows: tuple[np.ndarray, np.ndarray] | None = None
         if self.test == "windows":
-            others = har.read(where, "test")
+            others = har.read(data_folder, "test")
             signals, activities, subjects = (
                 np.concatenate(pair) for pair in zip((signals, activities, subjects), others, strict=True)
             )
-            kept, held = hold_out(len(signals), len(others[0]), generator(seed, "har2", "test"))
-            dealt = signals[held.numpy()], activities[held.numpy()]
-            signals, activities, subjects = (x[kept.numpy()] for x in (signals, activities, subjects))
+            training_indices, test_indices = hold_out(len(signals), len(others[0]), generator(seed, "har2", "test"))
+            test_windows = signals[test_indices.numpy()], activities[test_indices.numpy()]
+            signals, activities, subjects = (x[training_indices.numpy()] for x in (signals, activities, subjects))
         training, validation, note = self._split(subjects, generator(seed, "har2", "validation"))
         middle = signals[training].mean((0, 1), dtype=np.float64)
         spread = signals[training].std((0, 1), dtype=np.float64)
@@ -99,11 +99,11 @@ class HAR2(TaskOptions):
             return Split(len(signals), make, rows)
 
         def test() -> Split:
-            return split(*(dealt or har.read(where, "test")[:2]))
+            return split(*(test_windows or har.read(data_folder, "test")[:2]))
 
         splits = split(signals[training], activities[training]), split(signals[validation], activities[validation])
         changes = self._changes()
-        shown = replace(
+        augmented = replace(
             splits[0],
             make=functools.partial(_make_changed, self, make),
             shared={"middle": torch.from_numpy(middle).float(), "spread": torch.from_numpy(spread).float()},
@@ -115,7 +115,7 @@ class HAR2(TaskOptions):
             outputs=1,
             length=har.STEPS,
             input_mean=(0.0,) * len(har.SIGNALS),
-            training=shown if changes else splits[0],
+            training=augmented if changes else splits[0],
             validation=splits[1],
             test=test,
             loss=logistic,
@@ -126,7 +126,7 @@ class HAR2(TaskOptions):
             trivial_words="for always answering the larger group",
             notes=(
                 note,
-                "test on people who are not in training" if dealt is None else "test on windows of all people",
+                "test on people who are not in training" if test_windows is None else "test on windows of all people",
                 *((f"body acceleration and gyroscope compressed by {self.compress:g}",) if self.compress else ()),
                 *((f"training windows {' and '.join(changes)}",) if changes else ()),
             ),
@@ -147,10 +147,10 @@ class HAR2(TaskOptions):
             return training.numpy(), validation.numpy(), "validation on a random tenth of the training windows"
         people = np.unique(subjects)
         self._check_held_people(len(people))
-        held = people[torch.randperm(len(people), generator=random)[: self.held_people].numpy()]
-        out = np.isin(subjects, held)
-        names = ", ".join(str(number) for number in sorted(held.tolist()))
-        return np.flatnonzero(~out), np.flatnonzero(out), f"validation on the subjects {names}"
+        held_people = people[torch.randperm(len(people), generator=random)[: self.held_people].numpy()]
+        is_held = np.isin(subjects, held_people)
+        names = ", ".join(str(number) for number in sorted(held_people.tolist()))
+        return np.flatnonzero(~is_held), np.flatnonzero(is_held), f"validation on the subjects {names}"
 
 
 def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:

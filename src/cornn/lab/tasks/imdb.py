@@ -72,24 +72,24 @@ class IMDB(TaskOptions):
             raise ArgumentError(Setting("validation"), " with ", Setting("by_film"), problem)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        where = folder(data)
-        imdb.find(where)
-        glove.find(where)
-        reviews = imdb.read(where, "train")
+        data_folder = folder(data)
+        imdb.find(data_folder)
+        glove.find(data_folder)
+        reviews = imdb.read(data_folder, "train")
         training, validation = self._held_out(reviews.positive, generator(seed, "imdb", "validation"))
         vocabulary, counts = self._vocabulary(reviews, training.numpy())
-        vectors, known = _vectors(vocabulary, where, generator(seed, "imdb", "vectors"))
-        whole = self._split(reviews, vocabulary)
-        lengths = whole.rows["length"][training]
+        vectors, known = _initial_vectors(vocabulary, data_folder, generator(seed, "imdb", "vectors"))
+        split = self._split(reviews, vocabulary)
+        lengths = split.rows["length"][training]
         return Task(
             name="imdb",
             inputs=glove.SIZE,
             outputs=1,
             length=int(lengths.max()),
             input_mean=tuple((torch.from_numpy(counts / counts.sum()).float() @ vectors).tolist()),
-            training=self._augment(_rows(whole, training)),
-            validation=_rows(whole, validation),
-            test=lambda: self._split(imdb.read(where, "test"), vocabulary),
+            training=self._augment(_select_rows(split, training)),
+            validation=_select_rows(split, validation),
+            test=lambda: self._split(imdb.read(data_folder, "test"), vocabulary),
             loss=logistic,
             score=binary_accuracy,
             metric="accuracy",
@@ -116,9 +116,9 @@ class IMDB(TaskOptions):
         training, validation = [], []
         for side, count in ((0, self.validation // 2), (1, self.validation - self.validation // 2)):
             numbers = torch.from_numpy(np.flatnonzero(positive == side))
-            kept, held = hold_out(len(numbers), count, random, RUN)
-            training.append(numbers[kept])
-            validation.append(numbers[held])
+            training_indices, validation_indices = hold_out(len(numbers), count, random, RUN)
+            training.append(numbers[training_indices])
+            validation.append(numbers[validation_indices])
         return torch.cat(training), torch.cat(validation)
 
     def _augment(self, split: Split) -> Split:
@@ -130,9 +130,9 @@ class IMDB(TaskOptions):
     def _vocabulary(self, reviews: imdb.Reviews, training: np.ndarray) -> tuple[list[str], np.ndarray]:
         """Return the most frequent words of the training split, and how often each occurs."""
         names, number_of = self._apply_case(reviews.lexicon)
-        chosen = np.zeros(len(reviews.lengths), bool)
-        chosen[training] = True
-        words = number_of[reviews.words[np.repeat(chosen, reviews.lengths)]]
+        is_training = np.zeros(len(reviews.lengths), bool)
+        is_training[training] = True
+        words = number_of[reviews.words[np.repeat(is_training, reviews.lengths)]]
         counts = np.bincount(words, minlength=len(names))
         # Equally frequent words are in alphabetical order, so that the order of the files does not matter.
         order = np.lexsort((np.array(names), -counts))[: self.vocabulary]
@@ -143,14 +143,14 @@ class IMDB(TaskOptions):
     def _apply_case(self, lexicon: Sequence[str]) -> tuple[list[str], np.ndarray]:
         """Return the distinct words, in lower case if requested, and the index of each word of the lexicon."""
         numbers: dict[str, int] = {}
-        of = [numbers.setdefault(word.lower() if self.lower else word, len(numbers)) for word in lexicon]
-        return list(numbers), np.array(of, np.int64)
+        index_of_word = [numbers.setdefault(word.lower() if self.lower else word, len(numbers)) for word in lexicon]
+        return list(numbers), np.array(index_of_word, np.int64)
 
     def _split(self, reviews: imdb.Reviews, vocabulary: Sequence[str]) -> Split:
         """Return all reviews of a split. Their words are one long row, which `start` and `length` index."""
-        numbers = {word: FIRST + place for place, word in enumerate(vocabulary)}
+        numbers = {word: FIRST + rank for rank, word in enumerate(vocabulary)}
         names = (word.lower() if self.lower else word for word in reviews.lexicon)
-        of = np.array([numbers.get(word, UNKNOWN) for word in names], np.int32)
+        number_of_word = np.array([numbers.get(word, UNKNOWN) for word in names], np.int32)
         start = np.concatenate(([0], np.cumsum(reviews.lengths, dtype=np.int64)[:-1]))
         lengths = np.minimum(reviews.lengths, self.longest) if self.longest else reviews.lengths
         rows = {
@@ -158,30 +158,33 @@ class IMDB(TaskOptions):
             "length": torch.from_numpy(lengths.astype(np.int64)),
             "target": torch.from_numpy(reviews.positive.astype(np.float32)),
         }
-        shared = {"words": torch.from_numpy(of[reviews.words])}
-        return Split(len(start), _maker(self.read_at != "padding"), rows, shared, ragged=True)
+        shared = {"words": torch.from_numpy(number_of_word[reviews.words])}
+        return Split(len(start), _build_make(self.read_at != "padding"), rows, shared, ragged=True)
 
 
-def _rows(split: Split, chosen: Tensor) -> Split:
+def _select_rows(split: Split, chosen: Tensor) -> Split:
     rows = {name: rows[chosen] for name, rows in split.rows.items()}
     return Split(len(chosen), split.make, rows, split.shared, split.ragged)
 
 
-def _vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) -> tuple[Tensor, int]:
+def _initial_vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) -> tuple[Tensor, int]:
     """Return the initial embedding, (2 + words, 100), and how many of the words GloVe contains."""
     words, known = glove.read(where)
-    place = {word: number for number, word in enumerate(words)}
-    found = np.array([place.get(word, -1) for word in vocabulary])
+    row_of_word = {word: number for number, word in enumerate(words)}
+    rows = np.array([row_of_word.get(word, -1) for word in vocabulary])
     vectors = torch.randn(FIRST + len(vocabulary), glove.SIZE, generator=random)
     vectors[:FIRST] = 0
-    there = np.flatnonzero(found >= 0)
-    vectors[torch.from_numpy(there) + FIRST] = torch.from_numpy(known[found[there]])
-    return vectors, len(there)
+    in_glove = np.flatnonzero(rows >= 0)
+    vectors[torch.from_numpy(in_glove) + FIRST] = torch.from_numpy(known[rows[in_glove]])
+    return vectors, len(in_glove)
 
 
-def _maker(own_lengths: bool) -> Make:
-    """A batch has as many steps as its longest review, which the host must know: unlike the other tasks' batches it
-    cannot be made within a CUDA graph."""
+def _build_make(own_lengths: bool) -> Make:
+    """Return the function that makes a batch.
+
+    A batch has as many steps as its longest review, which the host must know: unlike the batches of other tasks it
+    cannot be made within a CUDA graph.
+    """
 
     def make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
         lengths = rows["length"].clamp(min=1)  # an empty review has one step of padding
@@ -196,10 +199,12 @@ def _maker(own_lengths: bool) -> Make:
 def _drop_words(make: Make, share: float) -> Make:
     """Return a function that makes batches in which a share of the words is unknown."""
 
-    def made(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    def make_with_dropped_words(
+        rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+    ) -> Batch:
         batch = make(rows, shared, random)
-        drawn = torch.rand(batch.input.shape, generator=random, device=batch.input.device)
-        dropped = (drawn < share) & (batch.input != PADDING)
-        return batch._replace(input=batch.input.masked_fill(dropped, UNKNOWN))
+        uniform = torch.rand(batch.input.shape, generator=random, device=batch.input.device)
+        is_dropped = (uniform < share) & (batch.input != PADDING)
+        return batch._replace(input=batch.input.masked_fill(is_dropped, UNKNOWN))
 
-    return made
+    return make_with_dropped_words

@@ -77,8 +77,8 @@ class Lorenz96(TaskOptions):
 def paths(force: float, where: Path) -> dict[str, np.ndarray]:
     """Return the trajectories of each split, (128, 2000, 5) in double precision, from the cache if possible."""
     about = f"{force!r} {TRAJECTORIES} {POINTS} {SPACING} {TOLERANCE}"
-    place = where if where.is_dir() else cache_folder()
-    return read_cached(place, f"lorenz96-{force:g}", [], lambda: _solve(force), about)
+    folder = where if where.is_dir() else cache_folder()
+    return read_cached(folder, f"lorenz96-{force:g}", [], lambda: _solve(force), about)
 
 
 def flow(state: np.ndarray, force: float) -> np.ndarray:

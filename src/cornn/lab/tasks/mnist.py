@@ -75,10 +75,10 @@ class PermutedMNIST(TaskOptions):
             SEEDS.check(Setting("permutation"), self.permutation)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        drawn = seed if self.permutation == "own" else self.permutation
-        whose = "the authors' permutation" if drawn == 12008 else "its own permutation"
-        note = f"{whose}, torch.randperm({PIXELS}) from seed {drawn}"
-        order = permutation(drawn)
+        order_seed = seed if self.permutation == "own" else self.permutation
+        origin = "the authors' permutation" if order_seed == 12008 else "its own permutation"
+        note = f"{origin}, torch.randperm({PIXELS}) from seed {order_seed}"
+        order = permutation(order_seed)
         return _load("psmnist", order, self, seed, folder(data), (note,))
 
 
@@ -100,22 +100,22 @@ def _load(
     where: Path,
     notes: tuple[str, ...],
 ) -> Task:
-    images, labels = _tensors(*mnist.read(where, "train"))
+    images, labels = _as_tensors(*mnist.read(where, "train"))
     training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]
 
-    def as_they_are(images: Tensor, labels: Tensor) -> Split:
+    def make_split(images: Tensor, labels: Tensor) -> Split:
         return Split(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
 
     changes = {"shift": options.shift, "warp": options.warp}
-    if words := changes_in_words(**changes):
+    if descriptions := changes_in_words(**changes):
         # Images are augmented before they are permuted, so the order is applied to each batch.
-        places = torch.arange(PIXELS) if order is None else order
+        pixel_order = torch.arange(PIXELS) if order is None else order
         rows = {"image": pixels, "target": labels[training]}
-        split = Split(len(pixels), functools.partial(_make_changed, changes), rows, {"order": places}, draws=True)
-        notes = (*notes, *words)
+        split = Split(len(pixels), functools.partial(_make_changed, changes), rows, {"order": pixel_order}, draws=True)
+        notes = (*notes, *descriptions)
     else:
-        split = as_they_are(pixels, labels[training])
+        split = make_split(pixels, labels[training])
     return Task(
         name=name,
         inputs=1,
@@ -123,8 +123,8 @@ def _load(
         length=PIXELS,
         input_mean=(pixels.sum(dtype=torch.int64).item() / (len(training) * PIXELS * 255),),
         training=split,
-        validation=as_they_are(images[validation], labels[validation]),
-        test=lambda: as_they_are(*_tensors(*mnist.read(where, "test"))),
+        validation=make_split(images[validation], labels[validation]),
+        test=lambda: make_split(*_as_tensors(*mnist.read(where, "test"))),
         loss=cross_entropy,
         score=accuracy,
         metric="accuracy",
@@ -135,7 +135,7 @@ def _load(
     )
 
 
-def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
+def _as_tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 

@@ -75,20 +75,20 @@ class NoisyCIFAR10(TaskOptions):
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
-        words = changes_in_words(**changes)
-        where = folder(data)
-        images, labels = _tensors(*cifar10.read(where, "train"))
+        descriptions = changes_in_words(**changes)
+        data_folder = folder(data)
+        images, labels = _tensors(*cifar10.read(data_folder, "train"))
         training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))
         block = torch.randn(NOISE, 1, FEATURES, generator=generator(seed, "noisy-cifar10", "noise"))
         middle = {"fixed-normal": block.mean((0, 1)), "fresh-normal": 0.0, "fresh-uniform": 0.5}[self.noise]
-        kept = images[training]
-        image_mean = kept.sum(0, dtype=torch.int32).sum(0) / (255 * len(kept) * ROWS)
+        training_images = images[training]
+        image_mean = training_images.sum(0, dtype=torch.int32).sum(0) / (255 * len(training_images) * ROWS)
         scale: dict[str, Tensor] = {}
         if self.standard:
-            scale = _scale(kept)
+            scale = _measure_scale(training_images)
             image_mean = (image_mean - scale["middle"]) / scale["spread"]
         elif self.whiten:
-            scale = _whitening(kept, self.whiten)
+            scale = _measure_whitening(training_images, self.whiten)
             image_mean = torch.zeros(FEATURES)
 
         pixels = ["pixels are standardised"] if self.standard else ["rows are whitened"] if self.whiten else []
@@ -99,16 +99,16 @@ class NoisyCIFAR10(TaskOptions):
                 shared["noise"] = block
             if name == "training":
                 make = MAKERS[self.noise]
-                if words:
+                if descriptions:
                     make = functools.partial(_make_augmented, changes, make)
-                return Split(len(images), make, rows, shared, draws=bool(words) or self.noise != "fixed-normal")
+                return Split(len(images), make, rows, shared, draws=bool(descriptions) or self.noise != "fixed-normal")
             if self.noise == "fixed-normal":
-                return Split(len(images), _fixed, rows, shared)
+                return Split(len(images), _make_fixed_normal, rows, shared)
             # The noise is computed from one key per image: stored, it would take gigabytes.
             keys = torch.randint(
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
             )
-            make = _own_normal if self.noise == "fresh-normal" else _own_uniform
+            make = _make_keyed_normal if self.noise == "fresh-normal" else _make_keyed_uniform
             return Split(len(images), make, {**rows, "key": keys}, shared)
 
         return Task(
@@ -117,16 +117,16 @@ class NoisyCIFAR10(TaskOptions):
             outputs=10,
             length=STEPS,
             input_mean=tuple(((ROWS * image_mean + NOISE * middle) / STEPS).tolist()),
-            training=split("training", kept, labels[training]),
+            training=split("training", training_images, labels[training]),
             validation=split("validation", images[validation], labels[validation]),
-            test=lambda: split("test", *_tensors(*cifar10.read(where, "test"))),
+            test=lambda: split("test", *_tensors(*cifar10.read(data_folder, "test"))),
             loss=cross_entropy,
             score=accuracy,
             metric="accuracy",
             better="higher",
             trivial=most_frequent(labels[training]),
             trivial_words="for always answering the same class",
-            notes=(f"noise: {WORDS[self.noise]}", *pixels, *words),
+            notes=(f"noise: {WORDS[self.noise]}", *pixels, *descriptions),
         )
 
 
@@ -134,19 +134,19 @@ def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
-def _scale(images: Tensor) -> dict[str, Tensor]:
+def _measure_scale(images: Tensor) -> dict[str, Tensor]:
     """Return the mean and the deviation of the colour of every feature."""
     levels = torch.arange(256, dtype=torch.float64) / 255
-    found = []
+    moments = []
     for colour in images.unflatten(-1, (3, -1)).unbind(2):
         share = torch.bincount(colour.flatten(), minlength=256).double() / colour.numel()
         middle = share @ levels
-        found.append(torch.stack((middle, (share @ (levels - middle).square()).sqrt())))
-    middle, spread = torch.stack(found, 1).float().repeat_interleave(FEATURES // 3, 1)
+        moments.append(torch.stack((middle, (share @ (levels - middle).square()).sqrt())))
+    middle, spread = torch.stack(moments, 1).float().repeat_interleave(FEATURES // 3, 1)
     return {"middle": middle, "spread": spread}
 
 
-def _whitening(images: Tensor, share: float) -> dict[str, Tensor]:
+def _measure_whitening(images: Tensor, share: float) -> dict[str, Tensor]:
     """Mean of the rows (96), and the matrix (96, 96) that makes their features uncorrelated, with variance 1 (ZCA)."""
     total, products = torch.zeros(FEATURES).double(), torch.zeros(FEATURES, FEATURES).double()
     for part in images.split(4000):
@@ -161,7 +161,7 @@ def _whitening(images: Tensor, share: float) -> dict[str, Tensor]:
     return {"middle": middle.float(), "whitening": matrix.float()}
 
 
-def _joined(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Tensor) -> Batch:
+def _join_noise(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Tensor) -> Batch:
     image = rows["image"].transpose(0, 1).contiguous().float() / 255
     if "whitening" in shared:
         image = (image - shared["middle"]) @ shared["whitening"]
@@ -170,21 +170,21 @@ def _joined(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise: Ten
     return Batch(torch.cat((image, noise.expand(-1, image.shape[1], -1))), rows["target"])
 
 
-def _fixed(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _joined(rows, shared, shared["noise"])
+def _make_fixed_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _join_noise(rows, shared, shared["noise"])
 
 
-def _fresh_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+def _make_fresh_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
     image = rows["image"]
-    return _joined(rows, shared, torch.randn(NOISE, len(image), FEATURES, generator=random, device=image.device))
+    return _join_noise(rows, shared, torch.randn(NOISE, len(image), FEATURES, generator=random, device=image.device))
 
 
-def _fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+def _make_fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
     image = rows["image"]
-    return _joined(rows, shared, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
+    return _join_noise(rows, shared, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
 
 
-MAKERS = {"fixed-normal": _fixed, "fresh-normal": _fresh_normal, "fresh-uniform": _fresh_uniform}
+MAKERS = {"fixed-normal": _make_fixed_normal, "fresh-normal": _make_fresh_normal, "fresh-uniform": _make_fresh_uniform}
 """Noise -> function that makes a training batch."""
 
 
@@ -199,29 +199,29 @@ def _make_augmented(
     return make({**rows, "image": augment_images(image, random, **changes).flatten(2)}, shared, random)
 
 
-def _own_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _joined(rows, shared, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2))
+def _make_keyed_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _join_noise(rows, shared, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2))
 
 
-def _own_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _joined(rows, shared, uniform_of(rows["key"]))
+def _make_keyed_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    return _join_noise(rows, shared, uniform_of(rows["key"]))
 
 
 def uniform_of(keys: Tensor) -> Tensor:
     """Noise (968, images, 96), uniform in (0, 1), that is a function of each image's key (images) alone.
 
-    It is the splitmix64 generator with the place in the block as its counter: a few operations on whole numbers, which
-    come out the same on every device and for every division into batches.
+    It is the splitmix64 generator with the position in the block as its counter: a few integer operations, which give
+    the same result on every device and for every division into batches.
     """
     counter = torch.arange(1, NOISE * FEATURES + 1, device=keys.device).view(NOISE, 1, FEATURES)
-    mixed = counter * _signed(0x9E3779B97F4A7C15) + keys.view(1, -1, 1)
+    mixed = counter * _as_signed(0x9E3779B97F4A7C15) + keys.view(1, -1, 1)
     mixed ^= mixed >> 30 & (1 << 34) - 1  # shifts are arithmetic here: the mask removes the sign bits
-    mixed *= _signed(0xBF58476D1CE4E5B9)
+    mixed *= _as_signed(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> 27 & (1 << 37) - 1
-    mixed *= _signed(0x94D049BB133111EB)
+    mixed *= _as_signed(0x94D049BB133111EB)
     mixed ^= mixed >> 31 & (1 << 33) - 1
     return ((mixed >> 41 & (1 << 23) - 1).float() + 0.5) * 2.0**-23
 
 
-def _signed(number: int) -> int:
+def _as_signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number

@@ -48,10 +48,10 @@ class Split:
     def to(self, device: torch.device | str) -> "Split":
         """Return the split with its tensors on a device."""
 
-        def moved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        def move(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             return {name: tensor.to(device) for name, tensor in tensors.items()}
 
-        return replace(self, rows=moved(self.rows), shared=moved(self.shared))
+        return replace(self, rows=move(self.rows), shared=move(self.shared))
 
     def batch(self, index: Tensor, random: torch.Generator) -> Batch:
         """Return the sequences with these indices, (batch); of an endless split, as many new ones."""
@@ -69,7 +69,7 @@ class Task:
     length: int  # maximum number of steps
     input_mean: tuple[float, ...]  # of each feature, over training sequences
     training: Split
-    validation: Split  # for curves and for the choice of the best epoch
+    validation: Split  # for curves and for choosing the best epoch
     test: Callable[[], Split]  # read once, at the end
     loss: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> training loss, averaged over sequences
     score: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> the metric of each sequence, (batch), or
@@ -129,6 +129,6 @@ def hold_out(size: int, count: int, random: torch.Generator, run: int = 1) -> tu
     """
     check_held_out(count, size)
     runs = torch.randperm(-(-size // run), generator=random)
-    drawn = (runs.unsqueeze(1) * run + torch.arange(run)).flatten()
-    drawn = drawn[drawn < size]
-    return drawn[count:].sort().values, drawn[:count].sort().values
+    indices = (runs.unsqueeze(1) * run + torch.arange(run)).flatten()
+    indices = indices[indices < size]
+    return indices[count:].sort().values, indices[:count].sort().values

@@ -19,24 +19,24 @@ __all__ = ["Feed"]
 
 
 class Pool(NamedTuple):
-    """The training splits of several runs, one below the other."""
+    """The training splits of several runs, concatenated."""
 
     split: Split
-    begins: list[int]  # the first row of each run
+    first_rows: list[int]  # the first row of each run
 
 
 def pool_splits(splits: Sequence[Split]) -> Pool | None:
-    """Return one split with the rows of all, if the sequences of all are made alike and without chance."""
+    """Return one split with the rows of all, if all make their batches by the same function without random numbers."""
     first = splits[0]
     for split in splits:
-        alike = split.make is first.make and split.rows and not (split.draws or split.ragged)
-        if not alike or split.shared.keys() != first.shared.keys():
+        can_share = split.make is first.make and split.rows and not (split.draws or split.ragged)
+        if not can_share or split.shared.keys() != first.shared.keys():
             return None
         if not all(torch.equal(value, first.shared[name]) for name, value in split.shared.items()):
             return None
     rows = {name: torch.cat([split.rows[name] for split in splits]) for name in first.rows}
-    begins = [0, *itertools.accumulate(split.size for split in splits)]
-    return Pool(replace(first, size=begins.pop(), rows=rows), begins)
+    first_rows = [0, *itertools.accumulate(split.size for split in splits)]
+    return Pool(replace(first, size=first_rows.pop(), rows=rows), first_rows)
 
 
 class Feed:
@@ -48,13 +48,13 @@ class Feed:
     def __init__(self, states: Sequence[RunState], fabric: Any) -> None:
         self.states, self.fabric = list(states), fabric
         lengths = [state.plan.rows for state in states]
-        # The orders of all runs, one below the other, and the row of each run's next batch.
+        # The concatenated orders of all runs, and the row of each run's next batch.
         shape = sum(lengths), states[0].plan.batch
         self.all_orders = torch.zeros(shape, dtype=torch.int64, device=fabric.device)
         self.orders = list(self.all_orders.split(lengths))
-        self.begins = torch.tensor([0, *itertools.accumulate(lengths[:-1])], device=fabric.device)
-        self.moves = torch.tensor([int(state.plan.epoch is not None) for state in states], device=fabric.device)
-        self.rows = self.begins.clone()
+        self.first_rows = torch.tensor([0, *itertools.accumulate(lengths[:-1])], device=fabric.device)
+        self.increments = torch.tensor([int(state.plan.epoch is not None) for state in states], device=fabric.device)
+        self.rows = self.first_rows.clone()
         self.pool = pool_splits([state.training for state in states]) if len(states) > 1 else None
 
     def start(self, step: int) -> None:
@@ -64,23 +64,23 @@ class Feed:
             self.rows[number] += step % state.plan.rows
 
     def advance(self, step: int) -> None:
-        """Set the orders of the epochs that begin after `step`. A GPU is not waited for."""
+        """Set the orders of the epochs that begin after `step`. This does not wait for a GPU."""
         for number, state in enumerate(self.states):
             if state.plan.begins_epoch(step + 1):
                 self._order(number, step + 1)
 
     def _order(self, number: int, step: int) -> None:
         state = self.states[number]
-        # Batches of a run that has ended are still drawn; their order does not matter.
+        # Batches of a finished run are still drawn; their order does not matter.
         if state.running:
             order = state.plan.order(state.config.seed, state.plan.epoch_of(step))
             if self.pool is not None:
-                order = order + self.pool.begins[number]
+                order = order + self.pool.first_rows[number]
             self.orders[number].copy_(order.pin_memory() if self.rows.is_cuda else order, non_blocking=True)
-        self.rows[number : number + 1].copy_(self.begins[number : number + 1])
+        self.rows[number : number + 1].copy_(self.first_rows[number : number + 1])
 
     def counts(self, step: int) -> list[int]:
-        """Return how many sequences of each run's batch count; the others only fill it up."""
+        """Return the number of sequences that count in each run's batch; the others are padding."""
         return [state.plan.count(step) for state in self.states]
 
     def is_full(self, counts: Sequence[int]) -> bool:
@@ -95,26 +95,30 @@ class Feed:
     def losses(self, models: SideBySide, counts: Sequence[int]) -> Tensor:
         """Return the loss of each model on its next batch, (models), and move on to the batch after it."""
         loss = self._losses(models, counts) if self.pool is None else self._pooled_losses(self.pool, models, counts)
-        self.rows += self.moves
+        self.rows += self.increments
         return loss
 
     def _losses(self, models: SideBySide, counts: Sequence[int]) -> Tensor:
-        """Compute the losses from batches that are made one by one."""
-        batches, places = [], []
+        """Compute the losses from one batch per run."""
+        batches, counted = [], []
         for state, row, count in zip(self.states, self.rows.split(1), counts, strict=True):
             index = self.all_orders.index_select(0, row).squeeze(0)
             batch = state.training.batch(index, state.random)
             dimension = batch_dimension(state.task)
-            batch, place = share_of_batch(batch, dimension, count, self.fabric.global_rank, self.fabric.world_size)
+            batch, count_and_total = share_of_batch(
+                batch, dimension, count, self.fabric.global_rank, self.fabric.world_size
+            )
             batches.append(batch)
-            places.append(place)
+            counted.append(count_and_total)
 
         def compute() -> Tensor:
             with self.fabric.autocast():
                 predictions = models(_stack(batches) if len(batches) > 1 else batches[0])
                 losses = [
-                    share_of_loss(state.task, prediction, batch.target, *place)
-                    for state, prediction, batch, place in zip(self.states, predictions, batches, places, strict=True)
+                    share_of_loss(state.task, prediction, batch.target, *count_and_total)
+                    for state, prediction, batch, count_and_total in zip(
+                        self.states, predictions, batches, counted, strict=True
+                    )
                 ]
             return torch.stack(losses) if len(losses) > 1 else losses[0].unsqueeze(0)
 
@@ -125,29 +129,29 @@ class Feed:
         return add_adversary(encoder, norm, compute)
 
     def _pooled_losses(self, pool: Pool, models: SideBySide, counts: Sequence[int]) -> Tensor:
-        """Compute the losses from one batch with the sequences of all: few operations, however many models."""
+        """Compute the losses from one batch with the sequences of all runs: few operations for any number of models."""
         task, dimension = self.states[0].task, batch_dimension(self.states[0].task)
         index = self.all_orders.index_select(0, self.rows)  # (models, batch)
         batch = pool.split.batch(index.flatten(), self.states[0].random)
         target = batch.target.unflatten(dimension, (len(counts), -1)).movedim(dimension, 0)
-        together = Batch(
+        stacked = Batch(
             batch.input.unflatten(1, (len(counts), -1)),
             target,
             None if batch.lengths is None else batch.lengths.unflatten(0, (len(counts), -1)),
         )
         with self.fabric.autocast():
-            predictions = models(together)
+            predictions = models(stacked)
             if self.is_full(counts):
                 return torch.vmap(task.loss)(predictions, target)
             losses = [
-                share_of_loss(task, prediction, wanted, count, count)
-                for prediction, wanted, count in zip(predictions, target, counts, strict=True)
+                share_of_loss(task, prediction, expected, count, count)
+                for prediction, expected, count in zip(predictions, target, counts, strict=True)
             ]
         return torch.stack(losses)
 
 
 def _stack(batches: Sequence[Batch]) -> Batch:
-    """Stack batches: input (time, models, batch, features), the others with models in front."""
+    """Stack batches: input (time, models, batch, features), target and lengths (models, ...)."""
     lengths = None
     if batches[0].lengths is not None:
         lengths = torch.stack([batch.lengths for batch in batches])  # pyright: ignore[reportArgumentType]

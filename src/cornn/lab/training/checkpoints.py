@@ -28,26 +28,26 @@ def save(states: Sequence[RunState]) -> None:
     """Write the checkpoints of these runs. A run that has diverged keeps its last good one."""
     finite = torch.stack([state.tensors["weights"].isfinite().all() for state in states]).tolist()
     contents = []
-    for state, good in zip(states, finite, strict=True):
-        if not good:
+    for state, is_finite in zip(states, finite, strict=True):
+        if not is_finite:
             state.failure = f"the weights are not finite after step {state.step}"
         elif state.run is not None:
-            contents.append((state.run, _content(state)))
+            contents.append((state.run, _pack_checkpoint(state)))
     save_checkpoints(contents)
 
 
-def _content(state: RunState) -> dict[str, Any]:
-    best, kept = state.best, None
+def _pack_checkpoint(state: RunState) -> dict[str, Any]:
+    best, best_state = state.best, None
     if best is not None:
-        kept = {"metric": best.metric, "step": best.step, "weights": best.weights.cpu()}
-        kept["buffers"] = {name: buffer.cpu() for name, buffer in best.buffers.items()}
+        best_state = {"metric": best.metric, "step": best.step, "weights": best.weights.cpu()}
+        best_state["buffers"] = {name: buffer.cpu() for name, buffer in best.buffers.items()}
     return {
         "config": as_dictionary(state.config),
         "step": state.step,
         "seconds": state.seconds,
         "evaluated": state.evaluated,
         "metric": state.metric,
-        "best": kept,
+        "best": best_state,
         "buffers": {name: buffer.cpu() for name, buffer in state.buffers().items()},
         "random": state.random.get_state(),
         "side_by_side": state.side_by_side,
@@ -67,16 +67,18 @@ def restore(state: RunState, checkpoint: dict) -> None:
         if not changed:
             _restore(state, checkpoint)
     except KeyError as error:
-        raise _error(state, f"is incomplete, it lacks {error.args[0]!r}") from error
+        raise _checkpoint_error(state, f"is incomplete, it lacks {error.args[0]!r}") from error
     except (ValueError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
         if describe_device_error(error):
             raise
-        raise _error(state, f"is damaged ({' '.join(str(error).split())})") from error
+        raise _checkpoint_error(state, f"is damaged ({' '.join(str(error).split())})") from error
     if changed:
-        raise ValueError(f"the configuration of this run has changed: {'; '.join(changed)}")
+        raise ValueError(
+            f"the configuration of this run has changed ({'; '.join(changed)}): undo the change, or use a new folder"
+        )
 
 
-def _error(state: RunState, problem: str) -> DamagedFileError:
+def _checkpoint_error(state: RunState, problem: str) -> DamagedFileError:
     if state.run is None:  # another process names the file
         return DamagedFileError(f"the checkpoint {problem}: use another one")
     return state.run.checkpoint_error(problem)
@@ -86,26 +88,33 @@ def _restore(state: RunState, checkpoint: dict) -> None:
     weights = state.tensors["weights"]
     state.step, state.evaluated = (convert(Natural, checkpoint[name], name) for name in ("step", "evaluated"))
     state.seconds = convert(NotNegative, checkpoint["seconds"], "seconds")
-    state.metric = None if checkpoint["metric"] is None else _number(checkpoint["metric"])
+    state.metric = None if checkpoint["metric"] is None else _check_number(checkpoint["metric"])
     state.side_by_side = max(state.side_by_side, convert(Count, checkpoint.get("side_by_side", 1), "side_by_side"))
-    own = dict(state.model.named_buffers())
+    own_buffers = dict(state.model.named_buffers())
     if checkpoint["best"] is not None:
-        kept = checkpoint["best"]
-        buffers = {name: _like(own[name], buffer, name) for name, buffer in kept.get("buffers", {}).items()}
-        best = _like(weights, kept["weights"], "the best weights")
-        state.best = Best(_number(kept["metric"]), convert(Natural, kept["step"], "step"), best, buffers)
+        best_state = checkpoint["best"]
+        buffers = {
+            name: _check_tensor(own_buffers[name], buffer, name)
+            for name, buffer in best_state.get("buffers", {}).items()
+        }
+        best = _check_tensor(weights, best_state["weights"], "the best weights")
+        state.best = Best(
+            _check_number(best_state["metric"]), convert(Natural, best_state["step"], "step"), best, buffers
+        )
     for name, buffer in checkpoint.get("buffers", {}).items():
-        own[name].copy_(_like(own[name], buffer, name))
+        own_buffers[name].copy_(_check_tensor(own_buffers[name], buffer, name))
     for name, tensor in state.tensors.items():
         # The optimiser counts its updates for every piece of the weights: they are as many as the steps.
-        tensor.copy_(tensor.new_tensor(state.step) if name == "updates" else _like(tensor, checkpoint[name], name))
+        tensor.copy_(
+            tensor.new_tensor(state.step) if name == "updates" else _check_tensor(tensor, checkpoint[name], name)
+        )
     if checkpoint["random"].shape == state.random.get_state().shape:
         state.random.set_state(checkpoint["random"])
     else:  # random numbers differ on another kind of device anyway
         state.random.manual_seed(derive_seed(state.config.seed, "training", state.step))
 
 
-def _like(tensor: Tensor, value: Any, name: str) -> Tensor:
+def _check_tensor(tensor: Tensor, value: Any, name: str) -> Tensor:
     """Return a value on the device of a tensor, of whose shape and type it must be."""
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
         found = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
@@ -113,7 +122,7 @@ def _like(tensor: Tensor, value: Any, name: str) -> Tensor:
     return value.to(tensor.device)
 
 
-def _number(value: Any) -> float:
+def _check_number(value: Any) -> float:
     if not isinstance(value, int | float):
         raise ValueError(f"a metric must be a number, got {value!r}")
     return value
@@ -128,15 +137,15 @@ def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
         state.complete = True
         return
     task, budget, best = state.task, state.config.budget, state.best
-    chosen = state.buffers() | name_parameters(state.model, state.weights)
+    values = state.buffers() | name_parameters(state.model, state.weights)
     if budget.keep == "best" and best is not None:
-        chosen |= best.buffers | name_parameters(state.model, best.weights)
+        values |= best.buffers | name_parameters(state.model, best.weights)
     random = generator(state.config.seed, "testing", device=fabric.device)
-    test = metric(task, state.model, chosen, task.test().to(fabric.device), random, budget.batch_size).item()
+    test = metric(task, state.model, values, task.test().to(fabric.device), random, budget.batch_size).item()
     state.complete = True
     if state.run is None:
         return
-    state.run.save_model(state.model, chosen)
+    state.run.save_model(state.model, values)
     epochs = None if state.plan.epoch is None else state.step / state.plan.epoch
     best_epoch = None if best is None or state.plan.epoch is None else best.step / state.plan.epoch
     state.run.save_result(

@@ -24,26 +24,26 @@ def connect(config: Train) -> Any:
             from lightning.fabric import Fabric  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise missing_extra("lab", "training needs Lightning Fabric") from None
-    place = config.place
-    resolve_device(place.device)
-    # torchrun says in the environment how many processes there are, here and on all machines.
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", place.devices))
-    everywhere = int(os.environ.get("WORLD_SIZE", here))
+    settings = config.place
+    resolve_device(settings.device)
+    # torchrun sets the numbers of processes, on this machine and on all, in the environment.
+    local_processes = int(os.environ.get("LOCAL_WORLD_SIZE", settings.devices))
+    processes = int(os.environ.get("WORLD_SIZE", local_processes))
     fabric = Fabric(
-        accelerator=place.device,
-        devices=here,
-        num_nodes=max(1, everywhere // here),
-        strategy="ddp" if everywhere > 1 else "auto",
+        accelerator=settings.device,
+        devices=local_processes,
+        num_nodes=max(1, processes // local_processes),
+        strategy="ddp" if processes > 1 else "auto",
         precision="bf16-mixed" if config.autocast else "32-true",
     )
     fabric.launch()
-    if everywhere > 1:
+    if processes > 1:
         atexit.register(_disconnect)
     return fabric
 
 
 def _disconnect() -> None:
-    """Close the connections in order: a process that ends while another still holds one may abort it."""
+    """Close the connections in order: a process that ends early may abort another that still uses them."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
@@ -54,12 +54,12 @@ def batch_dimension(task: Task) -> int:
 
 
 def share_of_batch(batch: Batch, dimension: int, count: int, rank: int, world: int) -> tuple[Batch, tuple[int, int]]:
-    """Return the sequences of one process, how many of them count, and how many of the whole batch do.
+    """Return the sequences of one process, and how many sequences count in them and in the whole batch.
 
     Args:
         batch: The whole batch.
         dimension: The batch dimension of the targets.
-        count: How many sequences of the batch count; the others only fill it up.
+        count: Number of sequences of the batch that count; the others are padding.
         rank: Number of the process.
         world: Number of processes.
     """
@@ -67,16 +67,16 @@ def share_of_batch(batch: Batch, dimension: int, count: int, rank: int, world: i
         return batch, (count, count)
     size = batch.input.shape[1]
     start, end = rank * size // world, (rank + 1) * size // world
-    mine = Batch(
+    share = Batch(
         batch.input[:, start:end],
         batch.target.narrow(dimension, start, end - start),
         None if batch.lengths is None else batch.lengths[start:end],
     )
-    return mine, (max(0, min(count, end) - start), count)
+    return share, (max(0, min(count, end) - start), count)
 
 
 def share_of_loss(task: Task, prediction: Tensor, target: Tensor, count: int, total: int) -> Tensor:
-    """Return what the first `count` sequences here contribute to the mean over `total` of them in all processes."""
+    """Return the contribution of the first `count` sequences of this process to the mean loss over `total` ones."""
     if count == 0:
         return prediction.sum() * 0.0
     dimension = batch_dimension(task)

@@ -14,7 +14,7 @@ __all__ = ["metric"]
 
 SEQUENCES = 1000
 """Number of sequences drawn at once. Ragged sequences come in batches as in training, because their padding depends on
-the others in the batch."""
+the batch."""
 STEPS, AT_LEAST = 250_000, 100
 """Maximum total number of steps predicted at once, and the number of sequences that is always allowed, enough to fill a
 device. A gated network takes kilobytes per step."""
@@ -31,16 +31,16 @@ def metric(
     """
     model = copy.deepcopy(model).eval()
     values = dict(model.named_buffers()) | dict(weights)
-    for name, held in (*model.named_parameters(), *model.named_buffers()):
-        held.copy_(values[name])
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        tensor.copy_(values[name])
     scores = []
     for index in torch.arange(split.size, device=random.device).split(batch_size if split.ragged else SEQUENCES):
         batch = split.batch(index, random)
-        scores.append(task.score(_predicted(task, model, batch), batch.target))
+        scores.append(task.score(_predict(task, model, batch), batch.target))
     return task.reduce(torch.cat(scores))
 
 
-def _predicted(task: Task, model: nn.Module, batch: Batch) -> Tensor:
+def _predict(task: Task, model: nn.Module, batch: Batch) -> Tensor:
     if batch.lengths is not None:
         return model(batch.input, batch.lengths)
     inputs = batch.input.split(max(AT_LEAST, STEPS // len(batch.input)), 1)

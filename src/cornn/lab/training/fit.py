@@ -131,9 +131,9 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
     model = build(config, task).to(fabric.device)
     run.load_weights(model)
     random = generator(config.seed, "testing", device=fabric.device)
-    own, batch_size = dict(model.named_parameters()), config.budget.batch_size
+    weights, batch_size = dict(model.named_parameters()), config.budget.batch_size
     with no_tf32():
-        return run, task, metric(task, model, own, task.test().to(fabric.device), random, batch_size).item()
+        return run, task, metric(task, model, weights, task.test().to(fabric.device), random, batch_size).item()
 
 
 def about(config: Train) -> dict[str, object]:

@@ -14,7 +14,7 @@ from cornn.lab.training.side_by_side import SideBySide
 __all__ = ["CapturedStep", "can_capture"]
 
 REHEARSALS = 3
-"""Steps before a capture, which let libraries allocate what they need. They leave no trace."""
+"""Steps before a capture, which let libraries allocate what they need. Their effects are undone."""
 
 
 def can_capture(feed: Feed, fabric: Any) -> bool:
@@ -47,19 +47,19 @@ class CapturedStep:
     def _capture(self, step: Callable[[], Tensor]) -> torch.cuda.CUDAGraph:
         randoms = [state.random for state in self.feed.states]
         changing = [self.feed.rows, *(tensor for state in self.feed.states for tensor in state.tensors.values())]
-        kept, states = [tensor.clone() for tensor in changing], [random.get_state() for random in randoms]
+        saved, states = [tensor.clone() for tensor in changing], [random.get_state() for random in randoms]
 
         def undo() -> None:
-            for tensor, before in zip(changing, kept, strict=True):
+            for tensor, before in zip(changing, saved, strict=True):
                 tensor.copy_(before)
 
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             for _ in range(REHEARSALS):
                 step()
                 undo()
-        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         for random, state in zip(randoms, states, strict=True):
             random.set_state(state)

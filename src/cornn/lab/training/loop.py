@@ -37,11 +37,11 @@ class Progress:
     steps: int
     epoch: int | None
     epochs: int | None
-    sequences: int  # a step, of all models together
+    sequences: int  # per step, of all models together
     seconds: float
     loss: float | None  # mean of the steps before the latest evaluation, and of all models
     metric: float | None  # of the latest evaluation, on the validation split; mean of all models
-    evaluations: tuple[tuple[int, dict], ...]  # (seed, what was logged) of those that were just now
+    evaluations: tuple[tuple[int, dict], ...]  # (seed, logged row) of the evaluations of this step
 
 
 Watch = Callable[[Progress], None]
@@ -59,14 +59,14 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
         restore(state, checkpoint)
     models.take_buffers()
     start = states[0].step
-    with ExitStack() as held:
-        held.enter_context(_explaining_device_errors(states))
-        held.enter_context(no_tf32())
+    with ExitStack() as stack:
+        stack.enter_context(_explaining_device_errors(states))
+        stack.enter_context(no_tf32())
         for state in states:
             if state.run is not None:
-                held.enter_context(state.run.lock())
+                stack.enter_context(state.run.lock())
                 state.run.forget_after(start)
-        session = Session(states, models, feed, fabric, watch, held.enter_context(Stopping(fabric)))
+        session = Session(states, models, feed, fabric, watch, stack.enter_context(Stopping(fabric)))
         feed.start(start)
         session.finish()
         fit_loop(
@@ -109,8 +109,8 @@ class Session:
         self.states, self.models, self.feed, self.fabric = states, models, feed, fabric
         self.watch, self.stopping = watch, stopping
         self.start = states[0].step
-        self.spent = [state.seconds for state in states]  # before this process
-        self.began = self.saved = time.perf_counter()
+        self.seconds_before = [state.seconds for state in states]  # before this process
+        self.started_at = self.saved_at = time.perf_counter()
         self.evaluations: list[tuple[int, dict]] = []
 
     @property
@@ -131,7 +131,7 @@ class Session:
             self.models.rebase(self.fabric)
         for state in self.running:
             state.step = step
-        # Before the evaluation, which waits for a GPU: until then it is busy with the steps of this epoch.
+        # Before the evaluation, which waits for a GPU that is still busy with the steps of this epoch.
         self.feed.advance(step)
 
     def evaluate(self, step: int, loss: Tensor) -> None:
@@ -139,21 +139,23 @@ class Session:
         self.evaluations = []
         due = [state for state in self.running if state.plan.due(step)]
         good = _evaluate(due, self.fabric) if due else []
-        # Only now is a GPU known to have done what it was given.
+        # The evaluation waits for a GPU, so that only now its time counts.
         self._count_seconds()
         for state in good:
             self.evaluations.append((state.config.seed, _log(state)))
 
     def save(self, step: int, loss: Tensor) -> None:
-        """Write checkpoints when they are due, tell about the progress, and stop when a signal asks for it."""
+        """Write checkpoints when they are due, report the progress, and stop if a signal requests it."""
         now = self._count_seconds()
-        asked, due = self.stopping.find_request(step, now - self.saved >= self.states[0].config.place.save_every)
+        signal_number, due = self.stopping.find_request(
+            step, now - self.saved_at >= self.states[0].config.place.save_every
+        )
         if due and self.running:  # not if all have diverged at this step
             save(self.running)
-            self.saved = time.perf_counter()
-        self.watch(_progress(self.states, step, now - self.began + self.spent[0], self.evaluations))
-        if asked:
-            raise Stopped(asked)
+            self.saved_at = time.perf_counter()
+        self.watch(_progress(self.states, step, now - self.started_at + self.seconds_before[0], self.evaluations))
+        if signal_number:
+            raise Stopped(signal_number)
 
     def finish(self, step: int | None = None, loss: Tensor | None = None) -> None:
         """Save all runs if one is over, and test those that are."""
@@ -162,27 +164,27 @@ class Session:
             return
         save(self.running)
         for state in over:
-            finish(state, self.fabric, state.step - self.start, time.perf_counter() - self.began)
+            finish(state, self.fabric, state.step - self.start, time.perf_counter() - self.started_at)
 
     def _count_seconds(self) -> float:
         now = time.perf_counter()
-        for state, spent in zip(self.states, self.spent, strict=True):
+        for state, seconds_before in zip(self.states, self.seconds_before, strict=True):
             if state.running:
-                state.seconds = spent + now - self.began
+                state.seconds = seconds_before + now - self.started_at
         return now
 
 
 def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
     """Evaluate runs, keep the best weights of each, and return the runs that have not diverged."""
-    randoms, measured, good = [], [], []
+    randoms, measured, not_diverged = [], [], []
     for state in due:
         random = generator(state.config.seed, "watching", state.step, device=fabric.device)
-        own, batch_size = name_parameters(state.model, state.weights), state.config.budget.batch_size
-        value = metric(state.task, state.model, own, state.validation, random, batch_size)
+        weights, batch_size = name_parameters(state.model, state.weights), state.config.budget.batch_size
+        value = metric(state.task, state.model, weights, state.validation, random, batch_size)
         measured.append(torch.stack((state.tensors["loss"].double(), value.double())))
         state.tensors["loss"].zero_()
         randoms.append(random)
-    # A GPU is waited for once, here.
+    # The only point at which a GPU is waited for.
     for state, random, (total, value) in zip(due, randoms, torch.stack(measured).tolist(), strict=True):
         if fabric.world_size > 1:
             total = fabric.all_reduce(torch.tensor(total, device=fabric.device), reduce_op="sum").item()
@@ -191,14 +193,14 @@ def _evaluate(due: Sequence[RunState], fabric: Any) -> list[RunState]:
         if not math.isfinite(loss):
             state.failure = f"the loss is {loss} at step {state.step}"
             continue
-        good.append(state)
+        not_diverged.append(state)
         state.evaluated, state.loss, state.metric = state.step, loss, value
         if state.better(value):
             state.best = Best(value, state.step, state.weights.clone(), state.buffers())
         if state.config.theory:
-            finite = bool(state.weights.isfinite().all())  # else the next save or evaluation ends the run
+            finite = bool(state.weights.isfinite().all())  # otherwise the next save or evaluation ends the run
             state.theory = _theory(state, name_parameters(state.model, state.weights), random) if finite else None
-    return good
+    return not_diverged
 
 
 def _theory(state: RunState, weights: Mapping[str, Tensor], random: torch.Generator) -> dict[str, float]:
@@ -230,8 +232,8 @@ def _log(state: RunState) -> dict:
 
 def _progress(states: Sequence[RunState], step: int, seconds: float, evaluations: list[tuple[int, dict]]) -> Progress:
     def mean(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known else None
+        available = [value for value in values if value is not None]
+        return sum(available) / len(available) if available else None
 
     longest = max((state.plan for state in states), key=lambda plan: plan.steps)
     return Progress(

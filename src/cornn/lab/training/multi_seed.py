@@ -17,6 +17,7 @@ from typing import Any
 from cornn._atomic import TEMPORARY
 from cornn._checksums import read_sealed_json, write_sealed_json
 from cornn._json import naming
+from cornn.artifacts import CONFIG, SEEDS
 from cornn.lab.config import Train, as_dictionary, differences, from_dictionary, read_run_config
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.distributed import connect
@@ -38,11 +39,12 @@ def fit_seeds(
     out = fabric.broadcast(out)
     states = [prepare(replace(config, seed=seed), fabric) for seed in seeds]
     if fabric.is_global_zero:
-        if (out / "seeds.json").exists() or (out / "config.json").exists():
+        folders = (out, *(_folder(out, seed) for seed in seeds))
+        if holds_seeds(out) or any((folder / CONFIG).exists() for folder in folders):
             raise FileExistsError(f"{out} already contains runs: choose another --out, or remove it")
         try:
             out.mkdir(parents=True, exist_ok=True)
-            write_sealed_json(out / "seeds.json", {"seeds": list(seeds), "config": as_dictionary(config)})
+            write_sealed_json(out / SEEDS, {"seeds": list(seeds), "config": as_dictionary(config)})
         except OSError as error:
             raise OSError(f"cannot write the folder {out}: choose another with --out") from error
     if introduce is not None:
@@ -51,7 +53,7 @@ def fit_seeds(
 
 
 def holds_seeds(path: Path) -> bool:
-    return (path / "seeds.json").exists()
+    return (path / SEEDS).exists()
 
 
 def resume_seeds(path: Path, watch: Watch = silent, device: str | None = None) -> tuple[dict, list[Run]]:
@@ -65,31 +67,25 @@ def resume_seeds(path: Path, watch: Watch = silent, device: str | None = None) -
 
 def read_seeds(path: Path) -> tuple[Train, list[int]]:
     """Return the configuration and the seeds of a folder. Seeds name folders, so nothing else is accepted."""
-    content = read_sealed_json(path / "seeds.json")
+    content = read_sealed_json(path / SEEDS)
     seeds = content.get("seeds")
     if not isinstance(seeds, list) or not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise ValueError(
             f"{path / 'seeds.json'}: seeds must be whole numbers, at least 0, got {seeds!r}: the file is damaged or "
             "was edited"
         )
-    with naming(path / "seeds.json"):
+    with naming(path / SEEDS):
         return from_dictionary(content.get("config", {})), seeds
 
 
 def train_seeds(
     config: Train, seeds: Sequence[int], out: Path, watch: Watch = silent
 ) -> tuple[list[Run], dict[int, str]]:
-    """Train seeds under `out`, or continue with those that are there.
+    """Train seeds under `out`, or continue their existing run folders.
 
     Returns:
         The runs that are complete, and {seed: reason} for those that failed.
     """
-    for seed in seeds:
-        run = Run(_folder(out, seed))
-        if not run.complete:
-            continue
-        if changed := differences(read_run_config(run), replace(config, seed=seed)):
-            raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
     failures = _train_unfinished(config, seeds, connect(config), out, watch)
     return [run for seed in seeds if (run := Run(_folder(out, seed))).complete], failures
 
@@ -101,29 +97,37 @@ def _folder(path: Path, seed: int) -> Path:
 def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
     """Train runs, side by side if possible, and return {seed: reason} for those that failed."""
     # Runs at the same step are trained together.
-    together: dict[int, list[tuple[RunState, dict | None]]] = {}
+    by_step: dict[int, list[tuple[RunState, dict | None]]] = {}
     failures: dict[int, str] = {}
     folders = [_folder(out, state.config.seed) for state in states]
     side_by_side = fabric.world_size == 1 and fits_side_by_side(states, fabric.device)
     checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
     for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
-            started = (folder / "config.json").exists()
+            started = (folder / CONFIG).exists()
             state.run = Run(folder) if started else create(folder, about(state.config))
-        together.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
+        by_step.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
     fabric.barrier()
-    for same in together.values():
-        group, begun = zip(*same, strict=True)
-        known = [checkpoint for checkpoint in begun if checkpoint is not None]
+    for group_members in by_step.values():
+        group, group_checkpoints = zip(*group_members, strict=True)
+        available = [checkpoint for checkpoint in group_checkpoints if checkpoint is not None]
         if side_by_side:
-            failures |= train(group, fabric, watch, known)
+            failures |= train(group, fabric, watch, available)
         else:
             for number, state in enumerate(group):
-                failures |= train([state], fabric, watch, known[number : number + 1])
+                failures |= train([state], fabric, watch, available[number : number + 1])
     return failures
 
 
 def _train_unfinished(config: Train, seeds: Sequence[int], fabric: Any, out: Path, watch: Watch) -> dict[int, str]:
+    """Train the seeds that are not complete. Folders of another configuration are rejected: their records would name
+    settings that the runs were not trained with."""
+    for seed in seeds:
+        run = Run(_folder(out, seed))
+        if not (run.path / CONFIG).exists():
+            continue
+        if changed := differences(read_run_config(run), replace(config, seed=seed)):
+            raise ValueError(f"{run.path} is the run of another configuration ({'; '.join(changed)}): remove it")
     unfinished = [seed for seed in seeds if not Run(_folder(out, seed)).complete]
     return _train([prepare(replace(config, seed=seed), fabric) for seed in unfinished], fabric, out, watch)
 
@@ -143,19 +147,19 @@ def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: 
 
 def _common(folders: Sequence[Path]) -> list[dict | None]:
     """Return the last checkpoint of each run; if they were killed while saving, the last that all of them have."""
-    found = [Run(folder).checkpoint() for folder in folders]
-    first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in found), default=0)
+    checkpoints = [Run(folder).checkpoint() for folder in folders]
+    first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in checkpoints), default=0)
     for number, folder in enumerate(folders):
-        checkpoint = found[number]
+        checkpoint = checkpoints[number]
         if checkpoint is not None and checkpoint["step"] > first:
-            before = Run(folder).checkpoint(before=True)
-            if (before["step"] if before else 0) == first:
-                found[number] = before
-                if before is not None:
+            previous = Run(folder).checkpoint(before=True)
+            if (previous["step"] if previous else 0) == first:
+                checkpoints[number] = previous
+                if previous is not None:
                     Run(
                         folder
                     ).go_back()  # otherwise the next save would keep a checkpoint that the other runs do not have
-    return found
+    return checkpoints
 
 
 def summarise(runs: Sequence[Run]) -> dict:

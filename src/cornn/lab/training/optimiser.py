@@ -58,7 +58,7 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
         state.tensors |= {"first": first[number], "second": second[number], "updates": updates}
         for (share, begin, end), count in zip(spans, updates, strict=True):
             key = state.config.optimiser, state.plan, share
-            # A captured step reads the learning rate where it is.
+            # A captured step reads the learning rate from this tensor.
             rate = torch.zeros((), device=fabric.device) if first.is_cuda else 0.0
             piece = models.weights[number, begin:end]
             piece.grad = models.gradient[number, begin:end]
@@ -116,14 +116,14 @@ def _build(
             groups, alpha=settings.beta2, eps=EPSILON, foreach=capturable, capturable=capturable
         )
         if settings.weight_decay:  # PyTorch's RMSprop would add it to the gradient
-            optimiser.register_step_pre_hook(lambda own, *_: _decay(own, settings.weight_decay))
-    for piece, own in moments.items():
-        optimiser.state[piece] = {name: own[tensor] for tensor, name in names.items()}
+            optimiser.register_step_pre_hook(lambda tensors, *_: _decay(tensors, settings.weight_decay))
+    for piece, tensors in moments.items():
+        optimiser.state[piece] = {name: tensors[tensor] for tensor, name in names.items()}
     return optimiser
 
 
 def _prepare_gradient(models: SideBySide, clip: float, fabric: Any) -> None:
-    """Add up the gradients of all processes, and clip that of each model by its own norm."""
+    """Sum the gradients of all processes, and clip the gradient of each model by its norm."""
     gradient = models.gradient
     if fabric.world_size > 1:
         gradient.copy_(fabric.all_reduce(gradient, reduce_op="sum"))

@@ -27,7 +27,7 @@ class Plan:
     steps: int  # all of them
     epoch: int | None  # steps in an epoch; None: there are none
     evaluate_every: int
-    unit: int = 1  # steps in what the length of training is given in: an epoch or a step
+    unit: int = 1  # steps per unit of the length of training: of an epoch, or 1
 
     @property
     def rows(self) -> int:

@@ -33,11 +33,12 @@ def fits_side_by_side(states: Sequence[RunState], device: torch.device) -> bool:
     Adversarial training takes one model. LEM's kernels for GPUs take one model, and are faster than its steps for many.
     """
     layers = [state.model.layer for state in states]
-    own = all(isinstance(layer, Stack) for layer in layers)
-    kernels = device.type == "cuda" and any(isinstance(layer, LEM) for layer in layers)
+    stackable = all(isinstance(layer, Stack) for layer in layers)
+    has_kernels = device.type == "cuda" and any(isinstance(layer, LEM) for layer in layers)
     ragged = any(state.training.ragged for state in states)
     perturbed = any(state.config.optimiser.adversarial for state in states)  # by hooks, which vmap does not support
-    return own and not (kernels or ragged or perturbed) and len({state.plan.batch for state in states}) <= 1
+    alike = len({state.plan.batch for state in states}) <= 1
+    return stackable and alike and not (has_kernels or ragged or perturbed)
 
 
 class SideBySide:
@@ -50,7 +51,7 @@ class SideBySide:
         self.average = self.weights.clone() if states[0].config.optimiser.ema else None
         self.gradient = torch.zeros_like(self.weights)
         self.losses = torch.zeros(len(states), device=device)  # summed over the steps since the latest evaluation
-        # Buffers of models side by side, one below the other; a model alone is called with its own.
+        # Stacked buffers of several models; a single model is called with its own.
         self.buffers: dict[str, Tensor] = {}
         self._predict, self.leaves = (_call_alone if len(states) == 1 else _call_together)(self)
         for number, state in enumerate(states):
@@ -60,7 +61,7 @@ class SideBySide:
                 state.tensors["average"] = self.average[number]
 
     def __call__(self, batch: Batch) -> Any:
-        """Predict: a list of one from a model's own batch, or a tensor with the models in front from a stacked one."""
+        """Return a list of one prediction for a plain batch, or a tensor (models, ...) for a stacked one."""
         return self._predict(batch)
 
     @torch.no_grad()
@@ -73,7 +74,7 @@ class SideBySide:
 
     @torch.no_grad()
     def rebase(self, fabric: Any) -> None:
-        """Change the base point of DTRIV to its current matrices. The optimiser's moments stay, as with its author."""
+        """Change the base point of DTRIV to its current matrices. The moments stay, as in its author's code."""
         for number, state in enumerate(self.states):
             model = state.model
             for parameter, value in zip(
@@ -82,7 +83,7 @@ class SideBySide:
                 parameter.copy_(value)
             model.layer.rebase_()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
             self.weights[number] = nn.utils.parameters_to_vector(model.parameters())
-            if fabric.world_size > 1:  # all processes must have the same numbers, to the bit
+            if fabric.world_size > 1:  # all processes must have bit-identical numbers
                 for buffer in model.buffers():
                     buffer.copy_(fabric.broadcast(buffer))
         self.take_buffers()
@@ -92,7 +93,7 @@ Predict = Callable[[Batch], Any]
 
 
 def _call_alone(models: SideBySide) -> tuple[Predict, list[Tensor]]:
-    """Call one model as it is; its parameters become views of the weights."""
+    """Call one model directly; its parameters become views of the weights."""
     model = models.states[0].model
     for parameter, view in zip(model.parameters(), name_parameters(model, models.weights[0]).values(), strict=True):
         parameter.data = view
@@ -101,13 +102,13 @@ def _call_alone(models: SideBySide) -> tuple[Predict, list[Tensor]]:
 
 def _call_together(models: SideBySide) -> tuple[Predict, list[Tensor]]:
     """Call many models of one shape in one call, which reaches the engine as one launch."""
-    own = [state.model for state in models.states]
-    _, models.buffers = torch.func.stack_module_state(own)  # pyright: ignore[reportArgumentType]
-    views = name_parameters(own[0], models.weights)
+    modules = [state.model for state in models.states]
+    _, models.buffers = torch.func.stack_module_state(modules)  # pyright: ignore[reportArgumentType]
+    views = name_parameters(modules[0], models.weights)
     leaves = {name: view.detach().requires_grad_() for name, view in views.items()}
 
     def call(weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], input: Tensor, lengths: Tensor | None):
-        return torch.func.functional_call(own[0], (dict(weights), dict(buffers)), (input, lengths))
+        return torch.func.functional_call(modules[0], (dict(weights), dict(buffers)), (input, lengths))
 
     def predict(batch: Batch) -> Tensor:
         dims = (0, 0, 1, None if batch.lengths is None else 0)

@@ -53,7 +53,7 @@ class RunState:
     complete: bool = False
     tested: bool = True  # whether the test split is read at the end, and the result written
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    """What a step changes, by name: views of the tensors of all runs that are trained side by side."""
+    """The tensors that a step changes, by name: views of the tensors of all runs that are trained side by side."""
 
     @property
     def running(self) -> bool:
@@ -99,7 +99,7 @@ def prepare(config: Train, fabric: Any, task: Task | None = None) -> RunState:
         fabric: Lightning Fabric.
         task: The task of the configuration, if it is already loaded.
     """
-    # Parsed data is cached: the first process of a machine does it, the others read what it left.
+    # Parsed data is cached: the first process of a machine parses, the others read its cache.
     with fabric.rank_zero_first(local=True):
         task = task or load(config)
     model = build(config, task).to(fabric.device)

@@ -11,8 +11,8 @@ from cornn._signals import SignalStop
 
 __all__ = ["Stopped", "Stopping"]
 
-# Processes that share a batch must agree on when to save and stop, which makes a GPU wait.
-STEPS_BETWEEN_QUESTIONS = 10
+# Processes that share a batch must agree on when to save and stop, for which a GPU waits.
+STEPS_BETWEEN_AGREEMENTS = 10
 
 
 class Stopped(SignalStop):
@@ -29,34 +29,36 @@ class Stopping:
 
     def __init__(self, fabric: Any) -> None:
         self.fabric = fabric
-        self.noted = 0
-        self.before: dict[int, Any] = {}
+        self.received = 0
+        self.previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Stopping":
         if threading.current_thread() is threading.main_thread():
             # nohup ignores SIGHUP, and so does the training then.
-            heeded = [number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN]
-            self.before = {number: signal.signal(number, self._note) for number in heeded}
+            handled = [number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN]
+            self.previous_handlers = {number: signal.signal(number, self._receive) for number in handled}
         return self
 
     def __exit__(self, *error: object) -> None:
-        for number, handler in self.before.items():
+        for number, handler in self.previous_handlers.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.noted = number
-        for other, handler in self.before.items():
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        for other, handler in self.previous_handlers.items():
             signal.signal(other, handler)
 
     def find_request(self, step: int, save: bool) -> tuple[int, bool]:
-        """Return the signal that requests a stop after this step, or 0, and whether to save; the same in all processes.
+        """Return the signal that requests a stop, or 0, and whether to save; the same in all processes.
 
-        save: whether this process finds that it is time to.
+        Args:
+            step: The step.
+            save: Whether a checkpoint of this process is due.
         """
         if self.fabric.world_size == 1:
-            return self.noted, save or self.noted > 0
-        if step % STEPS_BETWEEN_QUESTIONS:
+            return self.received, save or self.received > 0
+        if step % STEPS_BETWEEN_AGREEMENTS:
             return 0, False
-        mine = torch.tensor([float(self.noted), float(save)], device=self.fabric.device)
-        signal_number, anyone = self.fabric.all_reduce(mine, reduce_op="max").tolist()
+        own = torch.tensor([float(self.received), float(save)], device=self.fabric.device)
+        signal_number, anyone = self.fabric.all_reduce(own, reduce_op="max").tolist()
         return int(signal_number), anyone > 0 or signal_number > 0

@@ -16,7 +16,7 @@ def comparison_curves(contest: ContestResult) -> Any:
     panel = axes[0, 0]
     for number, one in enumerate(contest.rows):
         look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number // len(COLOURS)]}
-        runs = [final["curve"] for final in one.ended]
+        runs = [final["curve"] for final in one.tested_runs]
         curves = [dict(zip(run.get("epoch") or run["step"], run["validation"], strict=True)) for run in runs]
         for curve in curves:
             panel.plot(curve.keys(), curve.values(), linewidth=0.7, alpha=0.18, **look)
@@ -29,6 +29,6 @@ def comparison_curves(contest: ContestResult) -> Any:
         panel.set_yscale("log")
     panel.set_xlabel("epoch" if contest.record["unit"] == "epochs" else "training step")
     panel.set_ylabel(f"validation {contest.record['metric']}" + ("" if lower else ", %"))
-    if any(one.ended for one in contest.rows):
+    if any(one.tested_runs for one in contest.rows):
         figure.legend(loc="outside right upper")
     return figure
