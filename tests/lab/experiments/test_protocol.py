@@ -77,7 +77,14 @@ def test_the_steps_of_a_protocol(cornn, tmp_path, repository):
     repository()
     (tmp_path / "small-chosen.json").write_text(json.dumps(choice | {"trial": 7}))
     refused("small-chosen.json has changes that are not committed")
+    # Settings that no trial had.
+    optimiser = choice["config"]["optimiser"] | {"learning_rate": 0.5}
+    edited = choice | {"config": choice["config"] | {"optimiser": optimiser}}
+    (tmp_path / "small-chosen.json").write_text(json.dumps(edited))
+    repository()
+    refused("its config is not that of trial")
     (tmp_path / "small-chosen.json").write_text(json.dumps(choice, indent=2) + "\n")
+    repository()
     code, out, err = cornn("protocol", "small.json", *QUIET)
     assert code == 0, err
     assert "test trial" in out
