@@ -278,6 +278,33 @@ def test_a_second_process_is_refused(tmp_path):
     training.fit(CONFIG.override(epochs=1), tmp_path / "run", second)
 
 
+def test_a_second_process_is_refused_before_it_changes_a_checkpoint(tmp_path):
+    def second(progress):
+        if progress.step != 3:
+            return
+        Run(tmp_path / "seed-1").go_back()  # as if it had not been saved yet
+        with pytest.raises(RuntimeError, match="another process is training in"):
+            training.resume_seeds(tmp_path)
+        assert Run(tmp_path / "seed-0").checkpoint()["step"] == 3
+
+    training.fit_seeds(CONFIG.override(epochs=1, save_every=0.0), (0, 1), tmp_path, second)
+
+
+def test_a_run_that_another_process_has_continued_is_not_repeated(tmp_path, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(CONFIG.override(save_every=0.0), tmp_path, stop_at(5))
+    old = Run(tmp_path).checkpoint()
+    with pytest.raises(KeyboardInterrupt):
+        training.resume(tmp_path, stop_at(10))
+    read = Run.checkpoint
+    answers = iter([old])
+    monkeypatch.setattr(Run, "checkpoint", lambda run: next(answers, None) or read(run))
+    metrics = (tmp_path / "metrics.jsonl").read_bytes()
+    with pytest.raises(RuntimeError, match=r"another process has continued .* in the meantime: run the command again"):
+        training.resume(tmp_path)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+
+
 @pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_a_changed_configuration_is_refused_with_the_difference(tmp_path):
     with pytest.raises(KeyboardInterrupt):

@@ -187,6 +187,6 @@ def read_choice(path: Path, protocol: Protocol) -> dict[str, Any]:
         raise ValueError(f"{file} belongs to another protocol ({'; '.join(changed)}): start a protocol with a new name")
     search = protocol.search(path.stem)
     config = search.trial_config(search.values(content["trial"])).override(**protocol.finals)
-    if edited := list_changes(canonical(from_dictionary(content["config"])), canonical(config)):
-        raise ValueError(f"{file}: its config is not that of trial {content['trial']} ({'; '.join(edited)}): restore it")
+    if edited := "; ".join(list_changes(canonical(from_dictionary(content["config"])), canonical(config))):
+        raise ValueError(f"{file}: its config is not that of trial {content['trial']} ({edited}): restore it")
     return content

@@ -17,6 +17,7 @@ from cornn._fit_loop import fit_loop
 from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.artifacts import CHECKPOINT
+from cornn.lab.runs import Run
 from cornn.lab.training.batches import Feed
 from cornn.lab.training.checkpoints import finish, restore, save
 from cornn.lab.training.evaluate import metric
@@ -62,9 +63,10 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
     with ExitStack() as stack:
         stack.enter_context(_explaining_device_errors(states))
         stack.enter_context(no_tf32())
-        for state in states:
+        for state, checkpoint in zip(states, checkpoints or [None] * len(states), strict=True):
             if state.run is not None:
                 stack.enter_context(state.run.lock())
+                _check_unchanged(state.run, checkpoint)
                 state.run.forget_after(start)
         session = Session(states, models, feed, fabric, watch, stack.enter_context(Stopping(fabric)))
         feed.start(start)
@@ -81,6 +83,13 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
         )
     fabric.barrier()
     return {state.config.seed: state.failure for state in states if state.failure is not None}
+
+
+def _check_unchanged(run: Run, checkpoint: dict | None) -> None:
+    """Raise RuntimeError if another process has continued the run since its checkpoint was read, before the lock."""
+    present = run.checkpoint()
+    if run.complete or (present and present["step"]) != (checkpoint and checkpoint["step"]):
+        raise RuntimeError(f"another process has continued {run.path} in the meantime: run the command again")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ They are trained side by side if possible, else one after another, with the same
 import math
 import statistics
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,12 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
     failures: dict[int, str] = {}
     folders = [_folder(out, state.config.seed) for state in states]
     side_by_side = fabric.world_size == 1 and fits_side_by_side(states, fabric.device)
-    checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
+    with ExitStack() as stack:
+        if fabric.is_global_zero:  # another process must not save in between
+            for folder in folders:
+                if (folder / CONFIG).exists():
+                    stack.enter_context(Run(folder).lock())
+        checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
     for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
             started = (folder / CONFIG).exists()
