@@ -48,7 +48,8 @@ def test_every_target_has_runs_and_none_comes_twice():
     names = [one.name for one in planned]
     assert len(set(names)) == len(names)
     assert reproduce.plan(["smnist", "distribution"])[0].seeds == tuple(range(10))
-    assert {one.seeds for one in reproduce.plan(["all"], seeds=2)} == {(0, 1)}
+    # The last three are those of protocols.
+    assert {one.seeds for one in reproduce.plan(["all"], seeds=2)} == {(0, 1), (11, 12), (21, 22), (31, 32)}
     assert {one.base.place.device for one in reproduce.plan(["har2"], device="cpu")} == {"cpu"}
     with pytest.raises(ValueError, match="unknown target 'mnist': choose from all, har2, adding"):
         reproduce.plan(["mnist"])
@@ -229,3 +230,12 @@ def test_the_heuristics_say_what_their_figure_needs(cornn, tmp_path, monkeypatch
     assert code == 0
     assert f"the figure needs matplotlib: {install_command('report')}" in " ".join(out.split())
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_recipe_that_a_protocol_chose_is_run_with_the_seeds_of_its_test():
+    for name, seeds in (("adversarial", (31, 32, 33, 34, 35)), ("better", (0, 1, 2, 3, 4))):
+        (found,) = [one for one in reproduce.plan(["better"]) if one.base == resolve("imdb", name)]
+        assert found.seeds == seeds
+    for count, seeds in ((2, (31, 32)), (6, (31, 32, 33, 34, 35, 36))):
+        (found,) = [one for one in reproduce.plan(["better"], count) if one.base == resolve("imdb", "adversarial")]
+        assert found.seeds == seeds

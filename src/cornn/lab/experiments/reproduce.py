@@ -4,6 +4,7 @@ Only records under results/ decide which runs are missing, so that a plan can be
 also on another machine. A run that fails leaves a record of its failure.
 """
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +23,10 @@ from cornn.lab.runs import Run
 __all__ = ["TARGETS", "check_recorded", "missing", "plan", "record_runs", "seconds_per_run"]
 
 
-def _runs(config: Train, seeds: int) -> Experiment:
-    """Return the runs of a configuration with the seeds 0, 1, ..."""
+def _runs(config: Train, seeds: int | tuple[int, ...]) -> Experiment:
+    """Return the runs of a configuration with the given seeds, or with that many: 0, 1, ..."""
     name = f"{config.task.name}-{records.group_name(config)}-{records.group_identity(config)[:8]}"
-    return Experiment(name, config, seeds=tuple(range(seeds)))
+    return Experiment(name, config, seeds=tuple(range(seeds)) if isinstance(seeds, int) else seeds)
 
 
 WINDOWS = {"validation": "random", "test": "windows"}
@@ -88,10 +89,15 @@ def _memory() -> list[Experiment]:
 def _better() -> list[Experiment]:
     """Return the runs of the improved recipes. psMNIST is also run with another permutation for every seed, so that the
     result does not depend on one permutation."""
-    recipes = [(task, name) for task, own in RECIPES.items() for name, one in own.items() if one.origin == "better"]
-    runs = [(task, recipe, {}) for task, recipe in recipes]
-    runs += [(task, recipe, {"permutation": "own"}) for task, recipe in recipes if task == "psmnist"]
-    return [_runs(resolve(task, recipe, **options), 5) for task, recipe, options in runs]
+    recipes = [
+        (task, name, recipe.seeds)
+        for task, of_task in RECIPES.items()
+        for name, recipe in of_task.items()
+        if recipe.origin == "better"
+    ]
+    runs = [(task, name, seeds, {}) for task, name, seeds in recipes]
+    runs += [(task, name, seeds, {"permutation": "own"}) for task, name, seeds in recipes if task == "psmnist"]
+    return [_runs(resolve(task, name, **options), seeds) for task, name, seeds, options in runs]
 
 
 def _ablation() -> list[Experiment]:
@@ -146,11 +152,17 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:
         for one in TARGETS[name]():
-            count = seeds or len(one.seeds)
+            chosen = one.seeds if seeds is None else _take_seeds(one.seeds, seeds)
             planned = experiments.get(one.name)
-            count = max(count, len(planned.seeds) if planned else 0)
-            experiments[one.name] = replace(one, base=one.base.override(**changes), seeds=tuple(range(count)))
+            if planned is not None and len(planned.seeds) > len(chosen):
+                chosen = planned.seeds
+            experiments[one.name] = replace(one, base=one.base.override(**changes), seeds=chosen)
     return list(experiments.values())
+
+
+def _take_seeds(seeds: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return the first `count` of the seeds and the numbers after them."""
+    return tuple(itertools.islice(itertools.chain(seeds, itertools.count(seeds[-1] + 1)), count))
 
 
 def missing(experiment: Experiment, results: records.Results) -> tuple[int, ...]:

@@ -19,3 +19,5 @@ class Recipe:
     train: Train
     source: str
     origin: Origin
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Seeds of its reported runs; those of the protocol for a recipe that a protocol has chosen."""
