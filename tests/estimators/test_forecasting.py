@@ -221,6 +221,72 @@ def test_what_is_known_in_advance_is_used():
         with_it.predict(X[:, :150], future=holiday[None, 155:])
 
 
+def test_a_history_ends_with_a_target():
+    line = np.arange(60.0)
+    ended = np.r_[line[:57], [np.nan] * 3]
+    fitted = CoRNNForecaster(horizon=3).fit(line)
+    frame = pd.DataFrame({"shop": ["a"] * 60, "sales": ended})
+    by_shop = CoRNNForecaster(horizon=3, id_column="shop").fit(frame)
+    network = CoRNNForecaster(horizon=3, hidden_size=4, epochs=1, random_state=0, device="cpu").fit(line)
+    dated = pd.Series(ended, pd.date_range("2026", periods=60))
+    for forecaster, X in ((fitted, ended), (fitted, dated), (by_shop, frame), (network, ended)):
+        with pytest.raises(ValueError, match="sequence 0 has no target in the last 3 steps of its history"):
+            forecaster.predict(X)
+    with pytest.raises(ValueError, match="no target in the last 3 steps"):
+        fitted.predict_interval(ended)
+    np.testing.assert_allclose(fitted.predict(ended[:57]), line[57:])
+
+    with_price = CoRNNForecaster(horizon=2, targets=[0], known_future=[1]).fit(np.stack([line, line % 7], 1)[None])
+    for future in (None, np.zeros((1, 2))):
+        with pytest.raises(ValueError, match=f"no target in the last {3 if future is not None else 1} steps? of its"):
+            with_price.predict(np.stack([ended, line % 7], 1)[None], future=future)
+
+
+def test_rows_after_the_last_target_teach_nothing():
+    series = monthly()
+    fitted = CoRNNForecaster(horizon=6).fit(series)
+    longer = CoRNNForecaster(horizon=6).fit(np.r_[series, [np.nan] * 30])
+    np.testing.assert_array_equal(longer.predict_interval(series), fitted.predict_interval(series))
+
+
+@pytest.mark.parametrize("horizon", [1, 4, 6])
+def test_a_target_that_ends_before_another_is_forecast_from_its_own_end(horizon):
+    line = np.arange(60.0)
+    X = np.stack([2 * line + 5, 100 - line], 1)[None]
+    fitted = CoRNNForecaster(horizon=horizon).fit(X)
+    early = X.copy()
+    early[0, 55:, 1] = np.nan
+    later = np.arange(60, 60 + horizon)
+    np.testing.assert_allclose(fitted.predict(early)[0], np.stack([2 * later + 5, 100 - later], 1))
+    stream = fitted.stream()
+    for sample in early[0]:
+        forecast = stream(sample)
+    np.testing.assert_allclose(forecast, fitted.predict(early)[0])
+    np.testing.assert_allclose(fitted.predict_every_step(early)[0][-1], forecast)
+    early[0, 2:, 1] = np.nan
+    if horizon == 1:
+        early = np.concatenate([early] * 3, 1)
+        early[0, 2:, 1] = np.nan
+        with pytest.raises(ValueError, match="the last 178 values of feature 1 in sequence 0 are missing"):
+            fitted.predict(early)
+
+
+def test_intervals_are_wider_after_missing_values():
+    random = np.random.default_rng(0)
+    X = np.cumsum(random.normal(size=(1, 400, 2)), 1)
+    fitted = CoRNNForecaster(horizon=5).fit(X)
+    early = X.copy()
+    early[0, 388:, 1] = np.nan
+    width, wider = (np.diff(fitted.predict_interval(own), axis=0)[0, 0] for own in (X, early))
+    np.testing.assert_allclose(wider[:, 0], width[:, 0])
+    assert (wider[:, 1] > 1.5 * width[-1, 1]).all()
+    assert (np.diff(wider[:, 1]) > 0).all()
+    near = early.copy()
+    near[0, :, 1] = np.r_[X[0, :398, 1], [np.nan] * 2]
+    whole = np.diff(fitted.predict_interval(X[:, :398]), axis=0)[0, 0, :, 1]
+    np.testing.assert_allclose(np.diff(fitted.predict_interval(near), axis=0)[0, 0, :3, 1], whole[2:])
+
+
 def test_the_future_is_read_by_the_names_of_its_columns():
     random = np.random.default_rng(1)
     frame = pd.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])
