@@ -338,6 +338,29 @@ def test_one_series_by_itself():
     assert CoRNNForecaster(horizon=6).fit(frame).predict(frame).shape == (6, 2)
 
 
+def test_dates_of_several_series_are_read_like_those_of_one():
+    days = pd.date_range("2026-01-01", periods=84)
+    waves = np.sin(2 * np.pi * np.arange(84) / 7) + 0.1 * np.random.default_rng(0).normal(size=(2, 84))
+    even = [pd.Series(own, days) for own in waves]
+    gaps = [own.drop(days[[40, 61, 62]]) for own in even]
+    missing = [own.where(own.index.isin(gaps[0].index)) for own in even]
+    for training, other in ((even, gaps[:1]), (gaps, missing[:1])):
+        fitted = CoRNNForecaster(horizon=5).fit(training)
+        assert fitted.models_[0].pool.periods == (7,)
+        np.testing.assert_allclose(fitted.predict(gaps), fitted.predict(missing), rtol=1e-9)
+        np.testing.assert_array_equal(fitted.predict(other)[0, :, 0], fitted.predict(other[0]))
+    rates = [
+        pd.Series(own, pd.date_range("2026", periods=84, freq=freq)) for own, freq in zip(waves, "hD", strict=True)
+    ]
+    fitted = CoRNNForecaster(horizon=5).fit(rates)  # steps, as each of them is evenly spaced
+    np.testing.assert_array_equal(fitted.predict(rates), fitted.predict(list(waves)))
+    known = CoRNNForecaster(horizon=5, targets=[0], known_future=[1])
+    frames = [pd.DataFrame({"v": own, "w": np.arange(84) % 7}).set_index(days) for own in waves]
+    known.fit(frames)
+    with pytest.raises(ValueError, match="future starts at 2026-01-01"):
+        known.predict(frames, future=[own[:5] for own in frames])
+
+
 def test_several_series_share_one_model():
     series = [factor * monthly(length, seed) for seed, (factor, length) in enumerate([(1, 60), (100, 80), (0.01, 72)])]
     fitted = CoRNNForecaster(horizon=6).fit([own[:-6] for own in series])

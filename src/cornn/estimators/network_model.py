@@ -42,6 +42,11 @@ class NetworkModel:
         return len(self.preparation.mean)
 
     @property
+    def unit(self) -> float | None:
+        """Median time between the samples of the training data; None if they have no times."""
+        return self.preparation.unit
+
+    @property
     def outputs(self) -> int:
         """Number of outputs."""
         return self.spec.outputs
