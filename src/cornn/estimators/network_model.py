@@ -108,7 +108,9 @@ class NetworkModel:
         preparation = Preparation(mean=arrays["mean"], scale=arrays["scale"], **settings)
         if preparation.scale.shape != preparation.mean.shape or preparation.features != spec.features:
             raise ValueError(f"the scaling has {preparation.features} features, the network {spec.features}")
-        model = spec.build(backend)
-        weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}
-        model.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
-        return cls(model, spec, preparation, about["history"])
+        weights = {
+            name.removeprefix("model."): torch.from_numpy(value.copy())
+            for name, value in arrays.items()
+            if name.startswith("model.")
+        }
+        return cls(spec.restore(weights, backend), spec, preparation, about["history"])
