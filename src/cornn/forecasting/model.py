@@ -99,21 +99,37 @@ class Model:
             The forecasts; NaN after a hundred horizons without a value.
         """
         values, covariates = self.prepare(history)
-        found = self.finish(self.pool.forecast_at(values, origins, covariates, states), history, origins)
         missing = count_missing(history.values)[origins - 1]
         lasts = origins - missing
-        for last in np.unique(lasts[missing > 0]).tolist():
-            after = (lasts == last) & (missing > 0)
-            found[after] = self._forecast_after_gap(history, last, origins[after])
+        starts = np.unique(lasts) if missing.any() else origins
+        found = self.pool.forecast_at(values, starts, covariates, None if missing.any() else states)
+        found = self.finish(found, history, starts)
+        if missing.any():
+            ahead, found = found, found[np.searchsorted(starts, lasts)]
+            for last in np.unique(lasts[missing > 0]):
+                after = (lasts == last) & (missing > 0)
+                first = ahead[np.searchsorted(starts, last)]
+                found[after] = self._forecast_after_gap(history, int(last), first, origins[after])
         scale = moving_scale(values, self.pool.period)[lasts - 1]
         return Forecasts(found, scale * self.unit, self.lowest(history, origins), missing)
 
-    def _forecast_after_gap(self, history: History, last: int, origins: NDArray[np.int_]) -> NDArray[np.float64]:
-        """Forecast after some of the missing values that follow the first `last` steps, (origins, horizon)."""
+    def _forecast_after_gap(
+        self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
+    ) -> NDArray[np.float64]:
+        """Forecast after some of the missing values that follow the first `last` steps.
+
+        Args:
+            history: The series.
+            last: Number of steps up to the last known value.
+            ahead: Forecasts after it, shape (horizon,).
+            origins: Increasing numbers of steps after which to forecast, in the gap.
+
+        Returns:
+            The forecasts, shape (origins, horizon).
+        """
         found = np.full((len(origins), self.horizon), np.nan)
         values = history.values.copy()
         end = min(int(origins[-1]), last + MOST_HORIZONS * self.horizon)
-        ahead = self.forecast_at(history.take(last), np.array([last])).mean[0]
         for start in range(last, end, self.horizon):
             stop = min(start + self.horizon, end)
             values[start:stop] = ahead[: stop - start]
