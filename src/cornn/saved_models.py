@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from cornn import engine
 from cornn._checked import convert, decode
 from cornn._checksums import DamagedFileError, pack_tensors, unpack_tensors
 from cornn._json import naming
+from cornn._restored_models import check_sizes, construct_with
 from cornn.baselines import MODELS
 from cornn.baselines.layer import Layer
 from cornn.layers import CoRNN, CoRNNCell
@@ -39,14 +41,9 @@ class ModelSpec:
         if self.layer not in MODELS:
             raise DamagedFileError(f"{path}: unknown layer {self.layer!r}: known layers are {', '.join(MODELS)}")
         try:
-            self._check_sizes(weights)
-            dtype = weights["head.weight"].dtype
-            # First without memory: the sizes in a damaged or malicious file may exceed this machine's.
-            shapes = {name: value.to("meta") for name, value in weights.items()}
-            self._construct(dtype, "meta").load_state_dict(shapes)
-            with torch.random.fork_rng(devices=[]):
-                model = self._construct(dtype, "cpu")
-            model.load_state_dict(dict(weights))
+            sizes = (convert(int, self.arguments.get(name, 1), name) for name in ("hidden_size", "num_layers"))
+            check_sizes(weights, self.outputs, *sizes, bidirectional=bool(self.arguments.get("bidirectional")))
+            model = construct_with(weights, partial(self._construct, weights["head.weight"].dtype))
         except engine.UnknownUpdateError as error:
             raise engine.UnknownUpdateError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError, ArithmeticError) as error:
@@ -56,18 +53,6 @@ class ModelSpec:
                 f"{path}: its weights and the arguments of the model do not match ({reason})"
             ) from error
         return model.eval()
-
-    def _check_sizes(self, weights: Mapping[str, Tensor]) -> None:
-        """Raise ValueError unless the sizes that a layer's constructor loops over are those of the weights."""
-        if "head.weight" not in weights:
-            raise ValueError("head.weight is missing")
-        hidden, layers = (convert(int, self.arguments.get(name, 1), name) for name in ("hidden_size", "num_layers"))
-        width = hidden * (2 if self.arguments.get("bidirectional") else 1)
-        if weights["head.weight"].shape != (self.outputs, width):
-            shape = tuple(weights["head.weight"].shape)
-            raise ValueError(f"head.weight has shape {shape}, expected {(self.outputs, width)}")
-        if layers > len(weights):
-            raise ValueError(f"num_layers is {layers}, the file has {len(weights)} tensors")
 
     def _construct(self, dtype: torch.dtype, device: str) -> SequenceModel:
         layer: Any = MODELS[self.layer].layer(**self.arguments, **self.options, dtype=dtype, device=device)

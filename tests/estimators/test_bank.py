@@ -221,6 +221,29 @@ def test_values_near_the_largest_number_do_not_overflow():
     assert causal.predict(far[:1])[0] == [stream(value) for stream in [causal.stream()] for value in far[0]][-1]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [CoRNNClassifier, CoRNNRegressor])
+def test_very_long_gaps_count_as_a_billion_steps(kind, monkeypatch):
+    spans = np.full(X.shape, 2.0)
+    fitted = kind(**SMALL, causal=True).fit(X, Y, timespans=spans)
+    answer = "predict_proba" if kind is CoRNNClassifier else "predict"
+    for place in (0, 5, slice(5, 7)):
+        spans[:, place] = 2e9
+        expected = getattr(fitted, answer)(X, timespans=spans)
+        assert np.isfinite(expected).all()
+        for gap in (1e30, 1e300):
+            spans[:, place] = gap
+            np.testing.assert_array_equal(getattr(fitted, answer)(X, timespans=spans), expected)
+            stream = fitted.stream(*[answer] * (kind is CoRNNClassifier))
+            for value, span in zip(X[0], spans[0], strict=True):
+                found = stream(value, span)
+            np.testing.assert_allclose(found, expected[0], atol=ROUNDING)
+            trained = kind(**SMALL).fit(X, Y, timespans=spans)
+            assert np.isfinite(getattr(trained, answer)(X, timespans=spans)).all()
+    monkeypatch.setattr("cornn.engine.bank.backend", lambda device="cpu": ("portable", ""))
+    np.testing.assert_allclose(getattr(fitted, answer)(X, timespans=spans), expected, atol=1e-4)
+
+
 def test_no_time_before_the_first_sample_counts_as_a_usual_step():
     spans = np.full(X.shape, 2.0)
     fitted = CoRNNClassifier(**SMALL, causal=True).fit(X, Y, timespans=spans)

@@ -18,9 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from tolerances import FLOAT32
 
-from cornn import theory
+from cornn import CoRNN, theory
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, Series, load
 from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.saving import read_file, write_file
 
 QUICK = {"hidden_size": 8, "epochs": 6, "random_state": 0, "device": "cpu"}
 LEARN = {"hidden_size": 16, "epochs": 40, "random_state": 0, "device": "cpu", "learning_rate": 0.02}
@@ -436,8 +437,6 @@ def test_what_is_not_a_saved_estimator(tmp_path):
 def test_a_damaged_file_is_named(kind, tmp_path):
     from safetensors.numpy import save_file
 
-    from cornn.estimators.saving import read_file
-
     path = tmp_path / "model.safetensors"
     fitted_with_gaps(kind)[0].save(path)
     about, arrays = read_file(path)
@@ -465,6 +464,47 @@ def test_a_damaged_file_is_named(kind, tmp_path):
         with pytest.raises(ValueError, match=r"model\.safetensors is damaged: ") as caught:
             load(path)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "problem"),
+    [
+        ({"hidden_size": 200}, r"head\.weight has shape \(2, 8\), expected \(2, 200\)"),
+        ({"num_layers": 200}, "num_layers is 200, the file has"),
+        ({"outputs": 10**15}, "head.weight has shape"),
+    ],
+)
+def test_sizes_are_checked_before_memory_is_allocated(sizes, problem, tmp_path, monkeypatch):
+    path = tmp_path / "model.safetensors"
+    fitted_with_gaps("classifier")[0].save(path)
+    about, arrays = read_file(path)
+
+    def construct(*_, device, **__):
+        pytest.fail(f"the network was constructed on the device {device}")
+
+    monkeypatch.setattr("cornn.estimators.network.CoRNN", construct)
+    write_file(path, about | {"network": about["network"] | sizes}, arrays)
+    with pytest.raises(ValueError, match=problem):
+        load(path)
+
+
+def test_weights_are_compared_before_memory_is_allocated(tmp_path, monkeypatch):
+    path = tmp_path / "model.safetensors"
+    fitted_with_gaps("classifier")[0].save(path)
+    about, arrays = read_file(path)
+    devices = []
+
+    class Recorded(CoRNN):
+        def __init__(self, *arguments, **settings):
+            devices.append(settings.get("device"))
+            super().__init__(*arguments, **settings)
+
+    monkeypatch.setattr("cornn.estimators.network.CoRNN", Recorded)
+    name = "model.layer.cells.l0.weight_ih"
+    write_file(path, about, arrays | {name: arrays[name][:, :1]})
+    with pytest.raises(ValueError, match="size mismatch"):
+        load(path)
+    assert devices == ["meta"]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

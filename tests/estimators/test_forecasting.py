@@ -221,6 +221,72 @@ def test_what_is_known_in_advance_is_used():
         with_it.predict(X[:, :150], future=holiday[None, 155:])
 
 
+def test_a_history_ends_with_a_target():
+    line = np.arange(60.0)
+    ended = np.r_[line[:57], [np.nan] * 3]
+    fitted = CoRNNForecaster(horizon=3).fit(line)
+    frame = pd.DataFrame({"shop": ["a"] * 60, "sales": ended})
+    by_shop = CoRNNForecaster(horizon=3, id_column="shop").fit(frame)
+    network = CoRNNForecaster(horizon=3, hidden_size=4, epochs=1, random_state=0, device="cpu").fit(line)
+    dated = pd.Series(ended, pd.date_range("2026", periods=60))
+    for forecaster, X in ((fitted, ended), (fitted, dated), (by_shop, frame), (network, ended)):
+        with pytest.raises(ValueError, match="sequence 0 has no target in the last 3 steps of its history"):
+            forecaster.predict(X)
+    with pytest.raises(ValueError, match="no target in the last 3 steps"):
+        fitted.predict_interval(ended)
+    np.testing.assert_allclose(fitted.predict(ended[:57]), line[57:])
+
+    with_price = CoRNNForecaster(horizon=2, targets=[0], known_future=[1]).fit(np.stack([line, line % 7], 1)[None])
+    for future in (None, np.zeros((1, 2))):
+        with pytest.raises(ValueError, match=f"no target in the last {3 if future is not None else 1} steps? of its"):
+            with_price.predict(np.stack([ended, line % 7], 1)[None], future=future)
+
+
+def test_rows_after_the_last_target_teach_nothing():
+    series = monthly()
+    fitted = CoRNNForecaster(horizon=6).fit(series)
+    longer = CoRNNForecaster(horizon=6).fit(np.r_[series, [np.nan] * 30])
+    np.testing.assert_array_equal(longer.predict_interval(series), fitted.predict_interval(series))
+
+
+@pytest.mark.parametrize("horizon", [1, 4, 6])
+def test_a_target_that_ends_before_another_is_forecast_from_its_own_end(horizon):
+    line = np.arange(60.0)
+    X = np.stack([2 * line + 5, 100 - line], 1)[None]
+    fitted = CoRNNForecaster(horizon=horizon).fit(X)
+    early = X.copy()
+    early[0, 55:, 1] = np.nan
+    later = np.arange(60, 60 + horizon)
+    np.testing.assert_allclose(fitted.predict(early)[0], np.stack([2 * later + 5, 100 - later], 1))
+    stream = fitted.stream()
+    for sample in early[0]:
+        forecast = stream(sample)
+    np.testing.assert_allclose(forecast, fitted.predict(early)[0])
+    np.testing.assert_allclose(fitted.predict_every_step(early)[0][-1], forecast)
+    early[0, 2:, 1] = np.nan
+    if horizon == 1:
+        early = np.concatenate([early] * 3, 1)
+        early[0, 2:, 1] = np.nan
+        with pytest.raises(ValueError, match="the last 178 values of feature 1 in sequence 0 are missing"):
+            fitted.predict(early)
+
+
+def test_intervals_are_wider_after_missing_values():
+    random = np.random.default_rng(0)
+    X = np.cumsum(random.normal(size=(1, 400, 2)), 1)
+    fitted = CoRNNForecaster(horizon=5).fit(X)
+    early = X.copy()
+    early[0, 388:, 1] = np.nan
+    width, wider = (np.diff(fitted.predict_interval(own), axis=0)[0, 0] for own in (X, early))
+    np.testing.assert_allclose(wider[:, 0], width[:, 0])
+    assert (wider[:, 1] > 1.5 * width[-1, 1]).all()
+    assert (np.diff(wider[:, 1]) > 0).all()
+    near = early.copy()
+    near[0, :, 1] = np.r_[X[0, :398, 1], [np.nan] * 2]
+    whole = np.diff(fitted.predict_interval(X[:, :398]), axis=0)[0, 0, :, 1]
+    np.testing.assert_allclose(np.diff(fitted.predict_interval(near), axis=0)[0, 0, :3, 1], whole[2:])
+
+
 def test_the_future_is_read_by_the_names_of_its_columns():
     random = np.random.default_rng(1)
     frame = pd.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])
@@ -270,6 +336,29 @@ def test_one_series_by_itself():
         np.testing.assert_allclose(fitted.predict(own), expected, rtol=0.05)
     frame = pd.DataFrame({"a": series, "b": series[::-1]}, index=dates)
     assert CoRNNForecaster(horizon=6).fit(frame).predict(frame).shape == (6, 2)
+
+
+def test_dates_of_several_series_are_read_like_those_of_one():
+    days = pd.date_range("2026-01-01", periods=84)
+    waves = np.sin(2 * np.pi * np.arange(84) / 7) + 0.1 * np.random.default_rng(0).normal(size=(2, 84))
+    even = [pd.Series(own, days) for own in waves]
+    gaps = [own.drop(days[[40, 61, 62]]) for own in even]
+    missing = [own.where(own.index.isin(gaps[0].index)) for own in even]
+    for training, other in ((even, gaps[:1]), (gaps, missing[:1])):
+        fitted = CoRNNForecaster(horizon=5).fit(training)
+        assert fitted.models_[0].pool.periods == (7,)
+        np.testing.assert_allclose(fitted.predict(gaps), fitted.predict(missing), rtol=1e-9)
+        np.testing.assert_array_equal(fitted.predict(other)[0, :, 0], fitted.predict(other[0]))
+    rates = [
+        pd.Series(own, pd.date_range("2026", periods=84, freq=freq)) for own, freq in zip(waves, "hD", strict=True)
+    ]
+    fitted = CoRNNForecaster(horizon=5).fit(rates)  # steps, as each of them is evenly spaced
+    np.testing.assert_array_equal(fitted.predict(rates), fitted.predict(list(waves)))
+    known = CoRNNForecaster(horizon=5, targets=[0], known_future=[1])
+    frames = [pd.DataFrame({"v": own, "w": np.arange(84) % 7}).set_index(days) for own in waves]
+    known.fit(frames)
+    with pytest.raises(ValueError, match="future starts at 2026-01-01"):
+        known.predict(frames, future=[own[:5] for own in frames])
 
 
 def test_several_series_share_one_model():

@@ -4,8 +4,9 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from sklearn.base import clone
 
-from cornn.estimators import CoRNNClassifier, Series
+from cornn.estimators import CoRNNClassifier, OscillatorBank, Series
 from cornn.estimators.frames import Columns, read_target
 from cornn.estimators.sequences import read_sequences
 
@@ -37,6 +38,59 @@ def test_dates_that_are_not_evenly_spaced_are_times():
     X = pandas.Series(np.arange(3.0), pandas.to_datetime(["2020-01-01", "2020-01-02", "2020-01-05"]))
     (found,) = read_sequences(X, SINGLE)
     assert found.gaps[1:].tolist() == [86400, 3 * 86400]
+
+
+def dated(values, dates):
+    return pandas.DataFrame({"v": values}, dates)
+
+
+@pytest.mark.parametrize("wrap", [lambda own: own, lambda own: own["v"], Series], ids=["frame", "series", "Series"])
+@pytest.mark.parametrize("columns", [SINGLE, Columns()], ids=["forecasts", "classes"])
+def test_dates_in_a_list_are_times_if_they_have_gaps(columns, wrap):
+    days = pandas.date_range("2026-01-30", periods=4)
+    months = pandas.date_range("2026-01-31", periods=4, freq="ME")
+    local = pandas.date_range("2026-03-27", periods=4, tz="Europe/Berlin")  # the clocks change
+    for dates in (days, months, local, days.to_period("D"), days[:1]):
+        even = [wrap(dated(np.arange(float(len(dates))), dates)), wrap(dated(np.arange(4.0), days))]
+        assert [own.gaps for own in read_sequences(even, columns)] == [None, None]
+    one, other = read_sequences([*even, wrap(dated(np.arange(3.0), days[[0, 1, 3]]))], columns)[-2:]
+    assert other.gaps[1:].tolist() == [86400, 2 * 86400]
+    assert one.gaps[1:].tolist() == [86400] * 3
+    with pytest.raises(ValueError, match="only one of sequence 1 and sequence 0 has times"):
+        read_sequences([wrap(dated(np.arange(3.0), days[[0, 1, 3]])), np.arange(3.0)], columns)
+    with pytest.raises(ValueError, match="the index of sequence 1: times must increase"):
+        read_sequences([even[1], wrap(dated(np.arange(4.0), days[::-1]))], columns)
+    with pytest.raises(ValueError, match="the index of sequence 0 has no date in row 1"):
+        read_sequences([wrap(dated(np.arange(2.0), pandas.DatetimeIndex(["2026-01-30", None])))], columns)
+    (found,) = read_sequences([wrap(dated(np.arange(3.0), days[[0, 1, 3]]))], columns, [np.ones(3)])
+    assert found.gaps.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "estimator", [CoRNNClassifier(neurons=16, random_state=0), OscillatorBank(neurons=16, random_state=0)]
+)
+def test_dates_of_a_list_are_read_like_those_of_training(estimator):
+    estimator = clone(estimator)
+    random = np.random.default_rng(0)
+    days = pandas.date_range("2026-01-30", periods=20)
+    values, labels = random.normal(size=(12, 20)), np.arange(12) % 2
+    kept = np.delete(np.arange(20), [4, 5, 11])
+    even = [dated(own, days) for own in values]
+    gaps = [dated(own[kept], days[kept]) for own in values]
+    run = estimator.predict_proba if isinstance(estimator, CoRNNClassifier) else estimator.transform
+
+    estimator.fit(list(values), labels)
+    expected = run(list(values))
+    np.testing.assert_array_equal(run(even), expected)
+    estimator.fit(even, labels)
+    np.testing.assert_array_equal(run(even), expected)
+    with pytest.raises(ValueError, match="fitted without times, but sequence 0 has them: fit with times too"):
+        run(gaps)
+    estimator.fit([Series(own[kept], kept) for own in values], labels)
+    expected = [run([Series(own[rows], rows) for own in values]) for rows in (kept, np.arange(20))]
+    estimator.fit(gaps, labels)
+    for X, features in zip((gaps, even), expected, strict=True):
+        np.testing.assert_allclose(run(X), features, rtol=1e-6)
 
 
 def test_dates_in_the_wrong_order_are_named():

@@ -120,6 +120,11 @@ def test_times_in_onnx(tmp_path, kind, even):
     found = session.run(None, {"input": values, "timespans": spans})[0]
     answer = fitted.predict_proba if kind is CoRNNClassifier else fitted.predict
     assert_close(found, answer(values, timespans=spans))
+    for gap in (1e30, np.inf):  # counts as 1e9 usual steps, as in Python and in C
+        spans[:, 4] = gap
+        found = session.run(None, {"input": values, "timespans": spans})[0]
+        spans[:, 4] = 1e30
+        assert_close(found, answer(values, timespans=spans))
     with pytest.raises(ValueError, match="without times: omit timespans"):
         to_onnx(kind(**SMALL).fit(values, Y), tmp_path / "other.onnx", OnnxOptions(timespans=True))
 

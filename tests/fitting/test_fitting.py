@@ -270,6 +270,60 @@ def test_a_pool_forecasts_with_intervals_and_what_is_known_in_advance(cornn, tab
     assert all(float(row["sales low"]) < float(row["sales"]) < float(row["sales high"]) for row in table)
 
 
+@pytest.mark.parametrize("with_times", [True, False])
+def test_rows_without_a_target_at_the_end_are_steps_to_forecast(cornn, tables, with_times):
+    days = [str(date(2026, 1, 1) + timedelta(step)) for step in range(64)]
+    rows = [[own, step, 100 - step, step % 7] for step, own in enumerate(days)]
+    whole = rows[:60]
+    early = [*rows[:58], *([*row[:2], "", row[3]] for row in rows[58:60])]
+    empty = [[own, "", "", ""] for own in days[60:]]
+    for name, table in (("whole", whole), ("empty", whole + empty), ("early", early + empty)):
+        kept = [row if with_times else row[1:] for row in table]
+        write_csv(tables / f"{name}.csv", ["day", "up", "down", "week"][not with_times :], kept)
+    arguments = ("--target", "up", "down", "--horizon", "3", "--test-share", "0.1")
+    times = ("--time", "day") if with_times else ()
+    tested = {}
+    for name in ("whole", "empty"):
+        assert cornn("fit", f"{name}.csv", *arguments, *times, "--out", name)[0] == 0
+        tested[name] = json.loads((tables / name / "result.json").read_text())
+        assert "Forecast of the steps after the data" in (tables / name / "report.html").read_text()
+    assert tested["empty"]["test"] == tested["whole"]["test"]
+    expected = cornn("predict", "whole", "whole.csv")
+    assert expected[0] == 0
+    assert cornn("predict", "whole", "empty.csv") == cornn("predict", "empty", "empty.csv") == expected
+    early = predictions(cornn("predict", "whole", "early.csv")[1])
+    for row, other in zip(predictions(expected[1]), early, strict=True):
+        assert row.get("day") == other.get("day")
+        assert float(other["down"]) == pytest.approx(float(row["down"]), abs=1e-6)
+
+
+def test_more_rows_of_what_is_known_in_advance_than_steps_to_forecast(cornn, tables):
+    random = np.random.default_rng(0)
+    days = [str(date(2026, 1, 1) + timedelta(step)) for step in range(130)]
+    holiday = (random.random(130) < 0.2).astype(int)
+    sales = np.round(20 + 5 * holiday + 0.2 * random.normal(size=130), 3)
+    rows = [[days[step], sales[step] if step < 120 else "", holiday[step]] for step in range(130)]
+    write_csv(tables / "shop.csv", ["date", "sales", "holiday"], rows)
+    write_csv(tables / "short.csv", ["date", "sales", "holiday"], rows[:124])
+    arguments = (
+        "fit",
+        "shop.csv",
+        "--time",
+        "date",
+        "--target",
+        "sales",
+        "--known-future",
+        "holiday",
+        "--horizon",
+        "4",
+    )
+    assert cornn(*arguments, "--no-report", "--out", "here")[0] == 0
+    code, out, _ = cornn("predict", "here", "shop.csv")
+    assert code == 0
+    assert [row["date"] for row in csv.DictReader(out.splitlines())] == days[120:124]
+    assert cornn("predict", "here", "short.csv")[1] == out
+
+
 def test_a_model_that_is_worse_than_a_rule_offers_it(cornn, tables):
     arguments = ("fit", "series.csv", "--task", "forecast", "--target", "sales", "--time", "day", "--no-report")
     code, out, _ = cornn(*arguments, *QUICK, "--out", "here")

@@ -298,6 +298,10 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         """
         return self.fit(X, timespans=timespans).transform(X, timespans=timespans)
 
+    @property
+    def _unit(self) -> float | None:
+        return self.bank_.inputs.unit
+
     def states(self, series: Any) -> NDArray[np.float32]:
         """Compute the states of the bank along one series.
 

@@ -12,7 +12,7 @@ from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
 
-__all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
+__all__ = ["CAUSAL", "LONGEST", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 
 SCALINGS = ("set", "running", "sequence")
 """By the training set; by the samples of the sequence so far; by the whole sequence."""
@@ -22,6 +22,7 @@ PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the 
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
 FARTHEST = 1e100  # of a standardised value, so that squares are finite
+LONGEST = 1e9  # steps of a gap, as in the C code; longer ones count as so many, so that their squares are finite
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -39,7 +40,7 @@ class BankInputs:
         scale: Standard deviation of each feature.
         step: Root mean square of the differences of each feature.
         unit: Median time between samples, which counts as one step; None if there are no times. A time that is unknown,
-            or 0 before the first sample, counts as one step too.
+            or 0 before the first sample, counts as one step too; one of more than 1e9 steps counts as 1e9.
         views: The views, in the order of the channels.
     """
 
@@ -82,7 +83,7 @@ class BankInputs:
             return None
         spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
         begins = np.isin(np.arange(len(spans)), _starts(sequences))
-        return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, spans)
+        return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, np.minimum(spans, LONGEST))
 
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
@@ -153,7 +154,7 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
         later = gaps[np.arange(len(gaps)) != begins]
         later = later[later > 0]
         unit = float(np.median(later)) if len(later) else 1.0
-        spans = np.where(np.isnan(gaps), 1.0, gaps / unit)
+        spans = np.where(np.isnan(gaps), 1.0, np.minimum(gaps / unit, LONGEST))
     steps = _differences(_fill(raw, begins, mean), begins, spans)
     step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]

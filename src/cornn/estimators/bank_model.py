@@ -63,6 +63,11 @@ class BankModel:
         return self.bank.inputs.features
 
     @property
+    def unit(self) -> float | None:
+        """Median time between the samples of the training data; None if they have no times."""
+        return self.bank.inputs.unit
+
+    @property
     def outputs(self) -> int:
         """Number of scores."""
         return len(self.readout.bias)

@@ -189,6 +189,10 @@ class Estimator(SequenceReader, BaseEstimator):
         """What the method in use fitted."""
         return self._network
 
+    @property
+    def _unit(self) -> float | None:
+        return self._fitted.unit
+
     def is_fitted(self) -> bool:
         """Return whether `fit` has been called."""
         try:

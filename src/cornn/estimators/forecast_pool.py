@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.forecast_layout import SeriesLayout, check_futures
+from cornn.estimators.forecast_layout import SeriesLayout, check_end, check_futures
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
-from cornn.forecasting.series import median_gap
+from cornn.forecasting.series import count_known, count_missing, median_gap
 
 __all__ = ["Pools", "choose_unit", "fit_pools", "read_periods"]
 
@@ -90,6 +90,7 @@ class Pools:
         for number, (values, own) in enumerate(zip(regular, futures, strict=True)):
             if self.layout.known_future and future is None:
                 values = values[: len(values) - self.horizon]
+            check_end(values[:, self.layout.targets], number)
             row = []
             for column, model in enumerate(self.models):
                 history = self.layout.history(values, column, own)
@@ -97,6 +98,13 @@ class Pools:
                     name = self.layout.name(self.layout.targets[column])
                     raise ValueError(f"sequence {number} has no known value of {name}: pass at least one")
                 row.append(model.forecast(history))
+                if np.isnan(row[-1].mean).any():
+                    name = self.layout.name(self.layout.targets[column])
+                    raise ValueError(
+                        f"the last {count_missing(history.values)[-1]:,} values of {name} in sequence {number} are "
+                        "missing, too many to forecast from those before: fit and forecast it by itself, up to its "
+                        "last value"
+                    )
             found.append(row)
         return found
 
@@ -177,7 +185,8 @@ def fit_pools(
     models, backtests = [], []
     for column, target in enumerate(layout.targets):
         found = [layout.history(values, column) for values in regular]
-        histories = [own for own in found if own is not None]
+        # Steps after the last value have nothing to learn from.
+        histories = [own.take(count_known(own.values)) for own in found if own is not None]
         _check_reach(layout.name(target), histories, horizon)
         long = [own for own in histories if len(own.values) > 1]
         model, tests = fit_model(long, horizon, periods, _hints(gap), families)

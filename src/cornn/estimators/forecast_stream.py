@@ -87,6 +87,8 @@ class ForecastStream:
             forecasts = self._predict(number, np.repeat(covariates[None], model.horizon, 0))
             if forecasts is not None and not math.isnan(values[target]):
                 error = (values[target] - forecasts.mean[0, 0]) / forecasts.scale[0]
+                # After missing values it is the error of a forecast further ahead.
+                error *= model.errors.spread[0] / model.errors.spread_after(np.atleast_1d(forecasts.missing))[0, 0]
                 found[number] = model.errors.p_value(float(error))
         self._add(values, timespan)
         return float(found[0]) if len(found) == 1 else found

@@ -16,7 +16,7 @@ from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
 from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
-from cornn.estimators.frames import check_future_dates, find_gap, index_gaps, is_dated
+from cornn.estimators.frames import check_future_dates, find_gap
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
@@ -169,7 +169,7 @@ class CoRNNForecaster(NetworkForecaster):
         """Forecast the values that follow each series.
 
         Args:
-            X: Series, as for `fit`.
+            X: Series, as for `fit`, each up to a row with a value of some target.
             timespans: Times since the previous sample, as for `fit`.
             future: If `known_future` is set: its values for the steps to forecast, shape (series, horizon, features),
                 or (series, horizon) for one feature; for one series also a DataFrame, and for several a list of these,
@@ -356,33 +356,21 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self)
         return self._fitted.output_spec()
 
+    @property
+    def _unit(self) -> float | None:
+        return self.unit_
+
     def _layout(self) -> SeriesLayout:
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
 
-    def validate_input(self, X: Any, timespans: Any = None) -> list[SequenceData]:
-        """Read sequences for a fitted forecaster and check that they match the training data.
-
-        Args:
-            X: The series, as for `fit`. One series by itself may have gaps between its dates, or none, whatever the
-                training series had.
-            timespans: Times since the previous sample, as for `fit`.
-
-        Returns:
-            The sequences in a common form.
-        """
-        sequences = self._read_new(X, timespans)
-        if is_dated(X) and not self._is_long(X) and timespans is None:
-            sequences = [self._place_dates(sequences[0], index_gaps(X.index))]
-        self._check_as_trained(sequences)
-        return sequences
-
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:
-        """Return a series with dates in the form of the training series: with times, or evenly spaced."""
-        if self.unit_ is not None:
-            return sequence._replace(gaps=gaps)
-        if self.date_gap_ is None:
-            return sequence
+        """Return a series with dates in the form of the training series: with times, or evenly spaced.
+
+        It may have gaps, or none, whatever the training series had.
+        """
+        if self.unit_ is not None or self.date_gap_ is None:
+            return super()._place_dates(sequence, gaps)
         return SequenceData(spread_out(sequence.values, regular_steps(gaps, self.date_gap_)), None)
 
     def _check_as_trained(self, sequences: list[SequenceData]) -> None:

@@ -13,6 +13,7 @@ from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
     "Columns",
+    "are_even",
     "check_future_dates",
     "find_gap",
     "find_names",
@@ -24,12 +25,16 @@ __all__ = [
     "is_dated",
     "is_frame",
     "name_target",
+    "read_date_gaps",
     "read_long",
     "read_target",
     "select_columns",
     "sequence_ids",
     "split_rows",
 ]
+
+
+LONGEST_EVEN = 27 * 86400  # seconds between evenly spaced dates that are not read one by one
 
 
 class Columns(NamedTuple):
@@ -65,8 +70,7 @@ def is_dated(X: Any) -> bool:
 def index_times(index: Any) -> NDArray | None:
     """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
     gaps = index_gaps(index)
-    even = len(gaps) > 1 and np.allclose(gaps[1:], gaps[1], rtol=1e-6)
-    return None if even else np.concatenate([[0.0], np.cumsum(gaps[1:])])
+    return None if len(gaps) > 1 and are_even(gaps) else np.concatenate([[0.0], np.cumsum(gaps[1:])])
 
 
 def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]:
@@ -75,17 +79,58 @@ def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]
     if index.hasnans:
         row = int(np.argmax(index.isna()))
         raise ValueError(f"{where} has no date in row {row}: fill it in, or remove the row")
+    # Reading dates one by one is slow. Up to there, evenly spaced dates cannot be months.
+    if len(index) > 1 and 0 < (index[1] - index[0]).total_seconds() <= LONGEST_EVEN:
+        gaps = np.diff((index - index[0]).total_seconds(), prepend=np.nan)
+        if are_even(gaps):
+            return gaps
     return compute_gaps(parse_dates([own.to_pydatetime() for own in index]), where, index)
+
+
+def are_even(gaps: NDArray[np.float64]) -> bool:
+    """Return whether samples are evenly spaced, given the time before each of them."""
+    return len(gaps) < 3 or np.allclose(gaps[1:], gaps[1], rtol=1e-6)
+
+
+def read_date_gaps(X: Any) -> list[NDArray[np.float64] | None]:
+    """Return the time before each sample of each sequence of a list by its index of dates, in seconds.
+
+    Args:
+        X: A list of sequences. One series by itself counts as a list of one.
+
+    Returns:
+        One entry per sequence, None for one without dates; an empty list if X is neither.
+    """
+    if is_dated(X):
+        return [index_gaps(X.index)]
+    found = []
+    for number, item in enumerate(X) if isinstance(X, list | tuple) else ():
+        part: Any = item
+        if isinstance(item, Series):
+            part = item.values if item.times is None else None
+        found.append(_read_item_gaps(part.index, f"the index of sequence {number}") if is_dated(part) else None)
+    return found
+
+
+def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
+    gaps = index_gaps(index, where)
+    if getattr(index, "tz", None) is not None and not are_even(gaps):
+        # Local dates, such as days, stay evenly spaced when the clocks change.
+        local = index_gaps(index.tz_localize(None).sort_values(), where)
+        return local if are_even(local) else gaps
+    return gaps
 
 
 def check_future_dates(X: Any, future: Any) -> None:
     """Check that the dates of covariates, if they and X have some, increase and come after X."""
-    if not is_dated(X) or not is_dated(future) or not len(future) or not len(X):
-        return
-    index_gaps(future.index, "the index of future")
-    last, first = (parse_date(own) for own in (X.index[-1], future.index[0]))
-    if first <= last:
-        raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
+    several = all(isinstance(own, list | tuple) for own in (X, future))
+    for series, ahead in zip(X, future, strict=False) if several else [(X, future)]:
+        if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
+            continue
+        index_gaps(ahead.index, "the index of future")
+        last, first = (parse_date(own) for own in (series.index[-1], ahead.index[0]))
+        if first <= last:
+            raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
 
 def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
@@ -110,10 +155,16 @@ def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
 
 
 def find_gap(X: Any) -> float | None:
-    """Return the median time between the samples of X in seconds, by its index of dates or periods; None without."""
-    if not is_dated(X) or len(X) < 2:
-        return None
-    return float(np.median(index_gaps(X.index)[1:]))
+    """Return the median time between the samples of X in seconds, by its index of dates or periods.
+
+    Args:
+        X: One series by itself, or a list of series.
+
+    Returns:
+        The time; None without dates, or if it differs from series to series.
+    """
+    medians = [np.median(own[1:]) for own in read_date_gaps(X) if own is not None and len(own) > 1]
+    return float(medians[0]) if medians and np.allclose(medians, medians[0], rtol=1e-6) else None
 
 
 def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:

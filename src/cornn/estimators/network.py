@@ -1,7 +1,7 @@
 """The network of an estimator, and its training: AdamW, cosine decay, clipping, early stopping."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cornn._fit_loop import fit_loop
 from cornn._random import generator
+from cornn._restored_models import check_sizes, construct_with
 from cornn._tf32 import no_tf32
 from cornn.estimators.preparation import PaddedBatch
 from cornn.layers import CoRNN
@@ -56,7 +57,7 @@ class NetworkSpec:
     damping: str
     init: str
 
-    def build(self, backend: str = "auto") -> SequenceModel:
+    def build(self, backend: str = "auto", device: str = "cpu") -> SequenceModel:
         # `initialise` draws the weights again; the caller's random state must not change.
         with torch.random.fork_rng(devices=[]):
             layer = CoRNN(
@@ -70,8 +71,15 @@ class NetworkSpec:
                 damping=self.damping,
                 init=self.init,
                 backend=backend,
+                device=device,
             )
             return SequenceModel(layer, self.outputs)
+
+    def restore(self, weights: Mapping[str, Tensor], backend: str) -> SequenceModel:
+        """Build the model with weights from a file, after comparing the sizes with theirs."""
+        sizes = (self.outputs, self.hidden_size, self.num_layers)
+        check_sizes(weights, *sizes, bidirectional=self.bidirectional)
+        return construct_with(weights, partial(self.build, backend))
 
     def initialise(self, model: SequenceModel, seed: int, answer: NDArray[np.float64] | None = None) -> None:
         """Draw the initial weights; `answer` is the output that ignores the input, 0 if None."""

@@ -42,6 +42,11 @@ class NetworkModel:
         return len(self.preparation.mean)
 
     @property
+    def unit(self) -> float | None:
+        """Median time between the samples of the training data; None if they have no times."""
+        return self.preparation.unit
+
+    @property
     def outputs(self) -> int:
         """Number of outputs."""
         return self.spec.outputs
@@ -103,7 +108,9 @@ class NetworkModel:
         preparation = Preparation(mean=arrays["mean"], scale=arrays["scale"], **settings)
         if preparation.scale.shape != preparation.mean.shape or preparation.features != spec.features:
             raise ValueError(f"the scaling has {preparation.features} features, the network {spec.features}")
-        model = spec.build(backend)
-        weights = {name.removeprefix("model."): value for name, value in arrays.items() if name.startswith("model.")}
-        model.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
-        return cls(model, spec, preparation, about["history"])
+        weights = {
+            name.removeprefix("model."): torch.from_numpy(value.copy())
+            for name, value in arrays.items()
+            if name.startswith("model.")
+        }
+        return cls(spec.restore(weights, backend), spec, preparation, about["history"])

@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
-from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, is_frame, sequence_ids
+from cornn.estimators.frames import (
+    Columns,
+    find_names,
+    find_steps,
+    flatten_index,
+    is_dated,
+    is_frame,
+    read_date_gaps,
+    sequence_ids,
+)
 from cornn.estimators.sequences import read_sequences
 from cornn.estimators.series import SequenceData
 
@@ -78,7 +87,27 @@ class SequenceReader:
         check_is_fitted(self)
         X, columns = self._flatten_index(X, self.columns_ or self.value_columns)
         self._find_steps(X, columns)
-        return read_sequences(X, columns._replace(steps=self.steps_), timespans)
+        sequences = read_sequences(X, columns._replace(steps=self.steps_), timespans)
+        dated = isinstance(X, list | tuple) or (columns.single and columns.id is None and is_dated(X))
+        dates = read_date_gaps(X) if dated and timespans is None else []
+        for number, gaps in enumerate(dates):
+            if gaps is not None:
+                sequences[number] = self._place_dates(sequences[number], gaps)
+        return sequences
+
+    def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:
+        """Return a sequence with dates as those in training: evenly spaced dates are times if those have times.
+
+        Args:
+            sequence: The sequence.
+            gaps: Time before each of its dates.
+        """
+        return sequence if self._unit is None else sequence._replace(gaps=gaps)
+
+    @property
+    def _unit(self) -> float | None:
+        """Median time between the samples of the training data; None if they have no times."""
+        raise NotImplementedError
 
     def _flatten_index(self, X: Any, values: str | Sequence[str] | None = None) -> tuple[Any, Columns]:
         """Return X and how it is read; a DataFrame whose index has two levels is brought into long form."""

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from cornn.estimators.frames import Columns, index_times, is_dated, is_frame, read_long, select_columns
+from cornn.estimators.frames import (
+    Columns,
+    are_even,
+    index_times,
+    is_dated,
+    is_frame,
+    read_date_gaps,
+    read_long,
+    select_columns,
+)
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
 from cornn.estimators.times import compute_gaps, read_gaps
 from cornn.estimators.values import is_missing, to_array, to_float_array
@@ -22,7 +31,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
     """Read and validate sequences.
 
     Args:
-        X: An array (sequences, time, features) or (sequences, time), a list of arrays or `Series`, or a DataFrame.
+        X: An array (sequences, time, features) or (sequences, time), a list of arrays, `Series` or pandas objects, or a
+            DataFrame. Dates in the index of pandas objects are times if those of any sequence are not evenly spaced.
         columns: Columns of DataFrames, and the order of axes.
         timespans: Times since the previous sample, in the layout of X without features, or (time,) for all sequences.
         warn: Whether to warn if a three-dimensional array has fewer steps than features.
@@ -71,6 +81,10 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
                 stacklevel=3,
             )
     sequences = [_sequence(item, number, columns.values) for number, item in enumerate(X)]
+    dates = read_date_gaps(X) if timespans is None else []
+    if any(own is not None and not are_even(own) for own in dates):
+        pairs = zip(sequences, dates, strict=True)
+        sequences = [one if own is None else one._replace(gaps=own) for one, own in pairs]
     if not columns.single:
         for number, own in enumerate(sequences):
             check_known(own, f"sequence {number}")
@@ -144,7 +158,8 @@ def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed:
             )
         if (sequence.gaps is not None) != timed:
             fitted, here = ("with", "lacks") if timed else ("without", "has")
-            raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them")
+            remedy = "pass times too" if timed else "fit with times too, or fill the gaps with rows of missing values"
+            raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them: {remedy}")
 
 
 def _check_alike(sequences: list[SequenceData]) -> None:

@@ -1,6 +1,6 @@
 """Sequences: as users pass them with times, and after reading."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,10 @@ class ValidSeries(Series):
     """
 
     names: tuple[str, ...] = ()
+
+    def take(self, length: int) -> "ValidSeries":
+        """Return the first samples."""
+        return replace(self, values=self.values[:length], times=None if self.times is None else self.times[:length])
 
 
 class SequenceData(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS, BankInputs, View
+from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, LONGEST, PRIOR_STEPS, BankInputs, View
 from cornn.estimators.bank_model import BankModel
 from cornn.export.bank import StepParts, decompose_steps, draw_sequences
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Port, Shape
@@ -51,7 +51,7 @@ def build_bank_graph(estimator: Any) -> tuple[bytes, dict[str, Port], dict[str, 
 def _add_spans(graph: Graph, unit: float) -> str:
     """Add the durations of the steps in units of the usual one, (time, batch, 1) in float64; an unknown one is 1."""
     spans = graph("Cast", graph("Transpose", "timespans", perm=[1, 0]), to=DOUBLE)
-    steps = graph("Div", spans, graph.weight(np.float64(unit)))
+    steps = graph("Min", graph("Div", spans, graph.weight(np.float64(unit))), graph.weight(np.float64(LONGEST)))
     zero, one = graph.weight(np.int64(0)), graph.weight(np.int64(1))
     clock = graph("Range", zero, graph("Squeeze", graph("Shape", spans, start=0, end=1)), one)
     first = graph("And", graph.unsqueeze(graph("Equal", clock, zero), 1), graph("Equal", spans, graph.weight(0.0)))

@@ -1,7 +1,7 @@
 """Evaluate a fitted estimator on test data, compared with a trivial baseline."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.series import ValidSeries
 from cornn.fitting.baselines import STATISTICS, predict_with_ridge
 from cornn.fitting.readers import Dataset
 from cornn.forecasting.scores import BASELINES, TRIVIAL
+from cornn.forecasting.series import count_known
 
 __all__ = ["AnyEstimator", "ClassScore", "Evaluation", "Predictions", "attribute", "evaluate", "predict"]
 
@@ -162,6 +164,7 @@ def attribute(estimator: AnyEstimator, data: Dataset) -> Predictions:
 
 def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float | None) -> Predictions:
     header, columns = [], []
+    data = replace(data, sequences=[_cut_after_known(estimator, series) for series in data.sequences])
     predictions = estimator.predict(data.sequences)
     with_intervals = level is not None or estimator.method_ == "pool"
     ends = estimator.predict_interval(data.sequences, INTERVAL if level is None else level) if with_intervals else ()
@@ -176,6 +179,16 @@ def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float |
         for step, time in enumerate(times):
             rows.append((own, step + 1, *time, *(_shorten(column[number, step]) for column in columns)))
     return Predictions((data.id_name, *names, *header), rows)
+
+
+def _cut_after_known(estimator: CoRNNForecaster, series: ValidSeries) -> ValidSeries:
+    """Return a series without the rows at its end that have no target: they are steps to forecast.
+
+    If features are known in advance, their rows for the steps to forecast are kept.
+    """
+    known = count_known(series.values[:, estimator.targets_])
+    end = known + (estimator.horizon if estimator.known_future_ else 0)
+    return series.take(end) if known else series
 
 
 def _list_future_times(estimator: CoRNNForecaster, data: Dataset, number: int) -> list[tuple[str | float]]:

@@ -91,7 +91,11 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
         if chosen.get("known_future"):
             chosen["known_future"] = [_find_feature(data, name) for name in to_names(chosen["known_future"])]
     check_settings(task, chosen)
-    splits = split(data, task, other, options.test_share, options.seed)
+    targets = None
+    if task == "forecast":
+        inputs = set(chosen.get("known_future") or ())
+        targets = chosen.get("targets") or [own for own in range(len(data.features)) if own not in inputs]
+    splits = split(data, task, other, options.test_share, options.seed, targets)
     facts = summarise(data, splits, task, options.targets)
     return FitPlan(task, data, other, splits, chosen, tuple(facts))
 

@@ -4,7 +4,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +22,7 @@ from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
 from cornn.estimators.classifier import draw_stratified
 from cornn.fitting.evaluate import AnyEstimator, Evaluation, evaluate
 from cornn.fitting.readers import Dataset
+from cornn.forecasting.series import count_known
 
 __all__ = ["TASKS", "FitResult", "Splits", "check_settings", "choose_task", "find_tasks", "fit", "split"]
 
@@ -73,7 +74,9 @@ def choose_task(task: str | None, data: Dataset) -> str:
     return task
 
 
-def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: int) -> Splits:
+def split(
+    data: Dataset, task: str, test: Dataset | None, share: float, seed: int, targets: Sequence[int] | None = None
+) -> Splits:
     """Split a data set into training and test data.
 
     Args:
@@ -82,6 +85,7 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         test: Test data from a file of their own, or None.
         share: If `test` is None, the share of the sequences, or for forecasts of the last steps, in the test split.
         seed: Seed of the random split.
+        targets: Features that are forecast. Default: all.
 
     Returns:
         The splits. Classes are split in proportion.
@@ -92,7 +96,7 @@ def split(data: Dataset, task: str, test: Dataset | None, share: float, seed: in
         _check_features(data, test)
         return Splits(data, test)
     if task == "forecast":
-        return _split_off_steps(data, share)
+        return _split_off_steps(data, share, targets)
     count = round(share * len(data))
     if not count:
         return Splits(data, None, why="too few for a test split" if share else "")
@@ -130,17 +134,15 @@ def _check_features(data: Dataset, test: Dataset) -> None:
         raise ValueError(f"{test.source} has {len(test.features)} features, but {data.source} has {len(data.features)}")
 
 
-def _split_off_steps(data: Dataset, share: float) -> Splits:
-    """Split off the last share of the steps of every sequence."""
-    lengths = [len(series.values) for series in data.sequences]
+def _split_off_steps(data: Dataset, share: float, targets: Sequence[int] | None) -> Splits:
+    """Split off the last share of the steps of every sequence; rows at its end without targets are not counted."""
+    columns = slice(None) if targets is None else targets
+    lengths = [count_known(series.values[:, columns]) or len(series.values) for series in data.sequences]
     cuts = [length - math.floor(share * length) for length in lengths]
     if cuts == lengths:
         return Splits(data, None, why="too few steps for a test split" if share else "")
     pairs = zip(data.sequences, cuts, strict=True)
-    shorter = [
-        replace(own, values=own.values[:cut], times=None if own.times is None else own.times[:cut])
-        for own, cut in pairs
-    ]
+    shorter = [own.take(cut) for own, cut in pairs]
     return Splits(replace(data, sequences=shorter), data, cuts)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cornn.fitting.fit import FitResult
 from cornn.fitting.readers.calendar import Calendar
+from cornn.forecasting.series import count_known
 from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_errors_ahead, draw_forecasts, draw_members
 
 __all__ = ["draw_forecast_pictures"]
@@ -85,10 +86,15 @@ def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> C
 
 
 def _forecast(estimator: Any, series: Any, origin: int, column: int) -> DrawnForecast | None:
-    """Forecast one target from the first `origin` samples; None if covariates of the steps ahead are unknown."""
+    """Forecast one target from the first `origin` samples, without those at their end that have no target.
+
+    Returns:
+        The forecast; None if the target has no value before it, or covariates of the steps ahead are unknown.
+    """
     values = np.asarray(series.values, float).reshape(len(series.values), -1)
     if np.isnan(values[:origin, estimator.targets_[column]]).all():
         return None
+    origin = count_known(values[:origin, estimator.targets_])
     known = type(series)(values[:origin], None if series.times is None else series.times[:origin])
     options: dict[str, Any] = {}
     if estimator.known_future_:

@@ -33,23 +33,33 @@ class Errors:
     first: NDArray[np.float64]
     independent: float
 
-    def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return quantiles of the scaled errors, shape (levels, horizon).
+    def spread_after(self, missing: NDArray[np.int_]) -> NDArray[np.float64]:
+        """Return the spread of each step ahead if so many values before the origins are missing, (origins, horizon)."""
+        horizon = len(self.spread)
+        steps = missing[:, None] + np.arange(1, horizon + 1)
+        return self.spread[np.minimum(steps, horizon) - 1] * np.maximum(steps / horizon, 1.0) ** GROWTH
+
+    def quantiles(self, levels: NDArray[np.float64], missing: NDArray[np.int_]) -> NDArray[np.float64]:
+        """Return quantiles of the scaled errors, shape (levels, origins, horizon).
 
         As in conformal prediction, the level is moved outwards by the one error to come: the quantile of n errors at
         level q is the one at (1 + 1/n) q, from the middle. Errors of overlapping forecasts depend on each other, so
         that n is the number of origins, not of errors. Few independent forecasts say little about bias, size and shape
         of the errors: the quantiles are then closer to those of Student's distribution, which are the quantiles of the
         next of k independent normal errors with unknown mean and size.
+
+        Args:
+            levels: Levels, shape (levels,).
+            missing: Number of values right before each origin that are missing, shape (origins,).
         """
         if not len(self.shapes):
-            return np.zeros((len(levels), len(self.spread)))
+            return np.zeros((len(levels), len(missing), len(self.spread)))
         outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / max(self.origins, 1)), 0.0, 1.0)
         few = max(min(self.independent, self.origins), LEAST_INDEPENDENT)
         student = stdtrit(few + 1, levels) * np.sqrt(1 + 1 / few)
         share = 1 / (1 + few / FEW)
         shape = share * student + (1 - share) * np.quantile(self.shapes, outer)
-        return shape[:, None] * self.spread[None]
+        return shape[:, None, None] * self.spread_after(missing)
 
     def p_value(self, error: float) -> float:
         """Return the share of earlier one-step errors that were at least as large, counting the new one.

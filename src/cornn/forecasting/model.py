@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from cornn.forecasting.members import FAMILIES, Member, SmoothingStates, moving_
 from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values
 from cornn.forecasting.readout import Readout, ReadoutSpec
 from cornn.forecasting.seasons import detect_periods
-from cornn.forecasting.series import History, fill_gaps
+from cornn.forecasting.series import History, count_missing, fill_gaps
 
 __all__ = ["Forecasts", "Model", "choose_periods", "fit_model"]
 
 SEASONAL_SHARE = 0.4  # of many series that must have a season for all to get it
 MOST_SERIES = 100  # that seasons are detected in
+MOST_HORIZONS = 100  # without a value before an origin, from which nothing is forecast
 ERRORS_AFTER = 0.25  # of the origins of a backtest: the weights of earlier ones are not settled
 
 
@@ -32,11 +33,13 @@ class Forecasts:
         mean: Forecasts, shape (origins, horizon).
         scale: Scale of the series at each origin, shape (origins,).
         low: Smallest possible value at each origin, shape (origins,), or of all; minus infinity without a limit.
+        missing: Number of values right before each origin that are missing, shape (origins,), or of all.
     """
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
     low: NDArray[np.float64] | float = -np.inf
+    missing: NDArray[np.int_] | int = 0
 
 
 @dataclass(frozen=True)
@@ -84,18 +87,57 @@ class Model:
     ) -> Forecasts:
         """Forecast after each of some steps.
 
+        Values that are missing right before an origin are forecast first, from those before. The quantiles are then as
+        wide as those of forecasts so many steps further ahead.
+
         Args:
             history: The series.
-            origins: Numbers of known values.
+            origins: Increasing numbers of steps after which to forecast.
             states: States of smoothing before the last value, for the last origin only.
 
         Returns:
-            The forecasts.
+            The forecasts; NaN after a hundred horizons without a value.
         """
         values, covariates = self.prepare(history)
-        found = self.pool.forecast_at(values, origins, covariates, states)
-        scale = moving_scale(values, self.pool.period)[origins - 1]
-        return Forecasts(self.finish(found, history, origins), scale * self.unit, self.lowest(history, origins))
+        missing = count_missing(history.values)[origins - 1]
+        lasts = origins - missing
+        starts = np.unique(lasts) if missing.any() else origins
+        found = self.pool.forecast_at(values, starts, covariates, None if missing.any() else states)
+        found = self.finish(found, history, starts)
+        if missing.any():
+            ahead, found = found, found[np.searchsorted(starts, lasts)]
+            for last in np.unique(lasts[missing > 0]):
+                after = (lasts == last) & (missing > 0)
+                first = ahead[np.searchsorted(starts, last)]
+                found[after] = self._forecast_after_gap(history, int(last), first, origins[after])
+        scale = moving_scale(values, self.pool.period)[lasts - 1]
+        return Forecasts(found, scale * self.unit, self.lowest(history, origins), missing)
+
+    def _forecast_after_gap(
+        self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
+    ) -> NDArray[np.float64]:
+        """Forecast after some of the missing values that follow the first `last` steps.
+
+        Args:
+            history: The series.
+            last: Number of steps up to the last known value.
+            ahead: Forecasts after it, shape (horizon,).
+            origins: Increasing numbers of steps after which to forecast, in the gap.
+
+        Returns:
+            The forecasts, shape (origins, horizon).
+        """
+        found = np.full((len(origins), self.horizon), np.nan)
+        values = history.values.copy()
+        end = min(int(origins[-1]), last + MOST_HORIZONS * self.horizon)
+        for start in range(last, end, self.horizon):
+            stop = min(start + self.horizon, end)
+            values[start:stop] = ahead[: stop - start]
+            here = (origins > start) & (origins <= stop)
+            filled = replace(history, values=values).take(stop)
+            forecasts = self.forecast_at(filled, np.append(origins[here], stop)).mean
+            found[here], ahead = forecasts[:-1], forecasts[-1]
+        return found
 
     def member_forecasts(self, history: History, origins: NDArray[np.int_]) -> dict[Member, NDArray[np.float64]]:
         """Forecast with every member of the pool, also with those without a weight."""
@@ -122,8 +164,8 @@ class Model:
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
         """Return quantiles of forecasts, shape (levels, origins, horizon)."""
-        shifts = self.errors.quantiles(np.asarray(levels, np.float64))
-        found = forecasts.mean + shifts[:, None] * forecasts.scale[:, None]
+        shifts = self.errors.quantiles(np.asarray(levels, np.float64), np.atleast_1d(forecasts.missing))
+        found = forecasts.mean + shifts * forecasts.scale[:, None]
         return np.maximum(found, np.reshape(forecasts.low, (-1, 1)))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History", "check_length", "fill_gaps", "median_gap", "regular_steps", "spread_out"]
+__all__ = [
+    "History",
+    "check_length",
+    "count_known",
+    "count_missing",
+    "fill_gaps",
+    "median_gap",
+    "regular_steps",
+    "spread_out",
+]
 
 UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
 UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
@@ -27,6 +36,30 @@ class History:
     known: NDArray[np.float64]
     past: NDArray[np.float64]
     future: NDArray[np.float64] | None = None
+
+    def take(self, length: int) -> "History":
+        """Return the first steps; the covariates known in advance of the later ones become those of the future."""
+        future = self.known[length:]
+        if self.future is not None:
+            future = np.concatenate([future, self.future])
+        return History(self.values[:length], self.known[:length], self.past[:length], future)
+
+
+def count_known(values: NDArray[np.float64]) -> int:
+    """Return the number of steps up to the last one with a known value; 0 if there is none.
+
+    Args:
+        values: The values, shape (time,) or (time, features).
+    """
+    known = ~np.isnan(values)
+    steps = np.flatnonzero(known.any(1) if known.ndim > 1 else known)
+    return int(steps[-1]) + 1 if len(steps) else 0
+
+
+def count_missing(values: NDArray[np.float64]) -> NDArray[np.int_]:
+    """Return how many values in a row are missing up to each step, shape (time,). The first value must be known."""
+    steps = np.arange(len(values))
+    return steps - np.maximum.accumulate(np.where(np.isnan(values), 0, steps))
 
 
 def median_gap(gaps: list[NDArray[np.float64]]) -> float:
