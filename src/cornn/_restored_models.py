@@ -1,13 +1,14 @@
 """Construct a model with weights from a file, which may be damaged or malicious."""
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
-from torch import Tensor
-
-from cornn.models import SequenceModel
+from torch import Tensor, nn
 
 __all__ = ["check_sizes", "construct_with"]
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def check_sizes(
@@ -24,7 +25,7 @@ def check_sizes(
         raise ValueError(f"num_layers is {num_layers}, the file has {len(weights)} tensors")
 
 
-def construct_with(weights: Mapping[str, Tensor], construct: Callable[[str], SequenceModel]) -> SequenceModel:
+def construct_with(weights: Mapping[str, Tensor], construct: Callable[[str], Model]) -> Model:
     """Construct a model with its weights; `construct` makes it on a device.
 
     First without memory: the sizes in a damaged or malicious file may exceed this machine's.
