@@ -221,25 +221,21 @@ def test_what_is_known_in_advance_is_used():
         with_it.predict(X[:, :150], future=holiday[None, 155:])
 
 
-def test_a_history_ends_with_a_target():
-    line = np.arange(60.0)
+def test_forecasts_follow_the_last_row_also_if_its_target_is_missing():
+    line = np.arange(63.0)
     ended = np.r_[line[:57], [np.nan] * 3]
-    fitted = CoRNNForecaster(horizon=3).fit(line)
+    fitted = CoRNNForecaster(horizon=3).fit(line[:60])
     frame = pd.DataFrame({"shop": ["a"] * 60, "sales": ended})
     by_shop = CoRNNForecaster(horizon=3, id_column="shop").fit(frame)
-    network = CoRNNForecaster(horizon=3, hidden_size=4, epochs=1, random_state=0, device="cpu").fit(line)
     dated = pd.Series(ended, pd.date_range("2026", periods=60))
-    for forecaster, X in ((fitted, ended), (fitted, dated), (by_shop, frame), (network, ended)):
-        with pytest.raises(ValueError, match="sequence 0 has no target in the last 3 steps of its history"):
-            forecaster.predict(X)
-    with pytest.raises(ValueError, match="no target in the last 3 steps"):
-        fitted.predict_interval(ended)
-    np.testing.assert_allclose(fitted.predict(ended[:57]), line[57:])
+    for forecaster, X in ((fitted, ended), (fitted, dated), (by_shop, frame)):
+        np.testing.assert_allclose(np.ravel(forecaster.predict(X)), line[60:])
 
-    with_price = CoRNNForecaster(horizon=2, targets=[0], known_future=[1]).fit(np.stack([line, line % 7], 1)[None])
-    for future in (None, np.zeros((1, 2))):
-        with pytest.raises(ValueError, match=f"no target in the last {3 if future is not None else 1} steps? of its"):
-            with_price.predict(np.stack([ended, line % 7], 1)[None], future=future)
+    with_price = CoRNNForecaster(horizon=2, targets=[0], known_future=[1])
+    with_price.fit(np.stack([line, line % 7], 1)[None, :60])
+    X = np.stack([ended, line[:60] % 7], 1)[None]
+    np.testing.assert_allclose(with_price.predict(X).ravel(), line[58:60])
+    np.testing.assert_allclose(with_price.predict(X, future=line[None, 60:62] % 7).ravel(), line[60:62])
 
 
 def test_rows_after_the_last_target_teach_nothing():

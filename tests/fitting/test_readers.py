@@ -410,10 +410,26 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
     assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
 
 
-def test_a_date_among_the_values_may_be_a_time(tmp_path):
+def test_the_only_column_of_dates_is_the_time(tmp_path):
     path = tmp_path / "data.csv"
-    path.write_text("date,v\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
+    path.write_text("v,date\n2,2020-01-03\n3,2020-01-04\n1,2020-01-01\n")
+    for layout in (Layout(form="series"), Layout(form="series", time="date")):
+        found = read(path, layout)
+        assert found.layout.time == "date"
+        assert found.sequences[0].values.ravel().tolist() == [1, 2, 3]
+        assert np.diff(found.sequences[0].times).tolist() == [2 * 86400, 86400]
+    # Numbers are values, also if they look like dates.
+    path.write_text("v,date\n1,20200101\n2,20200102\n")
+    assert read(path, Layout(form="series")).layout.time is None
+    # Of two, none is.
+    path.write_text("date,v,due\n2020-01-01,1,2020-02-01\n2020-01-02,2,2020-02-01\n")
     assert "if it is the time of a sample, use `time='date'`" in refused(path, Layout(form="series"))
+    assert read(path, Layout(form="series", ignore=("due",))).layout.time == "date"
+    # Nor is one that belongs to a sequence, not to a sample.
+    path.write_text("id,born,v\na,1990-01-01,1\na,1990-01-01,2\nb,1991-01-01,3\nb,1991-01-01,4\n")
+    assert "if it is the time of a sample, use `time='born'`" in refused(path, Layout(form="long", id="id"))
+    path.write_text("id,day,v\na,1990-01-01,1\na,1990-01-02,2\nb,1990-01-01,3\nb,1990-01-02,4\n")
+    assert read(path, Layout(form="long", id="id")).layout.time == "day"
 
 
 @pytest.mark.parametrize(

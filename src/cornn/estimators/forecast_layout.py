@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._counts import format_count
 from cornn.estimators.frames import is_frame, select_columns
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import to_float_array
 from cornn.forecasting import History
-from cornn.forecasting.series import count_known, regular_steps, spread_out
+from cornn.forecasting.series import regular_steps, spread_out
 
-__all__ = ["SeriesLayout", "check_end", "check_futures"]
+__all__ = ["SeriesLayout", "check_futures"]
 
 
 @dataclass(frozen=True)
@@ -102,19 +101,3 @@ def check_futures(futures: Iterable[NDArray[np.float64]]) -> None:
     for number, own in enumerate(futures):
         if np.isnan(own).any():
             raise ValueError(f"the future of sequence {number} has missing values: fill them in")
-
-
-def check_end(values: NDArray[np.float64], number: int) -> None:
-    """Check that a series ends with a value of some target, as forecasts start after its last step.
-
-    Args:
-        values: The targets, shape (steps, targets).
-        number: Number of the series, for the error.
-    """
-    known = count_known(values)
-    if known and known < len(values):
-        steps = format_count(len(values) - known, "step")
-        raise ValueError(
-            f"sequence {number} has no target in the last {steps} of its history, and forecasts start after them: to "
-            "forecast these steps too, remove their rows, and choose a horizon that reaches far enough"
-        )

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from cornn._machine import resolve_device
 from cornn.estimators.base import Estimator, uniform_sampler
-from cornn.estimators.forecast_layout import check_end
 from cornn.estimators.network import apply_model
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
@@ -61,7 +60,6 @@ class NetworkForecasts:
             raise ValueError("future is only for method='pool' with known_future: omit it")
         for number, sequence in enumerate(sequences):
             check_known(sequence, f"sequence {number}")
-            check_end(sequence.values[:, self.targets], number)
         last = np.stack([self._fill(sequence)[-1] for sequence in sequences])
         return self._add(self.network(sequences, resolve_device(self.device)), last)
 

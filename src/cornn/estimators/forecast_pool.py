@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.forecast_layout import SeriesLayout, check_end, check_futures
+from cornn.estimators.forecast_layout import SeriesLayout, check_futures
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
@@ -90,7 +90,6 @@ class Pools:
         for number, (values, own) in enumerate(zip(regular, futures, strict=True)):
             if self.layout.known_future and future is None:
                 values = values[: len(values) - self.horizon]
-            check_end(values[:, self.layout.targets], number)
             row = []
             for column, model in enumerate(self.models):
                 history = self.layout.history(values, column, own)

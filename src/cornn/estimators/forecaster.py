@@ -169,7 +169,7 @@ class CoRNNForecaster(NetworkForecaster):
         """Forecast the values that follow each series.
 
         Args:
-            X: Series, as for `fit`, each up to a row with a value of some target.
+            X: Series, as for `fit`. The forecasts follow the last row, also if its target is missing.
             timespans: Times since the previous sample, as for `fit`.
             future: If `known_future` is set: its values for the steps to forecast, shape (series, horizon, features),
                 or (series, horizon) for one feature; for one series also a DataFrame, and for several a list of these,
