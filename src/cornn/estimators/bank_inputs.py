@@ -12,7 +12,7 @@ from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
 
-__all__ = ["CAUSAL", "LONGEST", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
+__all__ = ["CAUSAL", "LONGEST", "SCALINGS", "BankInputs", "RunningInputs", "View", "complete_spans", "fit_inputs"]
 
 SCALINGS = ("set", "running", "sequence")
 """By the training set; by the samples of the sequence so far; by the whole sequence."""
@@ -83,7 +83,17 @@ class BankInputs:
             return None
         spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
         begins = np.isin(np.arange(len(spans)), _starts(sequences))
-        return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, np.minimum(spans, LONGEST))
+        return complete_spans(spans, begins)
+
+
+def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool) -> NDArray[np.float64]:
+    """Return times in steps: 1 where they are unknown, or 0 before a first sample, and at most `LONGEST`.
+
+    Args:
+        spans: Times before samples, in steps.
+        begins: Which samples are the first of their sequence.
+    """
+    return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, np.minimum(spans, LONGEST))
 
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
@@ -154,7 +164,7 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
         later = gaps[np.arange(len(gaps)) != begins]
         later = later[later > 0]
         unit = float(np.median(later)) if len(later) else 1.0
-        spans = np.where(np.isnan(gaps), 1.0, np.minimum(gaps / unit, LONGEST))
+        spans = complete_spans(gaps / unit, False)
     steps = _differences(_fill(raw, begins, mean), begins, spans)
     step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]

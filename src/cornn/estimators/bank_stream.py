@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from cornn.engine.bank import Memory, Sequences, pool
-from cornn.estimators.bank_inputs import LONGEST, RunningInputs
+from cornn.estimators.bank_inputs import RunningInputs, complete_spans
 from cornn.estimators.bank_model import BankModel
 from cornn.estimators.times import scale_timespan
 from cornn.streaming import unpack_state
@@ -63,7 +63,7 @@ class BankStream:
         spans = None
         if timespan is not None:
             spans = np.broadcast_to(scale_timespan(timespan, inputs.unit), (count,))
-            spans = np.where(np.isnan(spans) | ((spans == 0) & (not self.steps)), 1.0, np.minimum(spans, LONGEST))
+            spans = complete_spans(spans, not self.steps)
         channels = self._inputs(values.reshape(count, -1), spans)
         data = Sequences(channels, np.arange(count + 1), spans)
         scores = self._model.readout(pool(self._model.bank.bank, data, self._memory).reshape(count, -1))

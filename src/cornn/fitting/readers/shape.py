@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.frames import split_rows
 from cornn.estimators.series import ValidSeries
-from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
 from cornn.fitting.readers.steps import check_steps, describe_no_values, group_steps, list_value_columns
-from cornn.fitting.readers.table import INDEX, MISSING, Table, parse_number
+from cornn.fitting.readers.table import INDEX, MISSING, Table, is_only_date
 
 __all__ = ["shape"]
 
@@ -63,21 +62,12 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
 def _find_dates(table: Table, layout: Layout) -> str | None:
     """Return the column of dates if there is exactly one, and no sequence has a date twice; otherwise None."""
     named = {layout.id, layout.group, *layout.target, *layout.values, *layout.ignore}
-    dated = [name for name, column in table.columns.items() if name not in named and all(map(_is_only_date, column))]
+    dated = [name for name, column in table.columns.items() if name not in named and all(map(is_only_date, column))]
     if len(dated) != 1:
         return None
     dates = table.columns[dated[0]]
     samples = dates if layout.id is None else zip(table.columns[layout.id], dates, strict=True)
     return dated[0] if len(set(samples)) == len(dates) else None
-
-
-def _is_only_date(value: Any) -> bool:
-    """Return whether a value is a date and not a number as well, such as 20260131."""
-    try:
-        parse_number(value)
-    except (TypeError, ValueError):
-        return is_date(value)
-    return False
 
 
 def _check_roles(table: Table, layout: Layout) -> None:

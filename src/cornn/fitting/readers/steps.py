@@ -8,9 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from cornn._arguments import Argument, ArgumentError
-from cornn.estimators.times import is_date
 from cornn.fitting.readers.dataset import Layout
-from cornn.fitting.readers.table import FITTED_WITH, Table, parse_number, shorten
+from cornn.fitting.readers.table import FITTED_WITH, Table, is_only_date, parse_number, shorten
 
 __all__ = ["check_steps", "describe_no_values", "group_steps", "list_value_columns"]
 
@@ -177,11 +176,7 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
 
 def _has_dates(table: Table, name: str) -> bool:
     first = next((value for value in table.columns[name] if value is not None and str(value).strip()), None)
-    try:
-        parse_number(first)
-    except (TypeError, ValueError):
-        return is_date(first)
-    return False
+    return is_only_date(first)
 
 
 def _find_blocks(table: Table, names: list[str]) -> tuple[list[str], list[str]]:

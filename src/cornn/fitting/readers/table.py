@@ -22,6 +22,7 @@ __all__ = [
     "INDEX",
     "MISSING",
     "Table",
+    "is_only_date",
     "parse_csv",
     "parse_number",
     "parse_time",
@@ -138,6 +139,15 @@ def parse_number(value: Any) -> float:
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
         return math.nan
     return float(value)
+
+
+def is_only_date(value: Any) -> bool:
+    """Return whether a value is a date and not a number as well, such as 20260131."""
+    try:
+        parse_number(value)
+    except (TypeError, ValueError):
+        return is_date(value)
+    return False
 
 
 def parse_time(value: Any) -> float:
