@@ -111,11 +111,11 @@ def _fill(values: NDArray[np.float64], begins: NDArray[np.int64], before: NDArra
 
 def _differences(values: NDArray, begins: NDArray[np.int64], spans: NDArray | None) -> NDArray[np.float64]:
     """Return the change per step; 0 at the first step of a sequence."""
-    found = np.diff(values, axis=0, prepend=values[:1])
-    found[np.arange(len(values)) == begins] = 0
+    differences = np.diff(values, axis=0, prepend=values[:1])
+    differences[np.arange(len(values)) == begins] = 0
     if spans is None:
-        return found
-    return np.divide(found, spans[:, None], out=np.zeros_like(found), where=spans[:, None] > 0)
+        return differences
+    return np.divide(differences, spans[:, None], out=np.zeros_like(differences), where=spans[:, None] > 0)
 
 
 def _scaled(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str, differences: bool) -> NDArray:
@@ -137,10 +137,10 @@ def _scaled(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str
 
 
 def _running_sum(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    found = np.empty_like(values)
+    sums = np.empty_like(values)
     for start, stop in itertools.pairwise(starts):
-        np.cumsum(values[start:stop], 0, out=found[start:stop])
-    return found
+        np.cumsum(values[start:stop], 0, out=sums[start:stop])
+    return sums
 
 
 def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], differences: bool) -> BankInputs:
@@ -205,13 +205,13 @@ class RunningInputs:
                 parts.append(missing.astype(np.float64))
                 continue
             scaling, differences = view
-            own, first = (change, 2) if differences else (value, 0)
+            channel, first = (change, 2) if differences else (value, 0)
             if scaling == "running":
                 total = PRIOR_STEPS + self.steps[0]
                 mean = 0 if differences else self.sums[0] / total
                 variance = (PRIOR_STEPS + self.sums[first + 1]) / total - np.square(mean)
-                own = (own - mean) / np.sqrt(np.maximum(variance, CONSTANT))
-            parts.append(own)
+                channel = (channel - mean) / np.sqrt(np.maximum(variance, CONSTANT))
+            parts.append(channel)
         return np.clip(np.concatenate(parts, 1), -LARGEST, LARGEST).astype(np.float32)
 
     def arrays(self) -> dict[str, NDArray]:

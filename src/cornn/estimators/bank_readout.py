@@ -125,8 +125,8 @@ def fit_from_kernel(
         fitted = vectors @ ((values / left)[:, None] * projected) / np.maximum(root, 1e-12) + bias
         residual = target - fitted
         if folds is None:
-            own = np.square(vectors) @ (values / left) + share
-            errors = residual / np.maximum(1 - own, LEAST_LEFT)[:, None]
+            leverage = np.square(vectors) @ (values / left) + share
+            errors = residual / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
         else:
             errors = np.empty_like(residual)
             for fold in range(folds.max() + 1):
@@ -179,8 +179,8 @@ def fit_from_chunks(
         table = np.concatenate([near, np.ones((len(near), 1), np.float32), (target[rows] - bias).astype(np.float32)], 1)
         table *= np.sqrt(weights[rows]).astype(np.float32)[:, None]
         for fold in range(number):
-            own = table if folds is None else table[folds[rows] == fold]
-            products[fold] += own.T @ own
+            part = table if folds is None else table[folds[rows] == fold]
+            products[fold] += part.T @ part
     assert first is not None
     width = len(first.mean)
     whole = products.sum(0)
@@ -213,12 +213,14 @@ def fit_from_chunks(
         rotate = vectors.astype(np.float32)
         for rows, features in chunks():
             rotated = (standardiser(features) @ rotate).astype(np.float64)
-            own = (
+            leverage = (
                 np.square(rotated) @ (1 / left) / size * weights[rows, None] + (weights[rows] / weights.sum())[:, None]
             )
             for place in range(len(PENALTIES)):
                 residual = target[rows] - bias - rotated @ (projected / left[:, place, None])
-                held_out[place, rows] = target[rows] - residual / np.maximum(1 - own[:, place], LEAST_LEFT)[:, None]
+                held_out[place, rows] = (
+                    target[rows] - residual / np.maximum(1 - leverage[:, place], LEAST_LEFT)[:, None]
+                )
     else:
         fits = []
         for fold in range(number):
@@ -232,9 +234,9 @@ def fit_from_chunks(
         for rows, features in chunks():
             near = standardiser(features).astype(np.float64)
             for fold, (solved, mean, answer) in enumerate(fits):
-                own = np.flatnonzero(folds[rows] == fold)
-                at = rows.start + own
-                held_out[:, at] = np.einsum("rf,pfo->pro", near[own] - mean, solved, optimize=True) + answer
+                places = np.flatnonzero(folds[rows] == fold)
+                at = rows.start + places
+                held_out[:, at] = np.einsum("rf,pfo->pro", near[places] - mean, solved, optimize=True) + answer
     errors = weights * np.square(target - held_out).sum(2)
     best = int(errors.mean(1).argmin())
     weight = standardiser.factor[:, None] * (vectors @ (projected / left[:, best, None]))

@@ -41,10 +41,10 @@ def check_index(X: Any) -> None:
 def check_order(frame: Any) -> None:
     """Reject a frame with one column per step if the numbers of its columns are not in order, such as t0, t10, t1."""
     matches = [NUMBERED.fullmatch(str(name)) for name in frame.columns]
-    found = [(match[1], int(match[2])) for match in matches if match is not None]
-    if len(found) < len(matches) or len({prefix for prefix, _ in found}) > 1:
+    stems = [(match[1], int(match[2])) for match in matches if match is not None]
+    if len(stems) < len(matches) or len({prefix for prefix, _ in stems}) > 1:
         return
-    for (before, (_, earlier)), (after, (_, later)) in pairwise(zip(frame.columns, found, strict=True)):
+    for (before, (_, earlier)), (after, (_, later)) in pairwise(zip(frame.columns, stems, strict=True)):
         if later <= earlier:
             raise ValueError(
                 f"column {before!r} of X comes before column {after!r}: the columns are the steps of a sequence, pass "
