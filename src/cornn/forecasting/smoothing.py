@@ -171,8 +171,8 @@ class Smoother:
         ahead = np.arange(1, horizon + 1)
         growth = np.cumsum(self.grid.damping[None] ** ahead[:, None], 0)  # (horizon, settings)
         last = origins - 1
-        found = track.level[last][:, None] + growth * track.trend[last][:, None]
+        forecasts = track.level[last][:, None] + growth * track.trend[last][:, None]
         if self.period > 1:
             back = ahead - self.period * ((ahead + self.period - 1) // self.period)  # -period < back <= 0
-            found = found + track.season[last[:, None] + self.period + back[None]]
-        return found
+            forecasts = forecasts + track.season[last[:, None] + self.period + back[None]]
+        return forecasts
