@@ -202,7 +202,7 @@ def gradients(
     for_input = None
     if needs.input:
         for_input = drive if given.input_weight is None else drive @ given.input_weight
-    found = Gradients(
+    result = Gradients(
         for_input,
         steps.state if needs.state else None,
         for_input_weight,
@@ -211,4 +211,4 @@ def gradients(
         steps.parameters if needs.parameters else None,
         steps.timespans if needs.timespans else None,
     )
-    return scale_(found, scales)
+    return scale_(result, scales)
