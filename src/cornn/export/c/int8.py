@@ -47,7 +47,7 @@ class Formats:
 
 def calibrate(model: ModelIR, input: Tensor) -> Formats:
     """Choose formats for the states on these sequences, (time, batch, inputs), already scaled or embedded."""
-    found = []
+    bits = []
     for layer, (y, z) in zip(model.layers, simulate_states(model, input), strict=True):
         y_bits, z_bits = _bits(y), _bits(z)
         # A state with all bits in use should not overflow 32 bits in a step before it saturates.
@@ -58,9 +58,9 @@ def calibrate(model: ModelIR, input: Tensor) -> Formats:
                 raise ArgumentError(words, Argument("weights", "float32"))
         while float(layer.dt.max()) * 2.0 ** (y_bits - z_bits) >= 1:
             y_bits -= 1
-        found.append((y_bits, z_bits))
+        bits.append((y_bits, z_bits))
     largest = input.double().abs().amax((0, 1)).numpy()
-    y, z = zip(*found, strict=True)
+    y, z = zip(*bits, strict=True)
     return Formats(y, z, INPUT_ROOM * np.where(largest > 0, largest, 1.0))
 
 
