@@ -235,7 +235,7 @@ def _summary(
         + (f"; these do not: {'; '.join(missed)}." if missed else ".")
         + " Its gradient bounds (prop:3, prop:n3) are false as stated, so nothing follows from them either way."
     )
-    broken = [bound.statement for bound, found in comparisons if found is not None and not found.holds]
+    broken = [bound.statement for bound, comparison in comparisons if comparison is not None and not comparison.holds]
     if broken:
         sentences.append(f"BROKEN: {'; '.join(broken)}. A proven bound cannot be violated: please report this.")
     else:
