@@ -278,16 +278,16 @@ def make_status(
     settings = _as_json(Status(experiment, task, tuple(rows), ()).chosen)
     running = sum(entry.state == TrialState.RUNNING for entry in runs)
     runs = [entry for entry in runs if (work := _work_of(entry)) and work.settings == settings]
-    finished = [one for entry in runs if _counts(entry) for one in entry.user_attrs.get("runs", [])]
+    finished = [run for entry in runs if _counts(entry) for run in entry.user_attrs.get("runs", [])]
     lost = {
         seed: _describe_loss([e for e in runs if _work_of(e) == work])
         for work in {_work_of(entry) for entry in runs}
         if work is not None and sum(_died(e) for e in runs if _work_of(e) == work) >= ATTEMPTS
         for seed in work.seeds
     }
-    known = {one["seed"] for one in finished}
+    known = {run["seed"] for run in finished}
     finished += [{"seed": s, "test": None, "failed": why, "seconds": 0.0} for s, why in lost.items() if s not in known]
-    ordered = tuple(sorted(finished, key=lambda one: one["seed"]))
+    ordered = tuple(sorted(finished, key=lambda run: run["seed"]))
     return Status(experiment, task, tuple(rows), ordered, running)
 
 

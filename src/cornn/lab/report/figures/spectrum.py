@@ -20,8 +20,8 @@ def spectrum() -> Any:
     """Draw the impulse responses of overdamped and underdamped neurons, and the singular values of both."""
     figure, ((*maps, values),) = canvas(1, 3, size=(10.0, 3.2), width_ratios=(1, 1, 1.1))
     for number, (axes, (name, underdamped)) in enumerate(zip(maps, KINDS.items(), strict=True)):
-        found = theory.suggest(LENGTH, HIDDEN, underdamped=underdamped)
-        constants = found.dt, found.gamma, found.epsilon
+        suggested = theory.suggest(LENGTH, HIDDEN, underdamped=underdamped)
+        constants = suggested.dt, suggested.gamma, suggested.epsilon
         left = theory.linear.impulse_response(*constants, LENGTH)
         shown = left / left.abs().amax(1, keepdim=True)
         # The most recent step is on the right, as in the sequence.
