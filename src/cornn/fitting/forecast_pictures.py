@@ -43,32 +43,34 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
             title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
             values = np.asarray(series.values, float).reshape(len(series.values), -1)[:, feature]
             length, horizon = len(values), int(estimator.horizon)
-            own = _forecast(estimator, series, length, column)
+            forecast = _forecast(estimator, series, length, column)
             first = max(0, length - max(LEAST_STEPS, HORIZONS * horizon))
-            if own is not None:
+            if forecast is not None:
                 steps = np.arange(first, length)
-                coming.append(ForecastPanel(title, steps, values[first:], [own], format_step=format_step))
+                coming.append(ForecastPanel(title, steps, values[first:], [forecast], format_step=format_step))
             if splits.test is not None:
                 start = cut if cut is not None else length // 2
                 origins = range(max(start, 1), length, max(horizon, -(-(length - start) // BACKTESTS)))
                 drawn = [_forecast(estimator, series, origin, column) for origin in origins]
                 first = max(0, start - (length - start))
-                there = [one for one in drawn if one is not None]
+                there = [forecast for forecast in drawn if forecast is not None]
                 steps, first_test = np.arange(first, length), start if cut else None
                 earlier.append(ForecastPanel(title, steps, values[first:], there, first_test, format_step))
-    found = []
+    pictures = []
     if coming:
-        found.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
+        pictures.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
     if earlier:
-        found.append(("Backtest: forecasts at earlier origins, made without later values", draw_forecasts(earlier)))
+        pictures.append(("Backtest: forecasts at earlier origins, made without later values", draw_forecasts(earlier)))
     if splits.test is not None:
-        table = next(own for own in estimator.evaluate(splits.training.sequences, data.sequences, splits.cuts) if own)
+        table = next(
+            scores for scores in estimator.evaluate(splits.training.sequences, data.sequences, splits.cuts) if scores
+        )
         caption = "Error by steps ahead, and how many values lie in the interval, over all origins of the test split"
-        found.append((caption, draw_errors_ahead(table.ahead, table.coverage)))
+        pictures.append((caption, draw_errors_ahead(table.ahead, table.coverage)))
     if estimator.method_ == "pool":
-        weights = {str(member): own for member, own in estimator.models_[0].pool.weights.items() if own > 0}
-        found.append(("Members of the pool and their weights", draw_members(weights)))
-    return found
+        weights = {str(member): weight for member, weight in estimator.models_[0].pool.weights.items() if weight > 0}
+        pictures.append(("Members of the pool and their weights", draw_members(weights)))
+    return pictures
 
 
 def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> Callable[[int], str] | None:

@@ -86,5 +86,5 @@ def _describe_target(data: Dataset, task: str, named: Sequence[str]) -> list[tup
         return [(f"{name}, numbers", "; ".join(_describe_feature(column) for column in table.T))]
     classes, counts = np.unique(data.labels(), return_counts=True)
     number = format_count(len(classes), "class", "classes")
-    listed = ", ".join(f"{own} {count:,}" for own, count in list(zip(classes, counts, strict=True))[:MOST])
+    listed = ", ".join(f"{label} {count:,}" for label, count in list(zip(classes, counts, strict=True))[:MOST])
     return [(f"{name}, {number}", listed + (", …" if len(classes) > MOST else ""))]

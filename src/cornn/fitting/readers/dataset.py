@@ -109,9 +109,9 @@ class Dataset:
         values = [row[0] for row in rows]
         if len(known):
             classes = {_spell(label): label for label in known}
-            found = [classes.get(_spell(value), value) for value in values]
+            labels = [classes.get(_spell(value), value) for value in values]
             # An array of labels of several types would convert them to strings.
-            return np.array(found) if set(found) <= set(classes.values()) else np.array(found, object)
+            return np.array(labels) if set(labels) <= set(classes.values()) else np.array(labels, object)
         if all(isinstance(value, str) for value in values):
             try:
                 # Only if they are printed in the same way: "01" stays a string.
