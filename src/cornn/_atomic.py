@@ -35,7 +35,7 @@ def check_destination(path: Path) -> None:
     """Raise OSError if a file cannot be written to `path`. For use before work whose result would be lost."""
     if path.exists() and not path.is_file():  # a pipe or a device
         return
-    folder = next(one for one in path.absolute().parents if one.exists())
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
     with write_errors(path), tempfile.TemporaryFile(dir=folder):
         pass
 

@@ -151,7 +151,7 @@ def convolve(M: Frame, F: Tensor, drive: Tensor, first: Tensor, steps: int, leng
     last = (lengths - 1).clamp(min=0)
     at = (slice(None), slice(None), last % size, last // size, torch.arange(len(last), device=last.device))
     z_end, x_end = (
-        torch.where(lengths > 0, part[at], given) for part, given in zip((z, x), first.unbind(2), strict=True)
+        torch.where(lengths > 0, part[at], initial) for part, initial in zip((z, x), first.unbind(2), strict=True)
     )
     return Convolved(x, z_end, x_end)
 

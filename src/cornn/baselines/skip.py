@@ -82,7 +82,7 @@ class _SkipCell(StepwiseCell):
             *old, chance, taken = state
             chance, taken = chance[:, :1], taken[:, :1]
             u = round_straight_through(chance)
-            new = [u * one + (1 - u) * other for one, other in zip(self.advance(drive, (*old,)), old, strict=True)]
+            new = [u * now + (1 - u) * other for now, other in zip(self.advance(drive, (*old,)), old, strict=True)]
             total = new[-1] @ self.weight_skip.unsqueeze(-1)
             growth = torch.sigmoid(total if self.bias_skip is None else total + self.bias_skip)
             chance = u * growth + (1 - u) * (chance + torch.minimum(growth, 1 - chance))

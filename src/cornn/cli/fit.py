@@ -148,7 +148,7 @@ class FitCommand:
         """Return the fields of `FitOptions`. This command has all of them except `settings`."""
         from cornn.fitting import FitOptions
 
-        own = (
+        method_names = (
             "method",
             "neurons",
             "hidden_size",
@@ -162,8 +162,8 @@ class FitCommand:
             "known_future",
             "candidates",
         )
-        given = {name: getattr(self, name) for name in (*own, "dt", "gamma", "epsilon")}
-        settings = {name: value for name, value in given.items() if value is not None} | {"device": self.device}
+        values = {name: getattr(self, name) for name in (*method_names, "dt", "gamma", "epsilon")}
+        settings = {name: value for name, value in values.items() if value is not None} | {"device": self.device}
         if self.balanced:
             settings["class_weight"] = "balanced"
         if self.causal:
@@ -253,8 +253,8 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         return
     if evaluation.classes:
         table = Table("class", "precision", "recall", "sequences", box=None, header_style="bold")
-        for own in evaluation.class_scores()[:MOST_CLASSES]:
-            table.add_row(own.name, show(own.precision), show(own.recall), str(own.count))
+        for score in evaluation.class_scores()[:MOST_CLASSES]:
+            table.add_row(score.name, show(score.precision), show(score.recall), str(score.count))
         console.print(table)
     if evaluation.confusion and len(evaluation.classes) <= MOST_CLASSES:
         table = Table("true \\ predicted", *evaluation.classes, box=None, header_style="bold")
@@ -263,8 +263,8 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         console.print(table)
     if evaluation.ahead:
         table = Table("steps ahead", "RMSE", "RMSE of the best trivial rule", box=None, header_style="bold")
-        for step, (own, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
-            table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
+        for step, (error, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
+            table.add_row(str(step), f"{error:.4g}", f"{idle:.4g}")
         console.print(table)
     if evaluation.table:
         names = list(next(iter(evaluation.table.values())))

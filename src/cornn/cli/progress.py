@@ -80,8 +80,8 @@ def run_with_progress(console: Console, output: OutputOptions, folder: Path, wor
             watches.append(_bar(console, stack) if console.is_terminal else _lines())
 
         def watch(progress: Progress) -> None:
-            for one in watches:
-                one(progress)
+            for callback in watches:
+                callback(progress)
 
         return work(watch)
 

@@ -71,25 +71,27 @@ def draw_confusion(evaluation: Evaluation) -> Any:
 
 
 @styled
-def draw_predictions(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+def draw_predictions(name: str, truth: Sequence[float], predictions: Sequence[float]) -> Any:
     """Plot predictions against true values."""
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
-    ends = [min(*truth, *found), max(*truth, *found)]
+    ends = [min(*truth, *predictions), max(*truth, *predictions)]
     panel.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
-    panel.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
+    panel.plot(truth, predictions, ".", color=COLOURS[0], markersize=4, alpha=0.6)
     panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true")
     panel.set_ylabel("predicted")
     return figure
 
 
 @styled
-def draw_residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+def draw_residuals(name: str, truth: Sequence[float], predictions: Sequence[float]) -> Any:
     """Plot a histogram of the residuals."""
     bins = max(5, min(30, round(len(truth) ** 0.5 * 2)))
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
-    panel.hist([true - predicted for true, predicted in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
+    panel.hist(
+        [true - predicted for true, predicted in zip(truth, predictions, strict=True)], bins=bins, color=COLOURS[0]
+    )
     panel.axvline(0, color=COLOURS[6], linewidth=0.8)
     panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true minus predicted")
     panel.set_ylabel("count")
