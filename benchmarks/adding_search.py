@@ -185,9 +185,9 @@ class Group:
             gradient = torch.nan_to_num(gradient * scale.reshape(shape), nan=0.0, posinf=0.0, neginf=0.0)
             first.mul_(beta1).add_((1 - beta1) * gradient)
             second.mul_(beta2).add_((1 - beta2) * gradient.square())
-            own = (rate * values[RATES[WEIGHTS[i]]]).reshape(shape)
+            rates = (rate * values[RATES[WEIGHTS[i]]]).reshape(shape)
             change = (first / (1 - beta1**self.step_number)) / ((second / (1 - beta2**self.step_number)).sqrt() + 1e-8)
-            weight -= own * change
+            weight -= rates * change
             self.averages[i].mul_(average).add_((1 - average) * weight)
 
 

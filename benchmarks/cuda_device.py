@@ -63,7 +63,7 @@ def arguments(steps, batch, hidden, features, *, spans=False, ragged=False, grou
 
     dt = torch.rand(*group, 1, hidden, generator=random) * 0.05 + 0.03
     others = torch.rand(*group, 2, hidden, generator=random) * 2 + 1
-    given = {
+    inputs = {
         "input": draw(steps, batch, features),
         "state": draw(2, batch, hidden) * 0.3,
         "input_weight": draw(hidden, features) / features**0.5,
@@ -73,16 +73,16 @@ def arguments(steps, batch, hidden, features, *, spans=False, ragged=False, grou
         "timespans": torch.rand(*group, steps, batch, generator=random) * 2 if spans else None,
     }
     lengths = torch.randint(0, steps + 1, (batch,), generator=random) if ragged else None
-    return {name: None if x is None else x.cuda() for name, x in given.items()}, lengths
+    return {name: None if x is None else x.cuda() for name, x in inputs.items()}, lengths
 
 
-def results(given, lengths, dtype, backend, update):
-    given = {name: None if x is None else x.to(dtype).detach().requires_grad_() for name, x in given.items()}
-    output, parts = engine.run(**given, lengths=lengths, update=engine.UPDATES[update], backend=backend)
+def results(inputs, lengths, dtype, backend, update):
+    inputs = {name: None if x is None else x.to(dtype).detach().requires_grad_() for name, x in inputs.items()}
+    output, parts = engine.run(**inputs, lengths=lengths, update=engine.UPDATES[update], backend=backend)
     last = torch.cat(parts)
     random = torch.Generator().manual_seed(1)
     value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
-    trained = {name: x for name, x in given.items() if x is not None}
+    trained = {name: x for name, x in inputs.items() if x is not None}
     gradients = torch.autograd.grad(value, list(trained.values()))
     return {"output": output, "last": last} | dict(zip(trained, gradients, strict=True))
 
@@ -96,15 +96,15 @@ def check() -> list[dict]:
     for steps, batch, hidden, options in CHECKS:
         update = options.get("update", UPDATE)
         others = {k: v for k, v in options.items() if k != "update"}
-        given, lengths = arguments(steps, batch, hidden, **{"features": 3, **others})
+        inputs, lengths = arguments(steps, batch, hidden, **{"features": 3, **others})
         row = {"steps": steps, "batch": batch, "hidden": hidden, **options}
         start = time.perf_counter()
         try:
-            want = results(given, lengths, torch.float64, "portable", update)
+            want = results(inputs, lengths, torch.float64, "portable", update)
             poison = torch.full((1 << 27,), torch.nan, device="cuda")
             del poison
-            got = results(given, lengths, torch.float32, "cuda", update)
-            again = results(given, lengths, torch.float32, "cuda", update)
+            got = results(inputs, lengths, torch.float32, "cuda", update)
+            again = results(inputs, lengths, torch.float32, "cuda", update)
             errors = {k: distance(got[k], want[k]) for k in want}
             worst = max(v / (1e-5 if k in ("output", "last") else 5e-5) for k, v in errors.items())
             is_deterministic = all(torch.equal(got[k], again[k]) for k in got)
@@ -160,10 +160,10 @@ def graphed(call: Callable[[], object]) -> Callable[[], None]:
 
 def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callable]:
     """One forward and one backward pass of the kernels alone; few features are the forward kernel's own to map."""
-    given, _ = arguments(steps, batch, hidden, features, groups=groups)
+    inputs, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
     moved = ("input", "state", "parameters") if groups else ()
-    of = Given(**given | {name: given[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
+    of = Given(**inputs | {name: inputs[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
     request = Request(engine.UPDATES[UPDATE], keep=True)
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
     output, last, trail = cuda.forward(of, request)
@@ -182,15 +182,15 @@ def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callab
 
 def whole(steps, batch, hidden, features, parameters: bool) -> Callable:
     """Forward and backward through the operator, with a gradient at every step; all gradients, or those of a layer."""
-    given, _ = arguments(steps, batch, hidden, features)
+    inputs, _ = arguments(steps, batch, hidden, features)
     leaves = ["input_weight", "bias", "weight"] + (["input", "state", "parameters"] if parameters else [])
     for name in leaves:
-        given[name].requires_grad_()
+        inputs[name].requires_grad_()
     gradient = torch.randn(steps, batch, hidden, device="cuda")
 
     def call():
-        output, _ = engine.run(**given, update=engine.UPDATES[UPDATE], backend="cuda")
-        return torch.autograd.grad(output, [given[name] for name in leaves], gradient)
+        output, _ = engine.run(**inputs, update=engine.UPDATES[UPDATE], backend="cuda")
+        return torch.autograd.grad(output, [inputs[name] for name in leaves], gradient)
 
     return call
 
@@ -274,18 +274,18 @@ def asked(description: str | None) -> argparse.Namespace:
 
 def main() -> None:
     options = asked(__doc__)
-    found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **source()}
+    record: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **source()}
     checked = [] if options.only == "time" else check()
-    found["checks"] = checked
+    record["checks"] = checked
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf8")
     if options.only != "check":
-        found["times"] = measure(options.repeats)
-        found["rows"] = measure_rows(options.repeats)
+        record["times"] = measure(options.repeats)
+        record["rows"] = measure_rows(options.repeats)
         if options.json:
-            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+            options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf8")
         print("\n    T     B    m | us a step: forward, backward | ms both (graph), all (graph) | LSTM us, ms, ratio")
-        for row in found["times"]:
+        for row in record["times"]:
             forward, backward, both = (f"<{goal}" if goal else "" for goal in row["goals"])
             print(
                 f"{row['steps']:5} {row['batch']:5} {row['hidden']:4} | {row['forward']:6.3f} {forward:5} "

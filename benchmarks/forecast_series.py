@@ -221,14 +221,16 @@ def load_public() -> list[BenchmarkSeries]:
     pbs = np.asarray(datasets.load_PBS_dataset(), np.float64).ravel()
     changes = np.asarray(datasets.load_uschange(), np.float64)
     longley = np.asarray(datasets.load_longley(), np.float64)
-    found = [
+    collected = [
         BenchmarkSeries("Airline", "Airline", airline, 12, 12),
         BenchmarkSeries("ShampooSales", "ShampooSales", shampoo, 1, 4),
         BenchmarkSeries("PBS_dataset", "PBS_dataset", pbs, 1, 6),
     ]
-    found += [BenchmarkSeries(f"Uschange {row}", "Uschange", own, 4, 4) for row, own in enumerate(changes)]
-    found += [BenchmarkSeries(f"Longley {row}", "Longley", own, 1, 2) for row, own in enumerate(longley)]
+    collected += [BenchmarkSeries(f"Uschange {row}", "Uschange", values, 4, 4) for row, values in enumerate(changes)]
+    collected += [BenchmarkSeries(f"Longley {row}", "Longley", values, 1, 2) for row, values in enumerate(longley)]
     yearly, _ = datasets.load_from_tsf_file(f"{datasets.__path__[0]}/data/m1_yearly_dataset/m1_yearly_dataset.tsf")
-    for row, own in enumerate(yearly["series_value"][::YEARLY_STEP]):
-        found.append(BenchmarkSeries(f"m1_yearly {row * YEARLY_STEP}", "m1_yearly", np.asarray(own, np.float64), 1, 6))
-    return found
+    for row, values in enumerate(yearly["series_value"][::YEARLY_STEP]):
+        collected.append(
+            BenchmarkSeries(f"m1_yearly {row * YEARLY_STEP}", "m1_yearly", np.asarray(values, np.float64), 1, 6)
+        )
+    return collected

@@ -19,25 +19,25 @@ LENGTH = 5000  # steps of the adding problem in the second headline
 
 def headlines() -> str:
     """Three results from the records, as a list, and how the paper's coRNN compares."""
-    found = "\n".join((_default(), _long_memory(), _noisy_images()))
-    return f"{found}\n\n{leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets))."
+    sentences = "\n".join((_default(), _long_memory(), _noisy_images()))
+    return f"{sentences}\n\n{leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets))."
 
 
 def _default() -> str:
     ours, gru = means("default", "gru")["pixels"]
-    found = compare_with_gru()
-    gap, _ = found.pop("pixels")
-    verdicts = [verdict for _, verdict in found.values()]
+    comparisons = compare_with_gru()
+    gap, _ = comparisons.pop("pixels")
+    verdicts = [verdict for _, verdict in comparisons.values()]
     undecided, worse = verdicts.count("undecided"), verdicts.count("worse")
-    better = len(found) - undecided - worse
+    better = len(comparisons) - undecided - worse
     ahead = f"ahead on {better}, " if better else ""
     epochs, longer = _gru_on_pixels()
     return (
         f"- **Permuted MNIST pixels: {ours:.1f} %, a GRU {gru:.1f} %** (difference {gap} points; the default layer, 3 "
         "seeds, 1,500 training steps with Adam, 12,000 training images, validation images).\n"
         f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU gets to "
-        f"{statistics.fmean(longer.tests):.1f} %. On {len(found)} [other tasks](docs/default.md#results) it is {ahead}"
-        f"not significantly different from the GRU on {undecided}, and behind on {worse}."
+        f"{statistics.fmean(longer.tests):.1f} %. On {len(comparisons)} [other tasks](docs/default.md#results) it is "
+        f"{ahead}not significantly different from the GRU on {undecided}, and behind on {worse}."
     )
 
 

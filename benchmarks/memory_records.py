@@ -64,15 +64,15 @@ def one_step() -> dict:
     V, _, _, b = (matrix.double() for matrix in fresh(LENGTHS[0]).layer.matrices())
     along = torch.linalg.qr(V)[0]
     input = torch.rand(100_000, 2, generator=generator(0, "memory", "step"), dtype=torch.float64)
-    found = {}
+    networks = {}
     for mark, name in enumerate(("unmarked", "marked")):
         input[:, 1] = mark
         added = torch.tanh(input @ V.T + b)
         varying = added - added.mean(0)
         outside = varying - varying @ along @ along.T
         share = (outside.square().sum() / varying.square().sum()).item()
-        found[name] = {"eigenvalues": eigenvalues(added), "share_outside_V": share}
-    return found
+        networks[name] = {"eigenvalues": eigenvalues(added), "share_outside_V": share}
+    return networks
 
 
 @torch.no_grad()

@@ -312,12 +312,12 @@ def attack_commands(attack: Attack) -> None:
         if change is not None:
             (folder / change).write_bytes(damage((folder / change).read_bytes(), attack.draw))
         ended = run(command(folder), work)
-        found = ended.out
+        text = ended.out
         if ended.code == 0 and name == "interrupted":
-            found = end_of(folder)
+            text = end_of(folder)
         for path in (work / "answer.csv", *sorted((work / "code").rglob("*.[ch]"))):
-            found += path.read_text() if path.exists() else ""
-        return ended, found
+            text += path.read_text() if path.exists() else ""
+        return ended, text
 
     expected = {}
     for number, (name, command) in enumerate(cases):
@@ -329,13 +329,13 @@ def attack_commands(attack: Attack) -> None:
         name, command = cases[number]
         known = {"artifact.json", "config.json", "model.safetensors", "result.json", "metrics.jsonl", "checkpoint.pt"}
         file = attack.draw.choice(sorted(path.name for path in (saved / name).iterdir() if path.name in known))
-        ended, found = outcome(name, command, file)
+        ended, text = outcome(name, command, file)
         attack.counts["tries"] += 1
         what = f"{command(Path('RUN'))[0]} {name}, {file}"
         if not attack.judge(ended, what):
             continue
         attack.counts["noticed"] += ended.code != 0
-        if ended.code == 0 and "0.1.0" not in name and "no checksum" not in ended.err and found != expected[number]:
+        if ended.code == 0 and "0.1.0" not in name and "no checksum" not in ended.err and text != expected[number]:
             attack.found("silent", what)
 
 
@@ -378,10 +378,10 @@ def main() -> None:
         if options.only not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as work:
-            own = Attack(Path(work), 60 * options.minutes * (1 if options.only else share), options.seed)
-            attack(own)
-        seconds = round(time.monotonic() - own.begin, 1)
-        rows.append({"attack": name, **own.counts, "seconds": seconds, "examples": own.examples[:20]})
+            attempt = Attack(Path(work), 60 * options.minutes * (1 if options.only else share), options.seed)
+            attack(attempt)
+        seconds = round(time.monotonic() - attempt.begin, 1)
+        rows.append({"attack": name, **attempt.counts, "seconds": seconds, "examples": attempt.examples[:20]})
         print(f"{name}: {json.dumps({key: value for key, value in rows[-1].items() if key != 'examples'})}", flush=True)
     content = {
         "measured": "silent changes and tracebacks under attack",

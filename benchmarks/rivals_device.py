@@ -240,7 +240,7 @@ def measure(repeats: int) -> list[dict]:
     for name in ("cornn", *LAYERS, "lem"):
         row: dict = {"model": name, "steps": STEPS, "batch": BATCH, "hidden": HIDDEN, "inputs": 1}
         try:
-            forward, backward, both = (cuda_device.graphed(one) for one in passes(name))
+            forward, backward, both = (cuda_device.graphed(function) for function in passes(name))
             row["forward_us"] = cuda_device.median(forward, repeats) * 1e3 / STEPS
             row["backward_us"] = cuda_device.median(backward, repeats) * 1e3 / STEPS
             row["both_ms"] = cuda_device.median(both, repeats)

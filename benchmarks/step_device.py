@@ -35,8 +35,8 @@ def step_times(data: str | None) -> dict:
     """Microseconds of a step in all, and of each of its kernels."""
     config = resolve("psmnist", RECIPE, device="cuda", data=data)
     fabric = training.connect(config)
-    one = prepare(config, fabric)
-    models, feed = SideBySide([one], fabric.device), Feed([one], fabric)
+    run = prepare(config, fabric)
+    models, feed = SideBySide([run], fabric.device), Feed([run], fabric)
     optimiser, schedule = build_optimiser(models, fabric)
     captured = CapturedStep(models, feed)
 
@@ -63,7 +63,7 @@ def step_times(data: str | None) -> dict:
         {"kernel": name[:80], "count": len(us) / PROFILED, "us": sum(us) / PROFILED} for name, us in kernels.items()
     ]
     rows.sort(key=lambda row: -row["us"])
-    return {"steps_an_epoch": one.plan.epoch, "step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
+    return {"steps_an_epoch": run.plan.epoch, "step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
 
 
 def epoch_seconds(data: str | None) -> list[float]:

@@ -73,11 +73,11 @@ def main() -> None:
     task_options = {"length": options.length} if options.length else {}
     RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in range(options.seeds):
-        found = run(options.task, options.recipe, task_options, seed, options.steps, options.every, options.data)
+        record = run(options.task, options.recipe, task_options, seed, options.steps, options.every, options.data)
         path = RESULTS / f"watch-{options.task}-seed{seed}.json"
-        path.write_text(json.dumps(found) + "\n", encoding="utf8")
-        last = found["rows"][-1]
-        print(path.name, f"loss {last['loss']:.4f}", f"{found['share_of_watching']:.1%} of {found['seconds']} s")
+        path.write_text(json.dumps(record) + "\n", encoding="utf8")
+        last = record["rows"][-1]
+        print(path.name, f"loss {last['loss']:.4f}", f"{record['share_of_watching']:.1%} of {record['seconds']} s")
 
 
 if __name__ == "__main__":

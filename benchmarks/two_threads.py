@@ -39,8 +39,8 @@ def main() -> None:
         case = CASES[name]
         _, both = passes(CoRNN(case.inputs, case.hidden, backend="c"), case, "cpu")
         blocks = [(block(both, 1), block(both, 2)) for _ in range(BLOCKS)]
-        rows.append({"case": name, "one": [one for one, _ in blocks], "two": [two for _, two in blocks]})
-        ratios = sorted(one / two for one, two in blocks)
+        rows.append({"case": name, "one": [single for single, _ in blocks], "two": [double for _, double in blocks]})
+        ratios = sorted(single / double for single, double in blocks)
         print(f"{name}: {ratios[0]:.2f} to {ratios[-1]:.2f}, median {statistics.median(ratios):.2f}")
     if options.json:
         content = {"rows": rows, "machine": machine(), **source()}

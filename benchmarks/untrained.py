@@ -32,13 +32,13 @@ AT_ONCE = 500
 
 def states(layer: CoRNN, split: Split, count: int) -> Tensor:
     """Return y after the last pixel of the first `count` images of a split, (images, hidden)."""
-    found = []
+    states_of_batches = []
     with torch.no_grad():
         for first in range(0, count, AT_ONCE):
             rows = {name: values[first : min(first + AT_ONCE, count)] for name, values in split.rows.items()}
             y, _ = layer.last_state(split.make(rows, split.shared, torch.Generator()).input)
-            found.append(y[-1])
-    return torch.cat(found).double()
+            states_of_batches.append(y[-1])
+    return torch.cat(states_of_batches).double()
 
 
 def accuracy(features: Tensor, targets: Tensor, weights: Tensor) -> float:
