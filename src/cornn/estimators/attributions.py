@@ -32,7 +32,7 @@ SMOOTHING = 0.25
 """Width of the smooth threshold, as a share of the standard deviation of the trajectory."""
 POINTS = 8
 """Points between the constant sequence and the sequence at which a network's gradient is taken first."""
-MORE_POINTS, MOST_POINTS = 4, 512
+MORE_POINTS, MAX_POINTS = 4, 512
 """By this factor there are more points, up to so many, where attributions do not add up."""
 TOLERANCE = 0.01
 """Share of the sum of their sizes by which attributions may miss the change of the score."""
@@ -69,7 +69,7 @@ def attribute_network(
         model.to(device)
         for index in torch.arange(len(sequences)).split(count):
             points = POINTS
-            while len(index) and points <= MOST_POINTS:
+            while len(index) and points <= MAX_POINTS:
                 by = torch.from_numpy(weights[index.numpy()]).to(data.input)
                 parts, wrong = _integrate(model, data.rows(index).to(device), by.to(device), points)
                 attributions[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()

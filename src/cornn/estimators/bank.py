@@ -27,7 +27,7 @@ SHORTEST_PERIOD = 2.2  # steps: just above the shortest that samples can show
 SHORTEST_RANGE = 8  # steps: periods and half-lives of shorter sequences reach up to this
 OVERDAMPED = 0.15  # share of the neurons
 GAIN = (0.3, 3.0)
-MOST_CHANNELS = 9  # in a projection
+MAX_CHANNELS = 9  # in a projection
 OFFSET = 1e-4  # of thresholds, as a share of the range of the trajectory
 SAMPLED_SEQUENCES, SAMPLED_STEPS = 32, 512  # from which thresholds are taken
 
@@ -125,7 +125,7 @@ def _draw_projections(inputs: BankInputs, groups: int, random: np.random.Generat
     features = inputs.features
     first = np.arange(groups) % len(inputs.views) * features
     direction = np.zeros((groups, features), np.float32)
-    most = min(features, MOST_CHANNELS)
+    most = min(features, MAX_CHANNELS)
     for projection in direction:
         size = min(most, int(2 ** random.uniform(0, math.log2(most + 1))))
         chosen = random.choice(features, size, replace=False)

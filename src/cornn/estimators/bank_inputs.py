@@ -22,7 +22,7 @@ PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the 
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
 FARTHEST = 1e100  # of a standardised value, so that squares are finite
-LONGEST = 1e9  # steps of a gap, as in the C code; longer ones count as so many, so that their squares are finite
+LONGEST = 1e9  # steps of a gap, as in the C code; longer ones count as this many, so that their squares are finite
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -73,7 +73,7 @@ class BankInputs:
             if (scaling, differences) == GAPS:
                 parts.append(np.isnan(raw).astype(np.float64))
             else:
-                parts.append(_scaled(steps if differences else values, starts, scaling, differences))
+                parts.append(_scale(steps if differences else values, starts, scaling, differences))
         input = np.clip(np.concatenate(parts, 1), -LARGEST, LARGEST).astype(np.float32)
         even = spans is None or np.allclose(spans, 1, rtol=EVEN, atol=0)
         return Sequences(input, starts, None if even else spans)
@@ -118,7 +118,7 @@ def _differences(values: NDArray, begins: NDArray[np.int64], spans: NDArray | No
     return np.divide(differences, spans[:, None], out=np.zeros_like(differences), where=spans[:, None] > 0)
 
 
-def _scaled(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str, differences: bool) -> NDArray:
+def _scale(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str, differences: bool) -> NDArray:
     """Scale values that are standardised by the training set. Differences keep their mean."""
     if scaling == "set":
         return values

@@ -16,7 +16,7 @@ __all__ = ["Readout", "Standardiser", "calibrate", "fit_from_chunks", "fit_from_
 PENALTIES = np.logspace(-5, 3, 17)  # relative to the mean squared length of a row of standardised features
 CONSTANT = 1e-6  # a feature that varies less than this share of its size counts as constant
 FOLDS = 10
-LEAST_LEFT = 1e-9  # of a prediction's own share that leaving it out takes away
+MIN_LEFT = 1e-9  # of a prediction's own share that leaving it out takes away
 LARGEST_SCALE = 50.0  # of scores, in calibration
 
 
@@ -34,7 +34,7 @@ class Readout:
 
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the scores of features, shape `(rows, outputs)`."""
-        # In float64, so that to float32's precision the result does not depend on the rows beside it.
+        # In float64, so that to float32's precision the result does not depend on the other rows.
         return features.astype(np.float64) @ self.weight.astype(np.float64) + self.bias
 
 
@@ -126,7 +126,7 @@ def fit_from_kernel(
         residual = target - fitted
         if folds is None:
             leverage = np.square(vectors) @ (values / left) + share
-            errors = residual / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
+            errors = residual / np.maximum(1 - leverage, MIN_LEFT)[:, None]
         else:
             errors = np.empty_like(residual)
             for fold in range(folds.max() + 1):
@@ -218,9 +218,7 @@ def fit_from_chunks(
             )
             for place in range(len(PENALTIES)):
                 residual = target[rows] - bias - rotated @ (projected / left[:, place, None])
-                held_out[place, rows] = (
-                    target[rows] - residual / np.maximum(1 - leverage[:, place], LEAST_LEFT)[:, None]
-                )
+                held_out[place, rows] = target[rows] - residual / np.maximum(1 - leverage[:, place], MIN_LEFT)[:, None]
     else:
         fits = []
         for fold in range(number):

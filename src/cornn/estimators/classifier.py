@@ -28,8 +28,8 @@ from cornn.estimators.values import format_value, read_labels
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
-LEAST_SHARE = 1e-3  # of a class, in the initial bias of the head
-MOST_NAMED = 10  # labels in an error message
+MIN_SHARE = 1e-3  # of a class, in the initial bias of the head
+MAX_NAMED = 10  # labels in an error message
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -104,7 +104,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
                 return mean_loss
 
             shares = np.bincount(classes, scale, len(self.classes_)) / scale.sum()
-            answer = np.log(np.maximum(shares, LEAST_SHARE))
+            answer = np.log(np.maximum(shares, MIN_SHARE))
             chosen = [sequences[row] for row in rows]
             self._train(chosen, len(self.classes_), loss, self._sampler(groups, rows, classes), answer)
 
@@ -282,8 +282,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
 def _names(classes: NDArray) -> str:
     """Return the first labels as text."""
-    shown = [format_value(label) for label in classes[:MOST_NAMED]]
-    return ", ".join([*shown, *(["…"] if len(classes) > MOST_NAMED else [])])
+    shown = [format_value(label) for label in classes[:MAX_NAMED]]
+    return ", ".join([*shown, *(["…"] if len(classes) > MAX_NAMED else [])])
 
 
 def _check_count(count: int, y: NDArray) -> None:

@@ -64,7 +64,7 @@ def check_same_order(frame: Any, trained: Sequence[str]) -> None:
     places = {name: place for place, name in enumerate(trained)}
     common = [(str(name), places[str(name)]) for name in frame.columns if str(name) in places]
     if len(places) < len(trained) or len({name for name, _ in common}) < len(common):
-        return  # equal names do not say which is which
+        return  # equal names do not tell which is which
     for (before, first), (after, second) in pairwise(common):
         if first > second:
             raise ValueError(
