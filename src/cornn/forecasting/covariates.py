@@ -9,7 +9,7 @@ from cornn.forecasting.readout import fit_readout
 
 __all__ = ["Effect", "fit_effect"]
 
-LEAST_SHARE = 0.02  # of the variance of the changes that an effect must predict, leaving one out
+MIN_SHARE = 0.02  # of the variance of the changes that an effect must predict, leaving one out
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def fit_effect(series: list[NDArray[np.float64]], covariates: list[NDArray[np.fl
     centre = np.nanmean(together, 0)
     scale = np.nanstd(together, 0)
     scale = np.where(scale > 0, scale, 1.0)
-    best, effect = LEAST_SHARE, None
+    best, effect = MIN_SHARE, None
     for use_log in (False, True) if log else (False,):
         changes, inputs = [], []
         for values, known in zip(series, covariates, strict=True):

@@ -29,9 +29,9 @@ FAMILIES = (
 
 CHUNK = 256  # steps that are smoothed at once
 SCALE_HALF_LIFE = 30  # steps; at least three seasons
-LEAST_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
-LEAST_SIZE = 1e-6  # of the mean absolute value so far, likewise
-LEAST_SCALE = 1e-100  # of a series of zeros; no more, so that small series are scaled like large ones beside them
+MIN_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
+MIN_SIZE = 1e-6  # of the mean absolute value so far, likewise
+MIN_SCALE = 1e-100  # of a series of zeros; no more, so that small series are scaled like large ones
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def moving_scale(values: NDArray[np.float64], period: int) -> NDArray[np.float64
     mean = lfilter([1.0], [1.0, -keep], changes) / np.maximum(lfilter([1.0], [1.0, -keep], known), 1.0)
     ever = np.cumsum(changes) / np.maximum(steps, 1)
     size = np.cumsum(np.abs(values)) / (steps + 1)
-    return np.maximum(np.maximum(mean, LEAST_SHARE * ever), np.maximum(LEAST_SIZE * size, LEAST_SCALE))
+    return np.maximum(np.maximum(mean, MIN_SHARE * ever), np.maximum(MIN_SIZE * size, MIN_SCALE))
 
 
 def simple_forecasts(

@@ -20,8 +20,8 @@ from cornn.forecasting.series import History, count_missing, fill_gaps
 __all__ = ["Forecasts", "Model", "choose_periods", "fit_model"]
 
 SEASONAL_SHARE = 0.4  # of many series that must have a season for all to get it
-MOST_SERIES = 100  # that seasons are detected in
-MOST_HORIZONS = 100  # without a value before an origin, from which nothing is forecast
+MAX_SERIES = 100  # that seasons are detected in
+MAX_HORIZONS = 100  # without a value before an origin, from which nothing is forecast
 ERRORS_AFTER = 0.25  # of the origins of a backtest: the weights of earlier ones are not settled
 
 
@@ -129,7 +129,7 @@ class Model:
         """
         result = np.full((len(origins), self.horizon), np.nan)
         values = history.values.copy()
-        end = min(int(origins[-1]), last + MOST_HORIZONS * self.horizon)
+        end = min(int(origins[-1]), last + MAX_HORIZONS * self.horizon)
         for start in range(last, end, self.horizon):
             stop = min(start + self.horizon, end)
             values[start:stop] = ahead[: stop - start]
@@ -263,7 +263,7 @@ def choose_periods(series: Sequence[NDArray[np.float64]], hints: Sequence[int] =
     Returns:
         At most two periods, the shortest first.
     """
-    chosen = series[:: max(1, len(series) // MOST_SERIES)][:MOST_SERIES]
+    chosen = series[:: max(1, len(series) // MAX_SERIES)][:MAX_SERIES]
     votes: Counter[int] = Counter()
     for values in chosen:
         known = ~np.isnan(values)

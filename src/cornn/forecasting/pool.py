@@ -20,14 +20,14 @@ from cornn.forecasting.smoothing import Smoother
 
 __all__ = ["Backtest", "Pool", "fit_pool", "later_values"]
 
-MOST_ORIGINS = 120  # per series, for the choice of weights
+MAX_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
-LEAST_HISTORY = 6  # values before the first origin; half of a series, if that is less
+MIN_HISTORY = 6  # values before the first origin; half of a series, if that is less
 LOG_RANGE = 1.2  # largest over smallest value from which logarithms are tried
 SHARPNESS = 12.0  # weights are losses to the power of minus this
 WORST_RATIO = 1.3  # a member with a loss above this multiple of the best is left out
 PRIOR_LOSSES = 2.0  # origins' worth of equal losses that weights start with
-LEAST_SCALE = 0.05  # of a row, relative to the mean
+MIN_SCALE = 0.05  # of a row, relative to the mean
 LIMIT = 10.0  # ranges of the history by which a forecast may leave it
 
 
@@ -174,9 +174,9 @@ def combine(
 
 def choose_origins(length: int, period: int) -> NDArray[np.int_]:
     """Return the origins of the backtest: evenly spaced over the last part of a series."""
-    first = max(min(LEAST_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
+    first = max(min(MIN_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
     first = max(min(first, length - 1), 1)
-    count = max(1, min(MOST_ORIGINS, length - first))
+    count = max(1, min(MAX_ORIGINS, length - first))
     return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
 
 
@@ -233,7 +233,7 @@ def fit_pool(
         forecasts_of_series = limit_forecasts(forecasts_of_series, values, where)
         truth = later_values(seen, where, horizon)
         scale = view[False].scale[np.maximum(where - 1, 1)]  # the scale of one value alone is unknown
-        scale = np.maximum(scale, LEAST_SCALE * scale.mean())
+        scale = np.maximum(scale, MIN_SCALE * scale.mean())
         backtests.append(_combine_backtest(forecasts_of_series, truth, where, scale, values))
         for member, forecasts in forecasts_of_series.items():
             losses = np.abs(forecasts - truth) / scale[:, None]
@@ -312,7 +312,7 @@ def _fit_member(
         inputs, aligned, targets = [], [], []
         for (rows, target), end in zip(tables, ends, strict=True):
             # Rows from before the series starts to move would get huge targets.
-            use = (rows.steps < end - 1) & (rows.scale > LEAST_SCALE * rows.scale.mean()) if len(rows.steps) else []
+            use = (rows.steps < end - 1) & (rows.scale > MIN_SCALE * rows.scale.mean()) if len(rows.steps) else []
             known = rows.steps[use][:, None] + np.arange(1, horizon + 1) < end
             inputs.append(rows.inputs[use])
             aligned.append(rows.aligned[use])

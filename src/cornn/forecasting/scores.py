@@ -27,7 +27,7 @@ BASELINES = ("last value", "seasonal naive", "ridge on lags")
 """What forecasts are compared with."""
 TRIVIAL = BASELINES[:2]
 """Those without parameters."""
-MOST_ORIGINS = 200  # per series
+MAX_ORIGINS = 200  # per series
 COVERAGE_LEVEL = 0.9
 
 
@@ -137,7 +137,7 @@ def compare_with_baselines(
         origins = np.arange(max(cut, 1), length)
         if not len(origins):
             continue
-        origins = origins[np.unique(np.linspace(0, len(origins) - 1, min(MOST_ORIGINS, len(origins))).astype(int))]
+        origins = origins[np.unique(np.linspace(0, len(origins) - 1, min(MAX_ORIGINS, len(origins))).astype(int))]
         truths.append(later_values(history.values, origins, horizon))
         sizes.append(np.full(len(origins), step[number] if len(step) == len(test) else usual))
         answers: dict[str, tuple[Forecasts, Model | None]] = {"model": (forecast(number, history, origins), model)}

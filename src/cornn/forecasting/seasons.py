@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 __all__ = ["detect_periods"]
 
 CUSTOMARY = (4, 6, 7, 12, 13, 24, 26, 30, 48, 52, 60, 96, 144, 168, 288, 336, 365, 1440)
-LEAST_STRENGTH = 0.03  # share of the variance of the differences that the season must explain out of sample
+MIN_STRENGTH = 0.03  # share of the variance of the differences that the season must explain out of sample
 DEVIATIONS = 4.0  # of that share for noise, which must be added to it
 TOLERANCE = 0.04  # that a customary or a shorter period may miss of the best strength
 HINTED_DEVIATIONS = 1.5
 HINTED_TOLERANCE = 0.15
 CYCLES = 3  # complete seasons that are needed to detect one
-MOST_PERIODS = 2
+MAX_PERIODS = 2
 
 
 def detect_periods(values: NDArray[np.float64], hints: Sequence[int] = ()) -> list[int]:
@@ -39,12 +39,12 @@ def detect_periods(values: NDArray[np.float64], hints: Sequence[int] = ()) -> li
     limit = length // CYCLES
     if limit < 2:
         return []
-    changes = _robust(np.diff(values))
+    changes = _clip_outliers(np.diff(values))
     if not changes.any():
         return []
     periods: list[int] = []
-    for _ in range(MOST_PERIODS):
-        best = _strongest(changes, limit, periods, hints)
+    for _ in range(MAX_PERIODS):
+        best = _find_strongest(changes, limit, periods, hints)
         if best is None:
             break
         periods.append(best)
@@ -52,7 +52,7 @@ def detect_periods(values: NDArray[np.float64], hints: Sequence[int] = ()) -> li
     return sorted(periods)
 
 
-def _robust(changes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clip_outliers(changes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Centre the changes and clip outliers."""
     centred = changes - np.median(changes)
     spread = np.median(np.abs(centred))
@@ -62,18 +62,18 @@ def _robust(changes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(centred, -10 * spread, 10 * spread)
 
 
-def _strongest(changes: NDArray[np.float64], limit: int, before: list[int], hints: Sequence[int]) -> int | None:
+def _find_strongest(changes: NDArray[np.float64], limit: int, before: list[int], hints: Sequence[int]) -> int | None:
     """Return the period with the strongest season, or None."""
-    candidates = _peaks(changes, limit)
+    candidates = _find_peaks(changes, limit)
     candidates |= {period for period in (*CUSTOMARY, *hints) if 1 < period <= limit}
-    # A multiple of a season that is already removed is a season of its own, a divisor is not.
+    # A multiple of a season that is already removed is another season, a divisor is not.
     candidates = {candidate for candidate in candidates if not any(other % candidate == 0 for other in before)}
     if before:
         candidates = {
             candidate for candidate in candidates if candidate in (*CUSTOMARY, *hints) and candidate % before[0] == 0
         }
     strengths = {
-        candidate: _strength(
+        candidate: _measure_strength(
             changes, candidate, {1, max(1, candidate // 4)}, HINTED_DEVIATIONS if candidate in hints else DEVIATIONS
         )
         for candidate in sorted(candidates)
@@ -93,13 +93,13 @@ def _strongest(changes: NDArray[np.float64], limit: int, before: list[int], hint
     share, width = strengths[chosen]
     for candidate in range(2, chosen) if chosen not in hints else ():
         if chosen % candidate == 0 and not any(other % candidate == 0 for other in before):
-            shorter = _strength(changes, candidate, {width}, DEVIATIONS)
+            shorter = _measure_strength(changes, candidate, {width}, DEVIATIONS)
             if shorter is not None and shorter[0] >= share - TOLERANCE:
                 return candidate
     return chosen
 
 
-def _peaks(changes: NDArray[np.float64], limit: int) -> set[int]:
+def _find_peaks(changes: NDArray[np.float64], limit: int) -> set[int]:
     """Return the lags of the local maxima of the autocorrelation."""
     size = 1 << (2 * len(changes) - 1).bit_length()
     power = np.abs(np.fft.rfft(changes, size)) ** 2
@@ -118,7 +118,7 @@ def _phase_means(changes: NDArray[np.float64], period: int) -> NDArray[np.float6
     return (np.bincount(phase, changes, period) / counts)[phase]
 
 
-def _strength(
+def _measure_strength(
     changes: NDArray[np.float64], period: int, widths: set[int], deviations: float
 ) -> tuple[float, int] | None:
     """Return the strength of a season and the width of the changes that show it, or None if noise could be as strong.
@@ -138,6 +138,6 @@ def _strength(
             continue
         others = (np.bincount(phase, means, period)[phase] - means) / (counts - 1)
         share = 1 - np.square(means - others).sum() / total
-        if share >= LEAST_STRENGTH + deviations * np.sqrt(2 * period * width) / len(means):
+        if share >= MIN_STRENGTH + deviations * np.sqrt(2 * period * width) / len(means):
             results.append((float(share), width))
     return max(results, default=None)

@@ -18,7 +18,7 @@ __all__ = [
 
 UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
 UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
-MOST_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
+MAX_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def check_length(steps: float, samples: int, unit: float) -> None:
         samples: Number of its samples.
         unit: Time of one step.
     """
-    if steps > max(MOST_STEPS, 10 * samples):
+    if steps > max(MAX_STEPS, 10 * samples):
         raise ValueError(
             f"{samples:,} samples span {steps:,.0f} steps of {unit:g}, the median time between samples in training: "
             "check the times, or pass the parts before and after a long gap as separate series"
