@@ -1,7 +1,7 @@
 """The recurrence on a CPU, by the C library that is built with the package (`csrc`). The interface is in `contract.py`.
 
 One call runs the whole sequence without the GIL, the input map included. Rows are spread over
-`torch.get_num_threads()` threads, and a row's result depends neither on their number nor on the rows beside it; the
+`torch.get_num_threads()` threads, and a row's result depends neither on their number nor on the other rows; the
 weights' gradients are summed in an order that does not depend on it either. So runs are equal to the bit.
 
 The environment variable CORNN_ISA forces an instruction set for this process: avx512, avx2 or generic.
