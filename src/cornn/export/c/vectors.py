@@ -66,7 +66,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
         The vectors.
     """
     if trained.task is not None:
-        return _of_task(trained, trained.task, count)
+        return _make_task_vectors(trained, trained.task, count)
     sequences, batch = _read_data(trained, _draw_sequences(trained) if data is None else data, count, target)
     answers, double = _answers(trained, batch)
     kind = trained.estimator is not None and trained.estimator.output_spec().meaning == "classes"
@@ -80,7 +80,7 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
 
     metric: _Metric = ("agreement", measure_agreement, 1.0) if kind else ("R² with PyTorch", measure_agreement, 100.0)
     if target is not None and trained.estimator is not None:
-        metric = _against(trained.estimator.output_spec(), np.asarray(target)[:count], answers.shape)
+        metric = _choose_metric(trained.estimator.output_spec(), np.asarray(target)[:count], answers.shape)
     name, measure, percent = metric
     every = trained.model.read == "every"
     return ReferenceVectors(sequences, answers, double, every, name, "higher", measure, words, percent)
@@ -90,7 +90,7 @@ _Metric = tuple[str, Callable[[NDArray], float], float]
 """The name of a metric, the function that measures outputs, and what converts the metric to percent."""
 
 
-def _against(spec: Any, target: NDArray, shape: tuple[int, ...]) -> _Metric:
+def _choose_metric(spec: Any, target: NDArray, shape: tuple[int, ...]) -> _Metric:
     """Return a metric that measures outputs of a shape by the true labels or numbers."""
     if spec.meaning == "changes":
         raise ArgumentError("the data of a forecaster contain what it forecasts: omit ", Argument("target"))
@@ -106,7 +106,7 @@ def _against(spec: Any, target: NDArray, shape: tuple[int, ...]) -> _Metric:
     return "R²", lambda outputs: 1 - float(np.square(outputs - truth).sum()) / spread, 100.0
 
 
-def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
+def _make_task_vectors(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
     split, random = task.test(), generator(0, "testing")
     every = task.read == "every"
     batches = [split.batch(index, random) for index in torch.arange(min(split.size or count, count)).split(AT_ONCE)]
