@@ -51,7 +51,7 @@ class Counterexample:
         return self.measured < self.claimed if self.is_lower_bound else self.measured > self.claimed
 
 
-def _growing(damping: str, dt: float = 0.01) -> Network:
+def _make_growing(damping: str, dt: float = 0.01) -> Network:
     """Return one neuron at the limit of eq:assm or eq:nassm (C = 1) with r = 1/2: W, W_z of order 1 / sqrt(dt)."""
     edge = dt**-0.5 * (1 + dt if damping == "implicit" else 1)
     whole = torch.full((1, 1), edge, dtype=torch.float64)
@@ -69,7 +69,7 @@ SETTING = "m = 1, gamma = epsilon = 1, dt = 0.01, 100 steps, u = b = 0, target 1
 
 def growing_product() -> Counterexample:
     """Exceed the approximation in eq:norm2 with one neuron."""
-    neuron = _growing("implicit")
+    neuron = _make_growing("implicit")
     log = product_norms(neuron, simulate(neuron, _zero_input(100)))[1][-1, 0].item()
     claimed = claims.approximate_product(0.01, 0.5, 100)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dX_100/dX_0", claimed, math.exp(log), f"{ONE_NEURON} 1/8")
@@ -92,7 +92,7 @@ def product_far_below_one() -> Counterexample:
 
 def growing_loss_gradient() -> Counterexample:
     """Exceed prop:3 with one neuron."""
-    neuron = _growing("implicit")
+    neuron = _make_growing("implicit")
     measured = loss_gradient(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"].abs().item()
     claimed = claims.loss_gradient(1, 1.0)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE/db", claimed, measured, f"{ONE_NEURON} 1/60")
@@ -100,7 +100,7 @@ def growing_loss_gradient() -> Counterexample:
 
 def growing_explicit_loss_gradient() -> Counterexample:
     """Exceed prop:n3 with one neuron."""
-    neuron = _growing("explicit")
+    neuron = _make_growing("explicit")
     measured = loss_gradient(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"].abs().item()
     claimed = claims.explicit_loss_gradient(1, 1.0, 1.0, 1.0)
     setting = f"{SETTING} eq:nassm with C = 1, r = 1/2, explicit damping: dE/db"
@@ -109,7 +109,7 @@ def growing_explicit_loss_gradient() -> Counterexample:
 
 def growing_lag_gradient() -> Counterexample:
     """Exceed eq:norm20 with one neuron."""
-    neuron = _growing("implicit")
+    neuron = _make_growing("implicit")
     measured = gradient_by_lag(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"][0].item()
     claimed = claims.lag_gradient(0.0, 1.0, 1.0, 0.01, 0.5, 99)
     setting = f"{SETTING} eq:assm with r = 1/2: step 1's part of dE_100/db"
@@ -124,15 +124,15 @@ def growing_step_gradient() -> Counterexample:
 
 def growing_sum_gradient() -> Counterexample:
     """Exceed eq:norm6 with one neuron."""
-    neuron = _growing("implicit")
+    neuron = _make_growing("implicit")
     measured = gradient_by_lag(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"].sum().item()
     claimed = claims.sum_gradient(1, 1.0, 0.01, 100)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE_100/db", claimed, measured, f"{ONE_NEURON} 1/40")
 
 
-def _growing_weight_gradient(setting: str, claimed: float, dt: float, n: int, k: int) -> Counterexample:
+def _measure_weight_gradient(setting: str, claimed: float, dt: float, n: int, k: int) -> Counterexample:
     """Measure step k's part of dE_n/dW: a full force until step k, then an input that keeps tanh at 0."""
-    neuron, delta = _growing("implicit", dt), 1 / (1 + dt)
+    neuron, delta = _make_growing("implicit", dt), 1 / (1 + dt)
     W, W_z = neuron.W.item(), neuron.W_z.item()
     y = z = 0.0
     inputs = []
@@ -155,12 +155,12 @@ WEIGHT = (
 def growing_weight_gradient() -> Counterexample:
     """Exceed eq:norm3 with one neuron."""
     claimed = claims.weight_gradient(1, 1.0, 0.0025, 0.5, 400, 40)
-    return _growing_weight_gradient(WEIGHT, claimed, 0.0025, 400, 40)
+    return _measure_weight_gradient(WEIGHT, claimed, 0.0025, 400, 40)
 
 
 def growing_late_gradient() -> Counterexample:
     """Exceed eq:norm4 with one neuron."""
-    return _growing_weight_gradient(WEIGHT, claims.late_gradient(1, 1.0, 0.0025, 0.5), 0.0025, 400, 40)
+    return _measure_weight_gradient(WEIGHT, claims.late_gradient(1, 1.0, 0.0025, 0.5), 0.0025, 400, 40)
 
 
 def hub_early_gradient() -> Counterexample:
