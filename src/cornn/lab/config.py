@@ -204,7 +204,7 @@ class Train(Checked):
         own_settings: dict[str, Any] = {}
         for names in ALTERNATIVES.values():
             if any(changes.get(name) is not None for name in names):
-                changes = {name: None for name in names if start._part_of(name)} | changes
+                changes = {name: None for name in names if start._find_part(name)} | changes
         for name, value in changes.items():
             if name in TOP_LEVEL:
                 own_settings[name] = value
@@ -214,12 +214,12 @@ class Train(Checked):
             elif name == "layer" and isinstance(start.model, RivalSpec):
                 parts["model"]["constants"] = {**start.model.constants, **(value or {})}
             elif name != "layer" or value:
-                parts[start._part_of(name) or start._unknown(name)][name] = value
+                parts[start._find_part(name) or start._unknown(name)][name] = value
         return replace(
             start, **own_settings, **{part: replace(getattr(start, part), **new) for part, new in parts.items() if new}
         )
 
-    def _part_of(self, setting: str) -> str | None:
+    def _find_part(self, setting: str) -> str | None:
         """Return the name of the part that has this setting."""
         for part in ("model", "optimiser", "budget", "place", "task"):
             names = {field.name for field in fields(getattr(self, part))} - {"name", "constants"}

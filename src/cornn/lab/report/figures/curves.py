@@ -11,7 +11,7 @@ from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
 __all__ = ["curves"]
 
-MOST_LINES = 5
+MAX_LINES = 5
 """Largest group whose runs are drawn one by one."""
 
 
@@ -27,7 +27,7 @@ def curves(groups: Sequence[RunGroup]) -> Any:
         name = f"{MODELS[group.model].title}-{group.units}" + (f", {group.case}" if group.case else "")
         look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.0}
         runs = [record["curve"] for record in group.records]
-        if len(runs) > MOST_LINES:
+        if len(runs) > MAX_LINES:
             count = min(len(run["metric"]) for run in runs)
             low, median, high = np.quantile([run["metric"][:count] for run in runs], (0.05, 0.5, 0.95), axis=0)
             at = (runs[0].get("epoch") or runs[0]["step"])[:count]
