@@ -1,4 +1,4 @@
-"""Atomic writes, and folders that nobody else takes."""
+"""Atomic writes, and folders that one process reserves."""
 
 import contextlib
 import os
@@ -81,7 +81,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def reserve_folder(out: Path) -> None:
-    """Create an empty folder before any work is done, so that nobody else takes its name.
+    """Create an empty folder before any work is done, so that no other process takes its name.
 
     Args:
         out: The folder, which must not exist yet.

@@ -55,10 +55,10 @@ class Range:
             raise ArgumentError(name, f" must be at most {self.high:,g}, got {value:,}")
 
 
-MOST = 10**12
+MAX_COUNT = 10**12
 """The largest whole number of a setting."""
-Count = Annotated[int, Range(0, MOST, above=True)]
-Natural = Annotated[int, Range(0, MOST)]
+Count = Annotated[int, Range(0, MAX_COUNT, above=True)]
+Natural = Annotated[int, Range(0, MAX_COUNT)]
 Positive = Annotated[float, Range(0, above=True)]
 NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1, below=True)]

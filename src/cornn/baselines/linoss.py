@@ -289,7 +289,7 @@ class LinOSSCell(nn.Module):
             run = self._convolve if timespans is None else functools.partial(self._scan, timespans=timespans)
             read, ends = run(normed, _widen(state[1:]), None if lengths is None else lengths.to(input.device))
             output = features + self._mix(read, normed)
-            end = output[-1] if lengths is None else _at(lengths, torch.cat((state[:1], output)))
+            end = output[-1] if lengths is None else _select_last(lengths, torch.cat((state[:1], output)))
             return output, split_state(torch.cat((end.unsqueeze(0), ends.to(end.dtype))))
 
     def _convolve(self, normed: Tensor, state: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -323,7 +323,7 @@ class LinOSSCell(nn.Module):
         z_first, x_first = state.transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0).unbind(2)
         z, x = scan(M, torch.cat((z_first, F_z[1:] * driven)), torch.cat((x_first, F_x[1:] * driven)))
         read = functional.linear(x[1:].to(normed.dtype).flatten(-2), torch.cat((self.C[0], -self.C[1]), -1))
-        ends = [part[-1] if lengths is None else _at(lengths, part) for part in (z, x)]
+        ends = [part[-1] if lengths is None else _select_last(lengths, part) for part in (z, x)]
         return read, torch.cat(ends, 1).transpose(0, 1)
 
     def _mix(self, read: Tensor, normed: Tensor) -> Tensor:
@@ -342,7 +342,7 @@ def _widen(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
-def _at(lengths: Tensor, sequence: Tensor) -> Tensor:
+def _select_last(lengths: Tensor, sequence: Tensor) -> Tensor:
     """Return sequence[lengths[b], b] for each b."""
     return sequence[lengths.to(sequence.device), torch.arange(sequence.shape[1], device=sequence.device)]
 

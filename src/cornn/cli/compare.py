@@ -106,13 +106,13 @@ class CompareCommand:
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:
         """Write the records of all contests."""
         paths = (
-            compare.write_record(contest, _of(contest, statuses), self.results, self.sharing.workers)
+            compare.write_record(contest, _select_statuses(contest, statuses), self.results, self.sharing.workers)
             for contest in contests
         )
         return [path for path in paths if path is not None]
 
 
-def _of(contest: Contest, statuses: list[Status]) -> dict[str, Status]:
+def _select_statuses(contest: Contest, statuses: list[Status]) -> dict[str, Status]:
     """Return the status of each model of a contest."""
     by_name = {status.experiment.name: status for status in statuses}
     return {entrant: by_name[contest.experiment(entrant).name] for entrant in contest.entrants}
@@ -127,7 +127,7 @@ def _print_plan(console: Console, contests: list[Contest], statuses: list[Status
             f"final runs of at most {contest.final:,}, {contest.size}",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")
-        for entrant, status in _of(contest, statuses).items():
+        for entrant, status in _select_statuses(contest, statuses).items():
             spent = sum(finished["seconds"] or 0.0 for finished in (*status.rows, *status.runs))
             table.add_row(
                 entrant,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # scikit-learn is an extra, which other commands do not need
 
 __all__ = ["FitCommand"]
 
-MOST_CLASSES = 12  # maximum number of classes or steps in the tables of the terminal
+MAX_CLASSES = 12  # maximum number of classes or steps in the tables of the terminal
 
 
 @dataclass(frozen=True)
@@ -253,17 +253,17 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         return
     if evaluation.classes:
         table = Table("class", "precision", "recall", "sequences", box=None, header_style="bold")
-        for score in evaluation.class_scores()[:MOST_CLASSES]:
+        for score in evaluation.class_scores()[:MAX_CLASSES]:
             table.add_row(score.name, show(score.precision), show(score.recall), str(score.count))
         console.print(table)
-    if evaluation.confusion and len(evaluation.classes) <= MOST_CLASSES:
+    if evaluation.confusion and len(evaluation.classes) <= MAX_CLASSES:
         table = Table("true \\ predicted", *evaluation.classes, box=None, header_style="bold")
         for name, row in zip(evaluation.classes, evaluation.confusion, strict=True):
             table.add_row(name, *map(str, row))
         console.print(table)
     if evaluation.ahead:
         table = Table("steps ahead", "RMSE", "RMSE of the best trivial rule", box=None, header_style="bold")
-        for step, (error, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
+        for step, (error, idle) in list(enumerate(evaluation.ahead, 1))[:MAX_CLASSES]:
             table.add_row(str(step), f"{error:.4g}", f"{idle:.4g}")
         console.print(table)
     if evaluation.table:

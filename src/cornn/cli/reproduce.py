@@ -81,7 +81,7 @@ class ReproduceCommand:
                 prepare=silence_libraries,
                 follow=follow,
                 finish=partial(reproduce.record_runs, results=self.results),
-                expected=partial(_expected, results=self.results),
+                expected=partial(_estimate_seconds, results=self.results),
                 ends=ends,
             )
 
@@ -104,7 +104,7 @@ class ReproduceCommand:
             reproduce.check_recorded(status.experiment, self.results)
 
 
-def _expected(experiment: Experiment, results: Path) -> float:
+def _estimate_seconds(experiment: Experiment, results: Path) -> float:
     """Return the seconds that the runs of an experiment take, by recorded times; 0 if there are none."""
     return (reproduce.seconds_per_run(experiment, results) or 0.0) * len(experiment.seeds)
 

@@ -13,8 +13,8 @@ from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_errors_ahea
 
 __all__ = ["draw_forecast_pictures"]
 
-MOST_SERIES = 3  # drawn
-LEAST_STEPS = 40  # of a drawn series before its forecast
+MAX_SERIES = 3  # drawn
+MIN_STEPS = 40  # of a drawn series before its forecast
 HORIZONS = 8  # before the forecast
 BACKTESTS = 6  # forecasts drawn over the test split
 LEVELS = (0.9, 0.5)
@@ -35,16 +35,16 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
     data = splits.training if splits.test is None else splits.test
     cuts = splits.cuts or [None] * len(data.sequences)
     coming, earlier = [], []
-    series_drawn = min(MOST_SERIES, len(data.sequences))
+    series_drawn = min(MAX_SERIES, len(data.sequences))
     for number, (series, cut) in enumerate(zip(data.sequences[:series_drawn], cuts[:series_drawn], strict=True)):
         format_step = _list_dates(data.calendar, series, estimator.unit_)
-        for column, feature in enumerate(estimator.targets_[: max(1, MOST_SERIES // series_drawn)]):
+        for column, feature in enumerate(estimator.targets_[: max(1, MAX_SERIES // series_drawn)]):
             name = data.features[feature]
             title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
             values = np.asarray(series.values, float).reshape(len(series.values), -1)[:, feature]
             length, horizon = len(values), int(estimator.horizon)
             forecast = _forecast(estimator, series, length, column)
-            first = max(0, length - max(LEAST_STEPS, HORIZONS * horizon))
+            first = max(0, length - max(MIN_STEPS, HORIZONS * horizon))
             if forecast is not None:
                 steps = np.arange(first, length)
                 coming.append(ForecastPanel(title, steps, values[first:], [forecast], format_step=format_step))

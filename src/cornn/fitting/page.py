@@ -22,7 +22,7 @@ __all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "rend
 
 SEQUENCES = 2  # number of sequences on which the theory is checked
 EXAMPLES = 6  # number of sequences to draw
-MOST_TARGETS = 4  # maximum number of targets to draw
+MAX_TARGETS = 4  # maximum number of targets to draw
 WIDE = 6.0  # inches; a wider figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
@@ -137,7 +137,7 @@ def _draw_confusion(finished: FitResult) -> Pictures:
 def _draw_residuals(finished: FitResult, when: str = "") -> Pictures:
     assert finished.evaluation is not None
     drawn: Pictures = []
-    for name, truth, predictions in finished.evaluation.pairs[:MOST_TARGETS]:
+    for name, truth, predictions in finished.evaluation.pairs[:MAX_TARGETS]:
         drawn.append(
             (f"{name}: predictions against true values{when}", fitted.draw_predictions(name, truth, predictions))
         )
@@ -221,14 +221,14 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
         ]
     else:
         commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
-        if _exports_to_c(finished.estimator):
+        if _can_export_to_c(finished.estimator):
             commands[f"cornn export {quoted} --to c"] = "microcontrollers"
     width = max(map(len, commands))
     shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
 
 
-def _exports_to_c(estimator: Any) -> bool:
+def _can_export_to_c(estimator: Any) -> bool:
     """Return whether a model can be exported to C: networks can, and causal banks."""
     return bool(estimator.history_) or estimator.bank_.bank.causal
 

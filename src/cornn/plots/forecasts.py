@@ -11,7 +11,7 @@ from cornn.plots.style import COLOURS, STYLES, canvas, plot_line, set_panel_titl
 
 __all__ = ["DrawnForecast", "ForecastPanel", "draw_errors_ahead", "draw_forecasts", "draw_members"]
 
-MOST_MEMBERS = 12
+MAX_MEMBERS = 12
 DATE_CHARACTERS = 60  # of all dates below a panel
 
 
@@ -130,7 +130,7 @@ def draw_errors_ahead(
 @styled
 def draw_members(weights: Mapping[str, float]) -> Any:
     """Draw the weights of the members of a pool, the largest first."""
-    shown = sorted(weights.items(), key=lambda pair: -pair[1])[:MOST_MEMBERS]
+    shown = sorted(weights.items(), key=lambda pair: -pair[1])[:MAX_MEMBERS]
     figure, axes = canvas(size=(6.6, 0.8 + 0.26 * len(shown)))
     panel = axes[0, 0]
     panel.barh(range(len(shown)), [100 * weight for _, weight in shown], color=COLOURS[0])
