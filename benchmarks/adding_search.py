@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--every", type=int, default=250, help="steps from one line to the next")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="training ends after so many, if need be early")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="training ends after this time at the latest")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.again:

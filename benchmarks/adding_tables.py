@@ -115,7 +115,7 @@ def _ends(values) -> tuple[float, float]:
     return ordered[0], ordered[-1]
 
 
-def _searched(length: int) -> dict[str, tuple[str, str, str]]:
+def _read_search(length: int) -> dict[str, tuple[str, str, str]]:
     """Return label of a variant -> number of solved seeds, median training steps, worst test MSE."""
     record = json.loads((RESULTS / "adding-search" / f"10-feedback-{length}.json").read_text(encoding="utf8"))
     values, seeds = record["settings"], record["options"]["seeds"]
@@ -133,7 +133,7 @@ def _searched(length: int) -> dict[str, tuple[str, str, str]]:
 
 def adding_ablation() -> str:
     """Variants at 5,000 steps."""
-    results = _searched(5000)
+    results = _read_search(5000)
     rows = ["| variant | seeds solved | median training steps | worst test MSE |", "| --- | ---: | ---: | ---: |"]
     rows += [f"| {words} | " + " | ".join(results[words]) + " |" for words in VARIANTS.values() if words in results]
     return "\n".join(rows)
@@ -141,7 +141,7 @@ def adding_ablation() -> str:
 
 def adding_lengths() -> str:
     """Variants tested at several lengths."""
-    results = {length: _searched(length) for length in SEARCHED}
+    results = {length: _read_search(length) for length in SEARCHED}
     rows = [
         "| variant | " + " | ".join(f"{length:,} steps" for length in SEARCHED) + " |",
         "| --- |" + " ---: |" * len(SEARCHED),

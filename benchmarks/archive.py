@@ -34,11 +34,11 @@ try:
     from aeon.datasets import load_classification
 except ImportError:
     raise SystemExit(
-        "this comparison needs the package aeon: pip install aeon (in an environment of its own, since it may ask for "
+        "this comparison needs the package aeon: pip install aeon (in a separate environment, since it may ask for "
         "other versions of numpy and pandas than the rest)"
     ) from None
 
-# All classification problems of the archive that aeon brings with it whole, from the shortest to the longest.
+# All classification problems of the archive that aeon ships complete, from the shortest to the longest.
 DATA = (
     "ItalyPowerDemand",
     "JapaneseVowels",
@@ -175,7 +175,7 @@ def main() -> None:
     rows = []
     if options.json and options.json.exists():
         rows = json.loads(options.json.read_text(encoding="utf8"))["rows"]
-    # numba compiles on the first use, which is not to be measured.
+    # numba compiles on the first use, which should not be measured.
     for features, rocket in product((1, 2), [name for name in ROCKETS if name in options.classifiers]):
         noise = np.random.default_rng(0).normal(size=(8, features, 20))
         CLASSIFIERS[rocket](0).fit(noise, np.arange(8) % 2).predict(noise)

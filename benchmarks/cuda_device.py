@@ -1,8 +1,8 @@
-"""The GPU backend on one device: is it right, and how long does a step take?
+"""Check the GPU backend on one device, and measure its time per step.
 
     python benchmarks/cuda_device.py [--json PATH] [--only check|time] [--repeats 20]
 
-First a table of relative errors against float64, then times by device events, medians after warm-up, beside cuDNN's
+First a table of relative errors against float64, then times by device events, medians after warm-up, next to cuDNN's
 LSTM in exact fp32, then what several sequences in a block and several models in a launch cost.
 """
 
@@ -126,7 +126,7 @@ def check() -> list[dict]:
 
 
 def median(call: Callable[[], object], repeats: int) -> float:
-    """Milliseconds of one call, by device events."""
+    """Return the median milliseconds of one call, by device events."""
     for _ in range(3):
         call()
     times = []
@@ -140,8 +140,8 @@ def median(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(times)
 
 
-def graphed(call: Callable[[], object]) -> Callable[[], None]:
-    """The same as a graph: what the device needs, without the time Python takes to ask for it."""
+def capture(call: Callable[[], object]) -> Callable[[], None]:
+    """Capture a call as a CUDA graph: replaying it takes the time of the device, without that of Python."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -159,7 +159,7 @@ def graphed(call: Callable[[], object]) -> Callable[[], None]:
 
 
 def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callable]:
-    """One forward and one backward pass of the kernels alone; few features are the forward kernel's own to map."""
+    """Return one forward and one backward pass of the kernels alone; the forward kernel itself maps few features."""
     inputs, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
     moved = ("input", "state", "parameters") if groups else ()
@@ -222,12 +222,12 @@ def measure(repeats: int) -> list[dict]:
     for steps, batch, hidden, features, most_forward, most_backward, most_both in TIMES:
         forward, backward = passes(steps, batch, hidden, features=features)
         row = {"steps": steps, "batch": batch, "hidden": hidden}
-        row["forward"] = median(graphed(forward), repeats) * 1e3 / steps
-        row["backward"] = median(graphed(backward), repeats) * 1e3 / steps
+        row["forward"] = median(capture(forward), repeats) * 1e3 / steps
+        row["backward"] = median(capture(backward), repeats) * 1e3 / steps
         row["both"] = median(whole(steps, batch, hidden, features, False), repeats)
-        row["both_graph"] = median(graphed(whole(steps, batch, hidden, features, False)), repeats)
+        row["both_graph"] = median(capture(whole(steps, batch, hidden, features, False)), repeats)
         row["both_all"] = median(whole(steps, batch, hidden, features, True), repeats)
-        row["both_all_graph"] = median(graphed(whole(steps, batch, hidden, features, True)), repeats)
+        row["both_all_graph"] = median(capture(whole(steps, batch, hidden, features, True)), repeats)
         theirs, theirs_both = lstm(steps, batch, hidden, features)
         row["lstm_forward"] = median(theirs, max(3, repeats // 4)) * 1e3 / steps
         row["lstm_both"] = median(theirs_both, max(3, repeats // 4))
@@ -238,7 +238,7 @@ def measure(repeats: int) -> list[dict]:
 
 
 def measure_rows(repeats: int) -> list[dict]:
-    """Several sequences in a block, and several models in a launch: microseconds a step, forward and backward."""
+    """Measure several sequences per block and models per launch: microseconds per step, forward and backward."""
     table = []
     for steps, batch, hidden, groups in [
         (256, 120, 128, 0),
@@ -251,18 +251,18 @@ def measure_rows(repeats: int) -> list[dict]:
         (128, 1024, 32, 0),
     ]:
         row = {"steps": steps, "batch": batch, "hidden": hidden, "groups": groups}
-        row["chosen"] = [median(graphed(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
+        row["chosen"] = [median(capture(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
         for rows in cuda.ROWS:
             with rows_in_a_block(rows):
-                times = [median(graphed(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
+                times = [median(capture(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
             row[f"rows {rows}"] = times
         print({k: [round(x, 3) for x in v] if isinstance(v, list) else v for k, v in row.items()}, flush=True)
         table.append(row)
     return table
 
 
-def asked(description: str | None) -> argparse.Namespace:
-    """The options of a script that checks and times kernels; from here on everybody multiplies in exact fp32."""
+def parse_options(description: str | None) -> argparse.Namespace:
+    """Parse the options of a script that checks and times kernels, and make all products exact fp32."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", choices=["check", "time"])
@@ -273,7 +273,7 @@ def asked(description: str | None) -> argparse.Namespace:
 
 
 def main() -> None:
-    options = asked(__doc__)
+    options = parse_options(__doc__)
     record: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **source()}
     checked = [] if options.only == "time" else check()
     record["checks"] = checked

@@ -1,4 +1,4 @@
-"""Large layers in exact fp32 on a GPU, side by side: products in fp32, and products of pieces on tensor cores.
+"""Compare large layers in exact fp32 on a GPU: products in fp32, and products of pieces on tensor cores.
 
     python benchmarks/exact_variants.py [--out PATH] [--repeats 10] [--only check|weights|time]
 

@@ -80,11 +80,11 @@ def measure(series: BenchmarkSeries) -> dict:
         "period": period,
         "horizon": horizon,
         "origins": len(origins),
-        "rmse": {name: _rounded(np.sqrt(np.mean(np.square(own)))) for name, own in errors.items()},
-        "mase": {name: _rounded(np.mean(np.abs(own)) / size) for name, own in errors.items()},
+        "rmse": {name: _round(np.sqrt(np.mean(np.square(own)))) for name, own in errors.items()},
+        "mase": {name: _round(np.mean(np.abs(own)) / size) for name, own in errors.items()},
         "covered": {str(level): np.sum(own, 0).tolist() for level, own in inside.items()},
-        "weights": {name: _rounded(weight) for name, weight in weights.items()},
-        "seconds": {name: _rounded(own / len(origins)) for name, own in seconds.items()},
+        "weights": {name: _round(weight) for name, weight in weights.items()},
+        "seconds": {name: _round(own / len(origins)) for name, own in seconds.items()},
     }
 
 
@@ -100,11 +100,11 @@ def measure_speed(length: int = 500) -> list[dict]:
             start = time.process_time()
             CoRNNForecaster(horizon=horizon).fit(series[None])
             times.append(time.process_time() - start)
-        rows.append({"kind": kind, "period": period, "horizon": horizon, "seconds": _rounded(np.median(times))})
+        rows.append({"kind": kind, "period": period, "horizon": horizon, "seconds": _round(np.median(times))})
     return rows
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{float(value):.5g}")
 
 

@@ -26,7 +26,7 @@ SEEDS = (1, 2)
 SLOW = ("daily and yearly", "load")  # kinds that are left out
 ORIGINS = 4
 SHARE = 0.8  # of a public series that is for development
-LEAST_HISTORY = 10
+MIN_HISTORY = 10
 
 Losses = dict[Member, float]
 
@@ -113,7 +113,7 @@ def collect(series: BenchmarkSeries) -> list[Case]:
     """Fit the pool at each origin."""
     values, horizon, cases = series.values, series.horizon, []
     length = len(values)
-    first = max(min(int(0.8 * length), length - horizon), LEAST_HISTORY)
+    first = max(min(int(0.8 * length), length - horizon), MIN_HISTORY)
     for origin in np.unique(np.linspace(first, length - horizon, ORIGINS).astype(int)).tolist():
         none = np.zeros((origin, 0))
         history = History(values[:origin], none, none)
@@ -135,7 +135,7 @@ def main() -> None:
     cases = [generate(kind, seed) for seed in SEEDS for kind in KINDS if kind not in SLOW]
     for whole in load_public():
         values = whole.values[: int(SHARE * len(whole.values))]
-        if len(values) - whole.horizon > LEAST_HISTORY:
+        if len(values) - whole.horizon > MIN_HISTORY:
             cases.append(BenchmarkSeries(whole.name, whole.kind, values, whole.period, whole.horizon))
     rows = []
     for number, series in enumerate(cases):

@@ -82,7 +82,8 @@ def _long_memory() -> str:
         f"- **The adding problem over {LENGTH:,} steps: solved from {shares[0]} seeds** by our [recipe for long "
         f"memory](docs/adding.md), after {steps[0]:,} to {steps[-1]:,} training steps, mean test MSE {error}; with the "
         f"paper's settings from {shares[1]}, in up to {budget:,} training steps.\n"
-        f"  *But:* {gru} ([records]({place})){_shorter()}. Our recipe is told the length and the mean of the input."
+        f"  *But:* {gru} ([records]({place})){_find_shorter_lengths()}. "
+        "Our recipe is told the length and the mean of the input."
     )
 
 
@@ -90,7 +91,7 @@ def _is_solved(result: dict) -> bool:
     return "failed" not in result and result["test"] < result["solved"]
 
 
-def _shorter() -> str:
+def _find_shorter_lengths() -> str:
     """Return at which shorter lengths the GRU has the smaller mean error in the comparison with equal budgets."""
     contests = {contest.name: contest for contest in comparison.read(RESULTS)}
     lengths_ahead = []

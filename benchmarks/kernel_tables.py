@@ -25,7 +25,7 @@ def loops() -> str:
     return "\n".join(lines)
 
 
-# What it is there for -> how a kernel's name begins; the products are those that BLAS makes.
+# Purpose -> prefix of a kernel's name; the products are those of BLAS.
 _STEP = {
     "recurrence, forward": ("forward",),
     "recurrence, backward": ("backward",),
@@ -35,7 +35,7 @@ _STEP = {
 
 
 def step() -> str:
-    """What a training step is made of, and the epoch beside the bare pass."""
+    """The parts of a training step, and an epoch next to the pass alone."""
     content = json.loads((RESULTS / "step-cuda.json").read_text(encoding="utf8"))
     speed = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
     bare = next(row for row in speed["times"] if (row["steps"], row["batch"], row["hidden"]) == (784, 120, 128))
@@ -64,7 +64,7 @@ def step() -> str:
 
 
 def tensor_cores() -> str:
-    """Exact fp32 beside tf32 and bfloat16 on tensor cores."""
+    """Exact fp32 compared with tf32 and bfloat16 on tensor cores."""
     content = json.loads((RESULTS / "speed-tensor.json").read_text(encoding="utf8"))
     worst = {"exact": "-"}
     for precision in ("tf32", "bf16"):
@@ -170,7 +170,7 @@ def two_threads() -> str:
 
 
 def speed_stream() -> str:
-    """Microseconds a sample."""
+    """Microseconds per sample."""
     path = RESULTS / "speed-stream.json"
     if not path.exists():
         return "There is no record yet."

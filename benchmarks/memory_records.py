@@ -47,7 +47,7 @@ def fresh(length: int, recipe: str = "ours") -> SequenceModel:
 
 @torch.no_grad()
 def with_feedback(length: int, feedback: float) -> SequenceModel:
-    """Our recipe's start, with W = -feedback V V^+."""
+    """Return the start of our recipe, with W = -feedback V V^+."""
     model = fresh(length)
     V = model.layer.matrices().V
     model.layer.set_matrices(W=-feedback * V @ torch.linalg.pinv(V))
@@ -55,7 +55,7 @@ def with_feedback(length: int, feedback: float) -> SequenceModel:
 
 
 def eigenvalues(samples: Tensor) -> list[float]:
-    """Of the covariance of the rows, the three largest."""
+    """Return the three largest eigenvalues of the covariance of the rows."""
     return torch.linalg.eigvalsh(torch.cov(samples.double().T)).flip(0)[:3].tolist()
 
 
@@ -93,7 +93,7 @@ def state(length: int, feedback: float) -> dict:
 
 
 def by_lag(model: SequenceModel, length: int, direction: Tensor) -> dict[str, float]:
-    """|dE/dX_k| over that at the last step, by lag, where E has the gradient `direction` for the last y."""
+    """Return |dE/dX_k| over that at the last step, by lag, where E has the gradient `direction` for the last y."""
     network = theory.network_from_layer(model.layer)
     input = draw(3, length, generator(0, "memory", "gradients", length)).input
     trajectory = measure.simulate(network, input)
@@ -120,7 +120,7 @@ def gradients(length: int) -> list[dict]:
 
 
 def trained(recipe: str) -> dict:
-    """One run, watched from before its first step on."""
+    """Train one run, and watch it from before its first step."""
     config = resolve(
         "adding",
         recipe,

@@ -1,4 +1,4 @@
-"""Measure exported code on emulated microcontrollers, and keep it: results/microcontroller.json.
+"""Measure exported code on emulated microcontrollers, and write results/microcontroller.json.
 
 python benchmarks/microcontroller.py RUN [RUN ...] [--edgeml FOLDER]
 
@@ -131,7 +131,7 @@ def _write_fastgrnn(folder: Path, trained: TrainedModel, code: str) -> Constants
 
 
 def _on_host(folder: Path, vectors: ReferenceVectors, sources: list[Path] | None = None) -> np.ndarray:
-    """The answers of a folder's code on this machine, over all sequences."""
+    """Return the outputs of a folder's code on this machine, over all sequences."""
     program = folder / "check"
     values = {"sample": "float sample[MODEL_INPUTS]", "address": "", "span": "", "every": 0}
     program.with_suffix(".c").write_text(render("check.c.in", values), encoding="utf8")

@@ -1,4 +1,4 @@
-"""Change one thing in the source at a time, and see whether the tests notice.
+"""Change one thing in the source at a time, and check whether the tests notice.
 
     python benchmarks/mutations.py --sample 300 --workers 2         # writes results/mutations.json
     python benchmarks/mutations.py --only functional.py --sample 20 --out /tmp/mutations.json
@@ -131,7 +131,7 @@ class Mutation(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """What the tests do on the unchanged source."""
+    """The result of the tests on the unchanged source."""
 
     seconds: dict[str, float]  # of every test that passes, on the processor
     callers: dict[str, list[str]]  # "FILE:POSITION" of a function -> the tests that call it
@@ -167,7 +167,7 @@ def _swap(node: ast.AST) -> tuple[ast.AST, str] | None:
     return None
 
 
-def _nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
+def _list_nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
     """List (parent, field, index, node) in order, without docstrings, annotations, `__all__` and messages of errors."""
     nodes = []
 
@@ -193,10 +193,10 @@ def _nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
 
 def function_lines(tree: ast.AST) -> list[int]:
     """Return the first line of every function in order, that of its first decorator if it has some."""
-    return [_first_line(node) for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+    return [_find_first_line(node) for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
 
 
-def _first_line(node: ast.AST) -> int:
+def _find_first_line(node: ast.AST) -> int:
     return min(getattr(part, "lineno", 0) for part in [node, *getattr(node, "decorator_list", [])])
 
 
@@ -206,7 +206,7 @@ def mutations_of(path: Path) -> Iterator[Mutation]:
     tree, lines = ast.parse(text), text.splitlines()
     positions = {id(function): k for k, function in enumerate(n for n in ast.walk(tree) if isinstance(n, FUNCTIONS))}
     inside: dict[int, int | None] = {id(tree): None}
-    for number, (parent, _, _, node) in enumerate(_nodes(tree)):
+    for number, (parent, _, _, node) in enumerate(_list_nodes(tree)):
         inside[id(node)] = positions.get(id(node), inside[id(parent)])
         swapped = _swap(node)
         if swapped is not None:
@@ -218,7 +218,7 @@ def mutations_of(path: Path) -> Iterator[Mutation]:
 def apply(mutation: Mutation, text: str) -> str:
     """Return the source with the mutation."""
     tree = ast.parse(text)
-    parent, field, index, node = _nodes(tree)[mutation.number]
+    parent, field, index, node = _list_nodes(tree)[mutation.number]
     swapped = _swap(node)
     assert swapped is not None
     if index is None:
@@ -251,7 +251,7 @@ def _search_path(room: Path) -> str:
     return os.pathsep.join(map(str, [room / "src", room / "benchmarks", *others]))
 
 
-def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
+def _run_pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
     """Run pytest in a copy of the repository, without a GPU; return its exit code, or None after `seconds`."""
     listed = room / "tests-to-run"
     listed.write_text("\n".join(tests), encoding="utf8")
@@ -277,7 +277,7 @@ def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **varia
         process.wait()
 
 
-def _failure(room: Path) -> str:
+def _find_failure(room: Path) -> str:
     """Return the test that failed in the last run, or the last line of its output."""
     lines = (room / "output").read_text(encoding="utf8", errors="replace").splitlines()
     named = (line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR ")) and len(line.split()) > 1)
@@ -312,12 +312,12 @@ def run_baseline(
         out = room.parent / "calls"
         out.unlink(missing_ok=True)
         variables = {"CALLS_OF_TESTS": str(out), "CALLS_OF_TESTS_ROOT": str(room / "src" / "cornn")}
-        code = _pytest(room, [name], left(), "-p", "calls_of_tests", **variables)
+        code = _run_pytest(room, [name], left(), "-p", "calls_of_tests", **variables)
         if code is None and left() <= 0:
             return  # stopped by the end of the time
         if code not in (0, 5):
             failed.append(name)
-            why = f"some tests of {name} fail, first {_failure(room)}" if code else f"{name} takes too long"
+            why = f"some tests of {name} fail, first {_find_failure(room)}" if code else f"{name} takes too long"
             print(f"on the unchanged source {why}", flush=True)
         lines.extend(out.read_text(encoding="utf8").splitlines() if out.exists() else [])
         ended.append(name)
@@ -503,7 +503,7 @@ def main() -> None:
             unchanged = path.read_text(encoding="utf8")
             path.write_text(apply(mutation, (PACKAGE / mutation.file).read_text(encoding="utf8")), encoding="utf8")
             begin = time.monotonic()
-            code = _pytest(room, tests, left(), "-x") if tests else 5
+            code = _run_pytest(room, tests, left(), "-x") if tests else 5
             path.write_text(unchanged, encoding="utf8")
             if code is None and left() <= 0:
                 return  # stopped by the end of the time, undecided
@@ -513,7 +513,7 @@ def main() -> None:
                 "code": mutation.code,
                 "outcome": outcome,
                 "tests": len(tests),
-                "by": _failure(room) if outcome == "noticed" else "",
+                "by": _find_failure(room) if outcome == "noticed" else "",
                 "seconds": round(time.monotonic() - begin, 1),
             }
             with lock:

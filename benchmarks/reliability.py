@@ -150,7 +150,7 @@ def _record_syncs(log: Path) -> None:
 
 
 def cut_power(folder: Path, log: Path, draw: random.Random) -> int:
-    """Lose what was written and not synced: it is cut off anywhere, or NULs. Return in how many files."""
+    """Lose the bytes that were not synced: truncate files, or fill with NULs. Return how many lost some."""
     lines = log.read_text().splitlines() if log.exists() else []
     synced = {int(inode): int(size) for inode, size in (line.split() for line in lines)}
     lost = 0
@@ -165,7 +165,7 @@ def cut_power(folder: Path, log: Path, draw: random.Random) -> int:
 
 
 def end_of(folder: Path) -> str:
-    """What a finished run found: its weights, its curve and its result, to the last bit."""
+    """Return the results of a finished run: its weights, its curve and its metric, to the last bit."""
     finished = open_run(folder)
     weights = {name: value.numpy().tobytes().hex() for name, value in sorted(finished.weights().items())}
     rows = [{name: row.get(name) for name in ("step", "metric", "loss")} for row in finished.metrics()]
@@ -208,7 +208,7 @@ def train_whole(work: Path, often: list[str]) -> tuple[str, float]:
 
 
 def attack_kill(attack: Attack, power: bool = False) -> None:
-    """kill -9 at random moments, resume, and compare with the uninterrupted training. A chain has several kills."""
+    """Kill with -9 at random moments, resume, and compare with the uninterrupted training; a chain has several."""
     often = NOW_AND_THEN if power else AT_EVERY_STEP
     expected, seconds = train_whole(attack.work, often)
     folder, log = attack.work / "killed", attack.work / "synced"
@@ -235,7 +235,7 @@ def attack_kill(attack: Attack, power: bool = False) -> None:
                     attack.counts["noticed"] += cut_power(folder, log, attack.draw) > 0
             elif not attack.judge(ended, " ".join(map(str, arguments))):
                 break
-            elif code and power:  # refusing with a sentence is allowed
+            elif code and power:  # an error in one sentence is allowed
                 attack.counts["refused"] += 1
                 print(f"  refused: {ended.err.strip()}", flush=True)
             elif code:
@@ -247,12 +247,12 @@ def attack_kill(attack: Attack, power: bool = False) -> None:
 
 
 def attack_power(attack: Attack) -> None:
-    """The same with a power cut: bytes that were not synced are lost."""
+    """Do the same with a power cut: bytes that were not synced are lost."""
     attack_kill(attack, power=True)
 
 
 def attack_bits(attack: Attack) -> None:
-    """One bit in one file of a finished run, an interrupted run or an estimator."""
+    """Flip one bit in one file of a finished run, an interrupted run or an estimator."""
     warnings.simplefilter("error", UncheckedFileWarning)  # a checksum that is missing counts as noticed
     write_folders(attack.work)
     expected = {name: use(attack.work / name) for name in FILES}
@@ -275,7 +275,7 @@ def attack_bits(attack: Attack) -> None:
 
 
 def attack_commands(attack: Attack) -> None:
-    """Files damaged in many ways, read by the commands. Without checksums only tracebacks count."""
+    """Read files that are damaged in many ways with the commands. Without checksums only tracebacks count."""
     work, saved = attack.work, attack.work / "saved"
     saved.mkdir()
     _, seconds = train_whole(work, AT_EVERY_STEP)
@@ -340,7 +340,7 @@ def attack_commands(attack: Attack) -> None:
 
 
 def attack_settings(attack: Attack) -> None:
-    """Settings of a --config file that are missing or have another type or size."""
+    """Remove settings of a --config file, or change their type or size."""
     content = json.loads(json.dumps(as_dictionary(resolve("adding", length=12))))
     path = attack.work / "settings.json"
     while attack.going():

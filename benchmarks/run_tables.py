@@ -141,7 +141,7 @@ def psmnist_seeds() -> str:
             first = next((epoch for epoch, value in enumerate(curve, 1) if value > STARTED), None)
             gain = max(curve[DROPPED:]) - before[-1]
             lines.append(
-                f"| {units} | {record['config']['seed']} | {first or '-'} | {_falls(before)} | {max(before):.1f} "
+                f"| {units} | {record['config']['seed']} | {first or '-'} | {_count_falls(before)} | {max(before):.1f} "
                 f"| {gain:+.1f} | {record['result']['test']:.2f} |"
             )
         tests = [record["result"]["test"] for record in _paper_runs("psmnist", units)]
@@ -188,11 +188,11 @@ def psmnist_clipped() -> str:
         for words, run in (("as in the paper", plain[seed]), ("clipped at 1", record)):
             curve = run["curve"]["metric"]
             cells = " | ".join(f"{curve[epoch - 1]:.1f}" for epoch in epochs)
-            lines.append(f"| {seed} | {words} | {cells} | {_falls(curve[: epochs[-1]])} |")
+            lines.append(f"| {seed} | {words} | {cells} | {_count_falls(curve[: epochs[-1]])} |")
     return "\n".join(lines)
 
 
-def _falls(curve: list[float]) -> int:
+def _count_falls(curve: list[float]) -> int:
     """Count the epochs that end well below the one before."""
     return sum(later < earlier - FALL for earlier, later in pairwise(curve))
 

@@ -1,4 +1,4 @@
-"""The kernels of large layers, of weight gradients and of durations under compute-sanitizer, on small odd sizes.
+"""Run the kernels of large layers, weight gradients and durations under compute-sanitizer, at small odd sizes.
 
     python benchmarks/sanitize.py [--tools memcheck racecheck synccheck] [--limit 60] [--out PATH]
 
@@ -113,7 +113,7 @@ def main() -> None:
     for tool in (None, *options.tools):
         start = time.perf_counter()
         under = [] if tool is None else [find_sanitizer(), "--tool", tool, "--error-exitcode", "9"]
-        if tool == "memcheck":  # cuda-python asks the driver for functions that it does not have
+        if tool == "memcheck":  # cuda-python queries functions that the driver does not have
             under += ["--report-api-errors", "no"]
         try:
             process = subprocess.run(

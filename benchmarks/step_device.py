@@ -1,4 +1,4 @@
-"""What a training step of psMNIST with 128 neurons takes on a GPU: kernel by kernel, and an epoch as a whole.
+"""Measure a training step of psMNIST with 128 neurons on a GPU: each kernel, and a whole epoch.
 
 python benchmarks/step_device.py [--data FOLDER] [--json results/step-cuda.json]
 """
@@ -32,7 +32,7 @@ EPOCHS = 4
 
 
 def step_times(data: str | None) -> dict:
-    """Microseconds of a step in all, and of each of its kernels."""
+    """Return the microseconds of a step in all, and of each of its kernels."""
     config = resolve("psmnist", RECIPE, device="cuda", data=data)
     fabric = training.connect(config)
     run = prepare(config, fabric)
@@ -67,7 +67,7 @@ def step_times(data: str | None) -> dict:
 
 
 def epoch_seconds(data: str | None) -> list[float]:
-    """Of each epoch but the first, with its evaluation."""
+    """Return the seconds of each epoch but the first, with its evaluation."""
     marks = []
 
     def watch(progress: training.Progress) -> None:

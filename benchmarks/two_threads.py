@@ -1,4 +1,4 @@
-"""What a second thread adds, block by block: two processors of a virtual machine may be one of its host.
+"""Measure the speed-up by a second thread, block by block: two processors of a virtual machine may share a core.
 
 python benchmarks/two_threads.py [--json results/two-threads.json]
 """
@@ -21,7 +21,7 @@ BLOCKS, BLOCK_SECONDS = 40, 0.25
 
 
 def block(call, threads: int) -> float:
-    """Median seconds of the calls of a quarter of a second with so many threads."""
+    """Return the median seconds of the calls within a quarter of a second, with this number of threads."""
     torch.set_num_threads(threads)
     call()
     times = []

@@ -1,7 +1,7 @@
 """Run several cornn commands side by side on one machine, and pack their records to take them to another.
 
     python tools/side_by_side.py start results/missing-runs.txt FOLDER   # returns at once; the commands run on
-    python tools/side_by_side.py wait FOLDER --seconds 500               # until all have ended, or so many seconds
+    python tools/side_by_side.py wait FOLDER --seconds 500               # until all have ended, or for 500 seconds
     python tools/side_by_side.py pack FOLDER records.tgz [--unfinished unfinished.tgz]
     python tools/side_by_side.py unpack records.tgz                      # where the records belong: into results/
 
