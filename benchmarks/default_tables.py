@@ -122,7 +122,7 @@ def gru_at_5000() -> tuple[str, str]:
 def gru_note() -> str:
     """Write the same as a sentence for the docs."""
     text, place = gru_at_5000()
-    return f"That no GRU solves 5,000 steps holds for that budget only: {text} (`{place}`)."
+    return f"This holds for that budget only: {text} (`{place}`)."
 
 
 def comparison() -> str:

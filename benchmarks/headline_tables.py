@@ -35,7 +35,7 @@ def _default() -> str:
     return (
         f"- **Permuted MNIST pixels: {ours:.1f} %, a GRU {gru:.1f} %** (difference {gap} points; the default layer, 3 "
         "seeds, 1,500 training steps with Adam, 12,000 training images, validation images).\n"
-        f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU gets to "
+        f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU reaches "
         f"{statistics.fmean(longer.tests):.1f} %. On {len(comparisons)} [other tasks](docs/default.md#results) it is "
         f"{ahead}not significantly different from the GRU on {undecided}, and behind on {worse}."
     )
@@ -83,7 +83,7 @@ def _long_memory() -> str:
         f"memory](docs/adding.md), after {steps[0]:,} to {steps[-1]:,} training steps, mean test MSE {error}; with the "
         f"paper's settings from {shares[1]}, in up to {budget:,} training steps.\n"
         f"  *But:* {gru} ([records]({place})){_find_shorter_lengths()}. "
-        "Our recipe is told the length and the mean of the input."
+        "Our recipe is given the length and the mean of the input."
     )
 
 
@@ -115,7 +115,7 @@ def _noisy_images() -> str:
     return (
         f"- **Noise-padded CIFAR-10, 128 neurons: {statistics.fmean(tests):.1f} %** {_interval(tests)}, {len(tests)} "
         "seeds, by a [protocol](docs/better.md#frozen-protocols) that locked the test split "
-        f"([records](results/noisy-cifar10)). The paper reports {paper:g} %, its settings gave {_summary(theirs)}.\n"
+        f"([records](results/noisy-cifar10)). The paper reports {paper:g} %; its settings gave {_summary(theirs)}.\n"
         "  *But:* the recipe whitens the image rows, and decays and averages the weights. No other model was trained "
         f"like this; our earlier recipe gave {_summary(before)}."
     )

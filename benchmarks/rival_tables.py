@@ -110,7 +110,9 @@ def adding_trials(results: Path = RESULTS) -> str:
         for row in contest.rows
     }
     errors = ", ".join(f"{comparison.title(name)} {best[name]:.5f}" for name in ("gru", "lem", "cornn-memory"))
-    return f"Trials run on after the task is solved. The best errors after {contest.record['trial']:,} steps: {errors}."
+    return (
+        f"Trials continue after the task is solved. The best errors after {contest.record['trial']:,} steps: {errors}."
+    )
 
 
 def compare_accuracy(results: Path = RESULTS) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cornn._counts import format_count
 from cornn._json import read_json
 from cornn._machine import ran_on
 from cornn.lab import records
@@ -163,7 +164,7 @@ class ContestResult:
         shared += f", beta2 {record['beta2']:g}" if "beta2" in record else ""
         units = "the paper's numbers of" if record["hidden_size"] is None else record["hidden_size"]
         return (
-            f"{units} units{shared}; trials of {record['trial']:,} {unit}, final runs of {limit}; "
+            f"{units} units{shared}; trials of {format_count(record['trial'], unit[:-1])}, final runs of {limit}; "
             f"on {' and '.join(sorted(devices))}, {concurrency}"
         )
 
