@@ -324,7 +324,7 @@ def _evaluate_forecasts(
                 "pinball loss": score.pinball,
             }
         if table.pooled_coverage is not None:
-            more[f"{words}share of the values in the 90 % interval"] = table.pooled_coverage
+            more[f"{words}percent of the values in the 90 % interval"] = 100 * table.pooled_coverage
     offer = f'To use that rule alone, set the candidates to "{rule}"'
     offer += "." if estimator.method_ == "pool" else ", and omit the settings of the network."
     return Evaluation(

@@ -264,7 +264,7 @@ def _proven_growth(rate: float | None) -> str:
             "With these weights every gradient must vanish, for any input: after the first few steps, by a factor of "
             f"ten at least every {max(tenfold, 1):,.0f} steps."
         )
-    return f"The weights do not force gradients to vanish. They can grow by a factor of at most {rate:.4g} per step."
+    return f"The weights do not force gradients to vanish. Gradients grow by a factor of at most {rate:.4g} per step."
 
 
 def _measured_growth(change: float, steps: int) -> str:
