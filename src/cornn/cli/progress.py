@@ -35,7 +35,7 @@ SECONDS_BETWEEN_UPDATES = 0.1
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """The options of the output."""
+    """What the command prints."""
 
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the closing lines only."""

@@ -36,7 +36,7 @@ class ReproduceCommand:
     targets: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """The experiments to run."""
     seeds: int | None = None
-    """Number of seeds per experiment, in place of its own."""
+    """Number of seeds per experiment. Default: that of each experiment."""
     budget_minutes: float | None = None
     """Time limit: no experiment is started that would exceed it, judging by recorded times. Unfinished runs are
     saved and continue next time."""
