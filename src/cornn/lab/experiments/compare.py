@@ -228,8 +228,8 @@ def check_record(contest: Contest, results: Path) -> None:
         recorded = read_json(path)
         changed = list_changes({name: recorded[name] for name in contest.about if name in recorded}, contest.about)
         for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
-            most = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
-            changed += [f"{what} was {most}, is {now}"] if most > now else []
+            recorded_count = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
+            changed += [f"{what} was {recorded_count}, is {now}"] if recorded_count > now else []
         if changed:
             raise ValueError(f"{path} belongs to another comparison ({'; '.join(changed)}): choose another --results")
 

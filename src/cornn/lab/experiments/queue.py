@@ -124,10 +124,10 @@ class Queue:
         status = self.status()
         if self.runs is not None and (not self.experiment.space or (status.searched and status.best is not None)):
             entries, settings = self.runs.get_trials(deepcopy=False), _as_json(status.chosen)
-            taken = [
+            works = [
                 work for entry in entries if (work := _read_work(entry)) and (entry.state in LIVE or _counts(entry))
             ]
-            seeds = {seed for work in taken if work.settings == settings for seed in work.seeds}
+            seeds = {seed for work in works if work.settings == settings for seed in work.seeds}
             left = tuple(seed for seed in self.experiment.seeds if seed not in seeds)
             if left:
                 _enqueue(self.runs, entries, Work(seeds=left, settings=settings), {}, status.chosen)
@@ -201,10 +201,12 @@ def _optimize_once(
 def _claim(study: Any, trial: Any, settings: str) -> Work:
     """Return the work of an entry, unless an earlier entry has the same, or its runs have other settings than these."""
     entries = study.get_trials(deepcopy=False)
-    claimed = next(entry for entry in entries if entry.number == trial.number)
-    work = _read_work(claimed)
+    entry_of_trial = next(entry for entry in entries if entry.number == trial.number)
+    work = _read_work(entry_of_trial)
     others = [
-        e for e in entries if e.number < claimed.number and _read_work(e) == work and (e.state in LIVE or _counts(e))
+        e
+        for e in entries
+        if e.number < entry_of_trial.number and _read_work(e) == work and (e.state in LIVE or _counts(e))
     ]
     outdated = work is not None and work.seeds and work.settings != settings
     if work is None or others or outdated:
@@ -303,7 +305,7 @@ def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
         """Return a number if it is finite, else None: JSON has no infinity or NaN."""
         return value if value is not None and math.isfinite(value) else None
 
-    began, ended = entry.datetime_start, entry.datetime_complete
+    begin, end = entry.datetime_start, entry.datetime_complete
     attributes = entry.user_attrs
     return {
         "trial": number,
@@ -311,7 +313,7 @@ def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
         "values": attributes.get("values", dict(entry.params)),
         "validation": finite(entry.value if entry.state == TrialState.COMPLETE else None),
         "steps": attributes.get("steps"),
-        "seconds": None if began is None or ended is None else (ended - began).total_seconds(),
+        "seconds": None if begin is None or end is None else (end - begin).total_seconds(),
         "failure": (_failure_of(entry) or _describe_loss([entry])) if entry.state == TrialState.FAIL else None,
         "curve": [finite(value) for _, value in sorted(entry.intermediate_values.items())],
         **({"source": attributes["source"]} if "source" in attributes else {}),

@@ -152,7 +152,7 @@ class Worker:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _watch(self, queue: Queue, seen: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
+    def _watch(self, queue: Queue, callback: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
         """Return a callback of a training that reports the status of the experiment and checks the time limit."""
         status, last_read = queue.status(), time.monotonic()
 
@@ -161,7 +161,7 @@ class Worker:
             if time.monotonic() - last_read > self.storage.heartbeat:
                 status, last_read = queue.status(), time.monotonic()
             self.follow(status, progress)
-            seen(progress)
+            callback(progress)
             if time.time() > self.ends:
                 raise OutOfTime
 

@@ -129,10 +129,12 @@ def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, Cont
 
 def _describe_rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
-    ended = [row for row in contest.rows if row.tests]
-    better = sum(_mean(row) > _mean(next(rank_row for rank_row in ended if rank_row.name == "cornn")) for row in ended)
+    tested = [row for row in contest.rows if row.tests]
+    better = sum(
+        _mean(row) > _mean(next(rank_row for rank_row in tested if rank_row.name == "cornn")) for row in tested
+    )
     budget = f"{contest.record['final']} {contest.record['unit']}"
-    return f"number {better + 1} of {len(ended)} on {contest.name} after {budget}"
+    return f"number {better + 1} of {len(tested)} on {contest.name} after {budget}"
 
 
 def _describe_solved(contest: ContestResult) -> str:
@@ -348,14 +350,14 @@ def ablation_grid(groups: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[fl
     return epochs, grid
 
 
-def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
+def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, claims_equal: bool) -> Item:
     """Compare the errors of coRNN and an LSTM with the claim that they are alike, or that the LSTM's is smaller."""
     gap = None
     if lstm.deviation is not None:  # a single run is not exact
         gap = intervals.difference(ours.tests, lstm.mean, lstm.deviation, len(lstm.tests))
     status: Status = "undecided"
     if gap is not None and gap.low > 0:
-        status = "differs" if alike else "confirmed"
+        status = "differs" if claims_equal else "confirmed"
     elif gap is not None and gap.high < 0:
         status = "differs"
     note = f"LSTM {lstm.summary}, coRNN {ours.summary}"
@@ -393,10 +395,10 @@ def _cover_appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Itera
         if group.records:
             by_force.setdefault(float(group.options.get("force", 8.0)), {})[group.model] = group
     claims = ((8.0, "an LSTM is better than coRNN at F = 8", False), (0.9, "both are alike at F = 0.9", True))
-    for force, content, alike in claims:
+    for force, content, claims_equal in claims:
         pair = by_force.get(force, {})
         if {"cornn", "lstm"} <= pair.keys():
-            yield _compare_lorenz(content, pair["cornn"], pair["lstm"], alike)
+            yield _compare_lorenz(content, pair["cornn"], pair["lstm"], claims_equal)
     figure = ("docs/figures/theory-lorenz96.svg",)
     yield Item("fig:lorenz", "trajectories and predictions", "confirmed", "`cornn figure lorenz96`", figure)
     note = "coRNN can be chaotic (after prop:2); at F = 8 it is better here than the paper's LSTM"

@@ -58,13 +58,13 @@ def assumptions(paths: Sequence[Path]) -> Any:
     left.axhline(1, color=COLOURS[6], linewidth=1)
     words = {"ha": "right", "va": "top", "fontsize": 8, "color": COLOURS[6]}
     left.text(0.99, 0.96, "hypothesis holds below this line", transform=left.get_yaxis_transform(), **words)
-    for here in (left, right):
-        here.set_yscale("log")
-        here.set_xscale("log")
-        here.xaxis.set_major_formatter(_whole)
-        here.yaxis.set_major_formatter(_plain)
-        here.yaxis.set_minor_formatter(_label_sparsely)
-        here.set_xlabel("training step (the start at 1)")
+    for panel in (left, right):
+        panel.set_yscale("log")
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter(_whole)
+        panel.yaxis.set_major_formatter(_plain)
+        panel.yaxis.set_minor_formatter(_label_sparsely)
+        panel.set_xlabel("training step (the start at 1)")
     left.set_ylabel("left side of eq:assm / dt^(1/2)")
     right.set_ylabel("larger of ‖W‖∞ and ‖W_z‖∞")
     set_panel_title(left, "a", "hypothesis eq:assm with r = 1/2")

@@ -23,10 +23,16 @@ def spectrum() -> Any:
         suggested = theory.suggest(LENGTH, HIDDEN, underdamped=underdamped)
         constants = suggested.dt, suggested.gamma, suggested.epsilon
         left = theory.linear.impulse_response(*constants, LENGTH)
-        shown = left / left.abs().amax(1, keepdim=True)
+        scaled = left / left.abs().amax(1, keepdim=True)
         # The most recent step is on the right, as in the sequence.
         axes.imshow(
-            shown.flip(1), aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1, extent=(0, LENGTH, HIDDEN, 0), rasterized=True
+            scaled.flip(1),
+            aspect="auto",
+            cmap="RdBu_r",
+            vmin=-1,
+            vmax=1,
+            extent=(0, LENGTH, HIDDEN, 0),
+            rasterized=True,
         )
         axes.grid(visible=False)
         axes.set(xlabel="step of the input", ylabel="neuron")
