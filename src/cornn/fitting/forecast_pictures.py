@@ -51,11 +51,11 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
             if splits.test is not None:
                 start = cut if cut is not None else length // 2
                 origins = range(max(start, 1), length, max(horizon, -(-(length - start) // BACKTESTS)))
-                drawn = [_forecast(estimator, series, origin, column) for origin in origins]
+                forecasts = [_forecast(estimator, series, origin, column) for origin in origins]
                 first = max(0, start - (length - start))
-                there = [forecast for forecast in drawn if forecast is not None]
+                backtests = [forecast for forecast in forecasts if forecast is not None]
                 steps, first_test = np.arange(first, length), start if cut else None
-                earlier.append(ForecastPanel(title, steps, values[first:], there, first_test, format_step))
+                earlier.append(ForecastPanel(title, steps, values[first:], backtests, first_test, format_step))
     pictures = []
     if coming:
         pictures.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
@@ -81,8 +81,8 @@ def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> C
 
     def format_step(step: int) -> str:
         after = max(0, step - len(times) + 1)
-        written = calendar.format(times[step - after] + after * (unit or 1.0)) if step >= 0 else ""
-        return written[:TO_MINUTES]
+        text = calendar.format(times[step - after] + after * (unit or 1.0)) if step >= 0 else ""
+        return text[:TO_MINUTES]
 
     return format_step
 

@@ -93,8 +93,8 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     environment.filters["number"] = lambda value: "-" if value is None else f"{value:.4g}"
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.0f} %"
     evaluation, check = finished.evaluation, diagnose_fit(finished, f"{title} after training")
-    shown = evaluation is not None or finished.task == "forecast"
-    pictures = PICTURES[finished.task](finished) if shown else []
+    has_pictures = evaluation is not None or finished.task == "forecast"
+    pictures = PICTURES[finished.task](finished) if has_pictures else []
     history = finished.estimator.history_
     return environment.get_template("fitted.html.jinja").render(
         title=title,
@@ -136,13 +136,13 @@ def _draw_confusion(finished: FitResult) -> Pictures:
 
 def _draw_residuals(finished: FitResult, when: str = "") -> Pictures:
     assert finished.evaluation is not None
-    drawn: Pictures = []
+    pictures: Pictures = []
     for name, truth, predictions in finished.evaluation.pairs[:MAX_TARGETS]:
-        drawn.append(
+        pictures.append(
             (f"{name}: predictions against true values{when}", fitted.draw_predictions(name, truth, predictions))
         )
-        drawn.append((f"{name}: residuals{when}", fitted.draw_residuals(name, truth, predictions)))
-    return drawn
+        pictures.append((f"{name}: residuals{when}", fitted.draw_residuals(name, truth, predictions)))
+    return pictures
 
 
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
@@ -173,10 +173,10 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         predicted = np.asarray(estimator.predict(test.sequences)).reshape(len(test), -1)
         order = np.argsort(-np.abs(truth - predicted).sum(1), kind="stable").tolist()
         rows = list(dict.fromkeys([*order[: EXAMPLES // 2], *order[-(EXAMPLES // 2) :]]))
-        shown = [
+        texts = [
             [", ".join(f"{value:.4g}" for value in numbers[row][:3]) for numbers in (truth, predicted)] for row in rows
         ]
-        titles, marks = [f"true {true}, predicted {other}" for true, other in shown], [None] * len(rows)
+        titles, marks = [f"true {true}, predicted {other}" for true, other in texts], [None] * len(rows)
     several = finished.task == "regress" and truth.shape[1] > 1
     attributions = estimator.attributions(  # pyright: ignore[reportAttributeAccessIssue]
         [test.sequences[row] for row in rows], **({"target": 0} if several else {})
@@ -193,11 +193,11 @@ def _draw_examples(finished: FitResult) -> list[Example]:
 
 def _alternate_classes(rows: list, classes: Any) -> list:
     """Order rows so that every class comes once before any comes twice."""
-    seen: dict[Any, int] = {}
+    counts: dict[Any, int] = {}
     numbered = []
     for row in rows:
-        seen[classes[row]] = seen.get(classes[row], 0) + 1
-        numbered.append((seen[classes[row]], row))
+        counts[classes[row]] = counts.get(classes[row], 0) + 1
+        numbered.append((counts[classes[row]], row))
     return [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
 
 

@@ -42,13 +42,11 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
         gaps = np.concatenate(times)
         if len(gaps):
             rows.append(("time between samples", f"{gaps.min():.4g} to {gaps.max():.4g}, median {np.median(gaps):.4g}"))
-    together = np.concatenate([series.values for series in data.sequences])
-    for name, column in list(zip(data.features, together.T, strict=True))[:MAX_LISTED]:
+    values = np.concatenate([series.values for series in data.sequences])
+    for name, column in list(zip(data.features, values.T, strict=True))[:MAX_LISTED]:
         rows.append((f"feature {name}" if name != "value" else "values", _describe_feature(column)))
     if len(data.features) > MAX_LISTED:
-        rows.append(
-            ("features", f"{len(data.features)} in total; {np.isnan(together).mean():.2%} of the values missing")
-        )
+        rows.append(("features", f"{len(data.features)} in total; {np.isnan(values).mean():.2%} of the values missing"))
     return rows + _describe_target(data, task, named)
 
 

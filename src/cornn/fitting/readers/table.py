@@ -130,8 +130,10 @@ class Table:
             remedy = ("correct it",)
         elif is_date(value):
             remedy = ("if it is the time of a sample, use ", time, "; else omit it with ", ignore)
-        shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
-        raise ArgumentError(f"{self.source}, {self.place(row)}, column {name!r}: {shown} is not a number: ", *remedy)
+        value_shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
+        raise ArgumentError(
+            f"{self.source}, {self.place(row)}, column {name!r}: {value_shown} is not a number: ", *remedy
+        )
 
 
 def parse_number(value: Any) -> float:
