@@ -54,8 +54,8 @@ class Counterexample:
 def _make_growing(damping: str, dt: float = 0.01) -> Network:
     """Return one neuron at the limit of eq:assm or eq:nassm (C = 1) with r = 1/2: W, W_z of order 1 / sqrt(dt)."""
     edge = dt**-0.5 * (1 + dt if damping == "implicit" else 1)
-    whole = torch.full((1, 1), edge, dtype=torch.float64)
-    return network(whole - 1, whole, dt, 1.0, 1.0, damping=damping)
+    weight = torch.full((1, 1), edge, dtype=torch.float64)
+    return network(weight - 1, weight, dt, 1.0, 1.0, damping=damping)
 
 
 def _zero_input(steps: int, features: int = 1) -> Tensor:
@@ -191,8 +191,8 @@ def _hub(m: int, dt: float) -> Network:
     """Couple every neuron to the velocity of the first: eq:assm holds with r = 1, and one bias moves all neurons."""
     W_z = torch.zeros(m, m, dtype=torch.float64)
     W_z[:, 0] = 1 + dt
-    nothing = torch.zeros(m, 1, dtype=torch.float64)
-    return network(torch.zeros(m, m), W_z, dt, 1.0, 1.0, V=nothing, damping="implicit")
+    zeros = torch.zeros(m, 1, dtype=torch.float64)
+    return network(torch.zeros(m, m), W_z, dt, 1.0, 1.0, V=zeros, damping="implicit")
 
 
 def hub_lag_gradient() -> Counterexample:
@@ -313,8 +313,8 @@ def cancelling_sum() -> Counterexample:
 
 def unequal_energy() -> Counterexample:
     """Drive one of two neurons: the other has no energy."""
-    nothing = torch.zeros(2, 2)
-    neurons = network(nothing, nothing, 0.01, 1.0, 1.0, b=torch.tensor([1.0, 0.0]), damping="implicit")
+    zeros = torch.zeros(2, 2)
+    neurons = network(zeros, zeros, 0.01, 1.0, 1.0, b=torch.tensor([1.0, 0.0]), damping="implicit")
     last = simulate(neurons, torch.zeros(100, 1, 2)).y[-1, 0]
     setting = "m = 2, W = W_z = 0, b = (1, 0), 100 steps: the energy of y_2 as a share of its mean"
     share = (last[1] ** 2 / (last**2).mean()).item()
@@ -384,9 +384,9 @@ def safe_steps() -> Counterexample:
         "HAR-2": (64, 1.7e-2, 0.1),
         "IMDB": (128, 6e-4, 5.4e-2),
     }
-    most = max(claims.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
+    largest = max(claims.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
     setting = "L of eq:gd3, the largest of the paper's tasks (it has to be 1)"
-    return Counterexample(setting, 1.0, most, "all tasks of the paper, targets of 1", is_lower_bound=True)
+    return Counterexample(setting, 1.0, largest, "all tasks of the paper, targets of 1", is_lower_bound=True)
 
 
 def ode_gradient_grows() -> Counterexample:

@@ -418,6 +418,6 @@ def conditions(network: Network, steps: int) -> list[Condition]:
     by_name: dict[str, Condition] = {}
     for statement in REGISTER:
         for condition in statement.conditions:
-            made = condition(network, steps)
-            by_name.setdefault(made.name, made)
+            evaluated = condition(network, steps)
+            by_name.setdefault(evaluated.name, evaluated)
     return list(by_name.values())

@@ -141,8 +141,10 @@ def _weighted_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tenso
     Both are divided by r**n, for n from 0 to `steps` and each r: (steps + 1, rates).
     """
     # Neurons with equal constants have equal responses.
-    alike = torch.unique(torch.stack((network.dt, network.gamma, network.epsilon, network.keep, network.push)), dim=1)
-    dt, gamma, _, keep, push = alike.unsqueeze(2)
+    distinct = torch.unique(
+        torch.stack((network.dt, network.gamma, network.epsilon, network.keep, network.push)), dim=1
+    )
+    dt, gamma, _, keep, push = distinct.unsqueeze(2)
     y = torch.stack((torch.ones_like(dt), torch.zeros_like(dt), dt * push)).expand(-1, -1, len(rs))
     z = torch.stack((torch.zeros_like(dt), torch.ones_like(dt), push)).expand(-1, -1, len(rs))
     free, impulse = [], []
