@@ -76,7 +76,7 @@ class GetCommand:
 
                 def watch(file: str) -> Watch:
                     task_id = bar.add_task(Path(file).name, total=None)
-                    return lambda done, whole: bar.update(task_id, completed=done, total=whole)
+                    return lambda done, total: bar.update(task_id, completed=done, total=total)
 
                 tell = lambda sentence: line(console, sentence, style="dim")  # noqa: E731
                 state = catalogue.get(self.name, where, watch, tell)

@@ -186,14 +186,14 @@ class FitCommand:
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=console, transient=True) as bar:
-            shown = bar.add_task("reading and fitting", total=None, left="")  # only a network has epochs
+            bar_task = bar.add_task("reading and fitting", total=None, left="")  # only a network has epochs
 
             def watch(row: dict[str, float]) -> None:
                 epoch, epochs = int(row["epoch"]), int(row["epochs"])
                 words = f"epoch {epoch} of {epochs}, loss {_losses(row)}"
-                bar.update(shown, completed=epoch, total=epochs, description=words, left="left")
+                bar.update(bar_task, completed=epoch, total=epochs, description=words, left="left")
 
-            return work(watch, lambda words: bar.update(shown, description=words, left=""))
+            return work(watch, lambda words: bar.update(bar_task, description=words, left=""))
 
     def _conclude(self, console: Console, finished: "FitResult") -> None:
         out = finished.folder

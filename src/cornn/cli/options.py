@@ -147,9 +147,9 @@ def _reject_settings_of_other_models(base: Train, arguments: Sequence[str]) -> N
 def _choices(start: Start) -> list[tuple[str, Any, Any]]:
     """Return the options that chose the start, for the help."""
     return [
-        make_option(Choices, "recipe", None, shown=start.config.recipe),
-        make_option(Choices, "model", None, shown=start.config.model.name),
-        make_option(Choices, "config", None, shown=start.file),
+        make_option(Choices, "recipe", None, default_shown=start.config.recipe),
+        make_option(Choices, "model", None, default_shown=start.config.model.name),
+        make_option(Choices, "config", None, default_shown=start.file),
     ]
 
 
@@ -187,7 +187,7 @@ def _setting(config: Train, name: str) -> tuple[str, Any, Any] | None:
     if isinstance(value, bool):
         return make_option(type(owner), attribute, value, pairs=True)
     hint = Union[_without_ranges(get_type_hints(type(owner), include_extras=True)[attribute]), None]  # noqa: UP007
-    return name, *make_option(type(owner), attribute, None, hint=hint, shown=value)[1:]
+    return name, *make_option(type(owner), attribute, None, hint=hint, default_shown=value)[1:]
 
 
 def _without_ranges(hint: Any) -> Any:

@@ -69,7 +69,7 @@ def parse_command(kind: type, prog: str, arguments: Sequence[str], example: str 
 
 
 def make_option(
-    kind: type, name: str, default: Any, pairs: bool = False, *, hint: Any = None, shown: Any = None
+    kind: type, name: str, default: Any, pairs: bool = False, *, hint: Any = None, default_shown: Any = None
 ) -> tuple[str, Any, Any]:
     """Return a field for `make_dataclass` with the help text that is the docstring of the original field.
 
@@ -79,7 +79,7 @@ def make_option(
         default: Its default, or MISSING.
         pairs: Whether a flag that is off by default has the option --no-X too.
         hint: Its type, in place of the original one.
-        shown: The default that the help shows, in place of None.
+        default_shown: The default that the help shows, in place of None.
     """
     hint = get_type_hints(kind, include_extras=True)[name] if hint is None else hint
     default_field = field() if default is MISSING else field(default_factory=lambda: default)
@@ -88,7 +88,11 @@ def make_option(
     if default is False and not pairs:
         hint = tyro.conf.FlagCreatePairsOff[hint]
     default_hint = (
-        None if default is MISSING else _format_default if shown is None else _format_default(_format_words(shown))
+        None
+        if default is MISSING
+        else _format_default
+        if default_shown is None
+        else _format_default(_format_words(default_shown))
     )
     about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=default_hint)
     return name, Annotated[hint, about], default_field

@@ -132,8 +132,8 @@ def _print_plan(console: Console, left: list[tuple[Experiment, tuple[int, ...]]]
         minutes = None if seconds is None else seconds * len(seeds) / 60
         total += minutes or 0.0
         unknown += len(seeds) if minutes is None else 0
-        shown = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
-        table.add_row(experiment.name, str(len(experiment.seeds) - len(seeds)), str(len(seeds)), shown)
+        words = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
+        table.add_row(experiment.name, str(len(experiment.seeds) - len(seeds)), str(len(seeds)), words)
     console.print(table)
     runs = sum(len(seeds) for _, seeds in left)
     note = f"; the time of {unknown} is unknown" if unknown else ""

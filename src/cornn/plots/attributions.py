@@ -47,18 +47,20 @@ def draw_attributions(
     attributions = np.asarray(attributions)[: len(values)].reshape(values.shape)
     names = list(features) or [f"feature {number}" for number in range(values.shape[1])]
     size = np.abs(attributions).sum(0)
-    shown = sorted(np.argsort(-size, kind="stable")[:MAX_FEATURES].tolist())
-    figure, axes = canvas(len(shown), 1, size=(6.8, 0.7 + 1.6 * len(shown)), sharex=True)
+    features_shown = sorted(np.argsort(-size, kind="stable")[:MAX_FEATURES].tolist())
+    figure, axes = canvas(len(features_shown), 1, size=(6.8, 0.7 + 1.6 * len(features_shown)), sharex=True)
     clock = np.arange(len(values)) if times is None else np.asarray(times)
     limit = float(np.abs(attributions).max()) or 1.0
-    drawn = None
-    for panel, number in zip(axes[:, 0], shown, strict=True):
-        drawn = plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
+    collection = None
+    for panel, number in zip(axes[:, 0], features_shown, strict=True):
+        collection = plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
         if len(names) > 1:
             panel.set_ylabel(shorten(names[number], MAX_CHARACTERS))
     axes[-1, 0].set_xlabel("step" if times is None else "time")
     axes[0, 0].set_title(title.replace("$", r"\$"))
-    figure.colorbar(drawn, ax=axes[:, 0].tolist(), label=label, aspect=12 * len(shown), pad=0.01, shrink=0.9)
+    figure.colorbar(
+        collection, ax=axes[:, 0].tolist(), label=label, aspect=12 * len(features_shown), pad=0.01, shrink=0.9
+    )
     return figure
 
 

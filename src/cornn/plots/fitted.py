@@ -104,11 +104,11 @@ def draw_sequence(series: Series, features: Sequence[str], attributions: NDArray
     """Plot one sequence, coloured by its attributions (steps, features): the features with the largest, up to three."""
     values = np.asarray(series.values).reshape(len(series.values), -1)
     attributions = attributions[: len(values)]
-    shown: list[int] = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MAX_FEATURES].tolist())
-    figure, axes = canvas(len(shown), 1, size=(3.6, 0.9 + len(shown)), sharex=True)
+    features_shown: list[int] = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MAX_FEATURES].tolist())
+    figure, axes = canvas(len(features_shown), 1, size=(3.6, 0.9 + len(features_shown)), sharex=True)
     clock = np.arange(len(values)) if series.times is None else np.asarray(series.times) - series.times[0]
     limit = float(np.abs(attributions).max()) or 1.0
-    for panel, number in zip(axes[:, 0], shown, strict=True):
+    for panel, number in zip(axes[:, 0], features_shown, strict=True):
         plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
         if len(features) > 1:
             panel.set_title(shorten(features[number]))
