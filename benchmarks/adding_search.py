@@ -88,14 +88,14 @@ def settings(options: argparse.Namespace, random: torch.Generator) -> dict[str, 
             raise SystemExit(f"{options.variants} names {', '.join(sorted(unknown))}: choose among {', '.join(BASE)}")
         variants = [BASE | change for change in changes for _ in range(options.seeds)]
         return {name: torch.tensor([float(v[name]) for v in variants]) for name in BASE}
-    drawn = {name: torch.full((options.models,), value) for name, value in BASE.items()}
+    values = {name: torch.full((options.models,), value) for name, value in BASE.items()}
     for name, choice in SPACE.items():
         if isinstance(choice, tuple):
             low, high = (math.log(end) for end in choice)
-            drawn[name] = torch.exp(torch.rand(options.models, generator=random) * (high - low) + low)
+            values[name] = torch.exp(torch.rand(options.models, generator=random) * (high - low) + low)
         else:
-            drawn[name] = torch.tensor(choice)[torch.randint(len(choice), (options.models,), generator=random)]
-    return drawn
+            values[name] = torch.tensor(choice)[torch.randint(len(choice), (options.models,), generator=random)]
+    return values
 
 
 class Group:
@@ -110,9 +110,9 @@ class Group:
         seeds = options.seeds if options.variants or options.again else models
 
         def uniform(*shape: int, width: Tensor | float = 1.0) -> Tensor:
-            drawn = torch.rand(seeds, *shape, generator=random) * 2 - 1
+            uniform_weights = torch.rand(seeds, *shape, generator=random) * 2 - 1
             width = torch.as_tensor(width).expand(models).reshape(models, *[1] * len(shape))
-            return drawn.repeat(models // seeds, *[1] * len(shape)) * width
+            return uniform_weights.repeat(models // seeds, *[1] * len(shape)) * width
 
         spread, top = (values[name][:, None, None] for name in ("V_spread", "V"))
         V = uniform(m, 2)

@@ -62,9 +62,9 @@ def _means(table: dict[str, list[list[float]]]) -> list[str]:
 
 def _ranks(table: dict[str, list[list[float]]]) -> list[str]:
     """Return the mean rank over problems and splits, among the classifiers that have all of them; 1 is best."""
-    most = max(sum(map(len, results)) for results in table.values())
+    count = max(sum(map(len, results)) for results in table.values())
     values_by_name = {name: [value for splits in results for value in splits] for name, results in table.items()}
-    values_by_name = {name: values for name, values in values_by_name.items() if len(values) == most}
+    values_by_name = {name: values for name, values in values_by_name.items() if len(values) == count}
 
     def rank(value: float, rivals: list[float]) -> float:
         """Return the place of a value among all, where equal ones share their places."""
@@ -109,14 +109,20 @@ def verdict() -> str:
     if record is None:
         return MISSING
     parts = []
-    for splits, drawn in (("published", False), ("resampled", True)):
+    for splits, is_resampled in (("published", False), ("resampled", True)):
         verdicts = []
         for rival in ("MiniRocket", "MultiRocket"):
             pairs = [
-                [_values(record, "accuracy", name, data, drawn) for name in ("bank", rival)] for data in record["data"]
+                [_values(record, "accuracy", name, data, is_resampled) for name in ("bank", rival)]
+                for data in record["data"]
             ]
             if all(all(pair) for pair in pairs):
-                verdicts.append(_compare(rival, [100 * (mean(ours) - mean(theirs)) for ours, theirs in pairs]))
+                verdicts.append(
+                    _compare(
+                        rival,
+                        [100 * (mean(bank_accuracy) - mean(rival_accuracy)) for bank_accuracy, rival_accuracy in pairs],
+                    )
+                )
             else:
                 verdicts.append(f"not compared with {rival}")
         parts.append(f"on their {splits} splits it is " + " and ".join(verdicts))
@@ -166,8 +172,8 @@ def calibration() -> str:
             lines.append(f"| {data} | {len(both)} | {table[-1][0]:.3f} | {table[-1][1]:.3f} |")
     if not table:
         return MISSING
-    ours, theirs = (mean(column) for column in zip(*table, strict=True))
-    return "\n".join([*lines, f"| mean | | {ours:.3f} | {theirs:.3f} |"])
+    bank, calibrated = (mean(column) for column in zip(*table, strict=True))
+    return "\n".join([*lines, f"| mean | | {bank:.3f} | {calibrated:.3f} |"])
 
 
 def search() -> str:

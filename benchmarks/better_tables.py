@@ -159,8 +159,8 @@ def search(asked: Search) -> str:
         for key, rows_of_variant in variants.items()
     ]
     for (units, epochs, words), values, mark in sorted(rows, key=lambda row: (-row[0][0], -statistics.fmean(row[1]))):
-        each = ", ".join(f"{value:.2f}" for value in sorted(values))
-        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(values):.2f}{mark} | {each} |")
+        values_text = ", ".join(f"{value:.2f}" for value in sorted(values))
+        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(values):.2f}{mark} | {values_text} |")
     return "\n".join(lines)
 
 

@@ -87,8 +87,8 @@ def results(inputs, lengths, dtype, backend, update):
     return {"output": output, "last": last} | dict(zip(trained, gradients, strict=True))
 
 
-def distance(got: torch.Tensor, want: torch.Tensor) -> float:
-    return ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
+def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return ((actual.double() - expected).norm() / expected.norm().clamp_min(1e-30)).item()
 
 
 def check() -> list[dict]:
@@ -100,14 +100,14 @@ def check() -> list[dict]:
         row = {"steps": steps, "batch": batch, "hidden": hidden, **options}
         start = time.perf_counter()
         try:
-            want = results(inputs, lengths, torch.float64, "portable", update)
+            expected = results(inputs, lengths, torch.float64, "portable", update)
             poison = torch.full((1 << 27,), torch.nan, device="cuda")
             del poison
-            got = results(inputs, lengths, torch.float32, "cuda", update)
-            again = results(inputs, lengths, torch.float32, "cuda", update)
-            errors = {k: distance(got[k], want[k]) for k in want}
+            actual = results(inputs, lengths, torch.float32, "cuda", update)
+            repeated = results(inputs, lengths, torch.float32, "cuda", update)
+            errors = {k: distance(actual[k], expected[k]) for k in expected}
             worst = max(v / (1e-5 if k in ("output", "last") else 5e-5) for k, v in errors.items())
-            is_deterministic = all(torch.equal(got[k], again[k]) for k in got)
+            is_deterministic = all(torch.equal(actual[k], repeated[k]) for k in actual)
             row |= {
                 "errors": errors,
                 "repeats": is_deterministic,
@@ -168,11 +168,11 @@ def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callab
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
     output, last, trail = cuda.forward(of, request)
     after, needs = After(gradient, last, output, trail), Needs(False, True, False, False, False, False, False)
-    made = cuda.makes_drive(request.update, hidden, features)
+    makes_drive = cuda.makes_drive(request.update, hidden, features)
     results = trail[-1], trail[0], output, last
 
     def forward():
-        cuda.run_kernel("forward", of, results, (True,), request, makes_drive=made)
+        cuda.run_kernel("forward", of, results, (True,), request, makes_drive=makes_drive)
 
     def backward():
         return cuda.backward_steps(of, after, request, needs)
@@ -228,9 +228,9 @@ def measure(repeats: int) -> list[dict]:
         row["both_graph"] = median(capture(whole(steps, batch, hidden, features, False)), repeats)
         row["both_all"] = median(whole(steps, batch, hidden, features, True), repeats)
         row["both_all_graph"] = median(capture(whole(steps, batch, hidden, features, True)), repeats)
-        theirs, theirs_both = lstm(steps, batch, hidden, features)
-        row["lstm_forward"] = median(theirs, max(3, repeats // 4)) * 1e3 / steps
-        row["lstm_both"] = median(theirs_both, max(3, repeats // 4))
+        lstm_forward, lstm_both = lstm(steps, batch, hidden, features)
+        row["lstm_forward"] = median(lstm_forward, max(3, repeats // 4)) * 1e3 / steps
+        row["lstm_both"] = median(lstm_both, max(3, repeats // 4))
         row["goals"] = [most_forward, most_backward, most_both]
         print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         table.append(row)

@@ -215,9 +215,10 @@ def durations() -> str:
             ]
         machine = content["machine"].get("gpu") or f"CPU, {content['machine']['threads']} threads"
         for size in dict.fromkeys((row["steps"], row["batch"], row["hidden"]) for row in content["rows"]):
-            here = [r for r in content["rows"] if (r["steps"], r["batch"], r["hidden"]) == size]
+            rows_of_size = [r for r in content["rows"] if (r["steps"], r["batch"], r["hidden"]) == size]
             cells = (
-                f"{1e3 * row['seconds']:.2f}" if device == "cuda" else f"{1e3 * row['seconds']:.0f}" for row in here
+                f"{1e3 * row['seconds']:.2f}" if device == "cuda" else f"{1e3 * row['seconds']:.0f}"
+                for row in rows_of_size
             )
             lines.append(f"| {machine} | {', '.join(map(str, size))} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -112,13 +112,13 @@ def check(steps: int, batch: int, hidden: int, options: dict) -> dict:
     update = options.get("update", UPDATE)
     others = {name: value for name, value in options.items() if name != "update"}
     inputs, lengths = arguments(steps, batch, hidden, 3, **others)
-    want = results(inputs, lengths, torch.float64, "portable", update)
+    expected = results(inputs, lengths, torch.float64, "portable", update)
     errors = {}
     for name in ("fp32", "both"):
         with variant(name):
-            got, again = (results(inputs, lengths, torch.float32, "cuda", update) for _ in range(2))
-        errors[name] = {key: distance(got[key], want[key]) for key in want}
-        errors[f"{name}_repeats"] = all(torch.equal(got[key], again[key]) for key in got)
+            actual, repeated = (results(inputs, lengths, torch.float32, "cuda", update) for _ in range(2))
+        errors[name] = {key: distance(actual[key], expected[key]) for key in expected}
+        errors[f"{name}_repeats"] = all(torch.equal(actual[key], repeated[key]) for key in actual)
     worst = {name: max(errors[name].values()) for name in ("fp32", "both")}
     return {"worst": worst, "good": worst["both"] <= max(2 * worst["fp32"], 1e-6), **errors}
 
@@ -132,13 +132,13 @@ def gradient_of_weight(steps: int, batch: int, hidden: int, repeats: int) -> dic
     given = Given(output, None, None, None, weight, weight[:3, :hidden], None, None)
     after = After(None, None, output, trail)
     later = drive[1:].flatten(0, 1).double().mT
-    want = torch.cat([later @ x[:-1].flatten(0, 1).double() for x in (output, trail[0])], 1)
+    expected = torch.cat([later @ x[:-1].flatten(0, 1).double() for x in (output, trail[0])], 1)
     row = {}
     for name, call in (
         ("cublas", lambda: gemms._for_weight(drive, given, after, False)),
         ("pieces", lambda: weights.gradient_by_pieces(drive, given, after, None)),
     ):
-        row[f"{name}_error"] = distance(call(), want)
+        row[f"{name}_error"] = distance(call(), expected)
         row[f"{name}_ms"] = seconds(capture(call), repeats) * 1e3
     return row
 

@@ -134,11 +134,11 @@ def _regime_change(random: np.random.Generator, length: int, period: int, kind: 
     """A season whose level, slope or amplitude jumps once or twice."""
     base = _structural(random, length, period, kind)
     for _ in range(random.integers(1, 3)):
-        when = random.integers(length // 4, length)
+        step = random.integers(length // 4, length)
         if random.random() < 0.5:
-            base[when:] += base.std() * random.normal(0, 1.5)
+            base[step:] += base.std() * random.normal(0, 1.5)
         else:
-            base[when:] = base[when] + (base[when:] - base[when]) * random.uniform(0.5, 1.5)
+            base[step:] = base[step] + (base[step:] - base[step]) * random.uniform(0.5, 1.5)
     return base
 
 

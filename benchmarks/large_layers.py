@@ -64,7 +64,7 @@ def error(batch: int, hidden: int, precision: str) -> float:
         output = model(values)[0]
         results.append((output, *torch.autograd.grad(output.square().sum(), list(model.parameters()))))
     pairs = zip(*results, strict=True)
-    return max(((got.double() - want).norm() / want.norm()).item() for got, want in pairs)
+    return max(((actual.double() - expected).norm() / expected.norm()).item() for actual, expected in pairs)
 
 
 def main() -> None:

@@ -112,8 +112,12 @@ def gradients(length: int) -> list[dict]:
         model = with_feedback(length, feedback)
         head = model.head.weight[0].double()
         along = torch.linalg.qr(model.layer.matrices().V.double())[0]
-        seen = along @ (along.T @ head)
-        directions = {"the head's first": head, "within the directions of V": seen, "orthogonal to V": head - seen}
+        projection = along @ (along.T @ head)
+        directions = {
+            "the head's first": head,
+            "within the directions of V": projection,
+            "orthogonal to V": head - projection,
+        }
         for asks, direction in directions.items():
             rows.append({"start": feedback, "asks": asks, "sizes": by_lag(model, length, direction)})
     return [{"length": length} | row for row in rows]

@@ -253,9 +253,9 @@ def _search_path(room: Path) -> str:
 
 def _run_pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
     """Run pytest in a copy of the repository, without a GPU; return its exit code, or None after `seconds`."""
-    listed = room / "tests-to-run"
-    listed.write_text("\n".join(tests), encoding="utf8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{listed}"]
+    list_of_tests = room / "tests-to-run"
+    list_of_tests.write_text("\n".join(tests), encoding="utf8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{list_of_tests}"]
     fixed = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""}
     environment = {"PYTHONPATH": _search_path(room), "TMPDIR": str(room.parent)}
     with (room / "output").open("wb") as output:
@@ -306,7 +306,7 @@ def run_baseline(
     files = sorted(rooms[0].glob("tests/**/test_*.py"), key=lambda path: -path.stat().st_size)
     names = [name for path in files if (name := path.relative_to(rooms[0]).as_posix()).split("/")[1] not in UNTESTED]
     names = [name for name in names if name.startswith(tuple(only)) and name not in known.files]
-    lines, failed, ended = [], [], []
+    lines, failed, finished = [], [], []
 
     def run(room: Path, name: str) -> None:
         out = room.parent / "calls"
@@ -320,7 +320,7 @@ def run_baseline(
             why = f"some tests of {name} fail, first {_find_failure(room)}" if code else f"{name} takes too long"
             print(f"on the unchanged source {why}", flush=True)
         lines.extend(out.read_text(encoding="utf8").splitlines() if out.exists() else [])
-        ended.append(name)
+        finished.append(name)
 
     work(run, names)
     positions = {}
@@ -335,7 +335,7 @@ def run_baseline(
             positions[function] for function in called if function in positions
         }:  # without lambdas and comprehensions
             callers.setdefault(name, []).append(test)
-    return Baseline(seconds, callers, sorted({*known.failed, *failed}), sorted({*known.files, *ended}))
+    return Baseline(seconds, callers, sorted({*known.failed, *failed}), sorted({*known.files, *finished}))
 
 
 def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[str]:
@@ -353,10 +353,10 @@ def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[
     return selected
 
 
-def remaining(drawn: list[Mutation], rows: list[dict]) -> list[Mutation]:
+def remaining(sample: list[Mutation], rows: list[dict]) -> list[Mutation]:
     """Return the mutations that have no row yet. Several on one line may have the same name."""
     counts, left = Counter(row["mutation"] for row in rows), []
-    for mutation in drawn:
+    for mutation in sample:
         if counts[mutation.name] <= 0:
             left.append(mutation)
         counts[mutation.name] -= 1

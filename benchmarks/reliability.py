@@ -201,10 +201,10 @@ class Attack:
 
 def train_whole(work: Path, often: list[str]) -> tuple[str, float]:
     """Train without interruption, and return its end and its seconds."""
-    ended = run(["train", *TRAIN, *often, "--out", work / "whole"], work)
-    if ended.code != 0:
-        sys.exit(f"the training without interruption failed: {ended.err}")
-    return end_of(work / "whole"), ended.seconds
+    end = run(["train", *TRAIN, *often, "--out", work / "whole"], work)
+    if end.code != 0:
+        sys.exit(f"the training without interruption failed: {end.err}")
+    return end_of(work / "whole"), end.seconds
 
 
 def attack_kill(attack: Attack, power: bool = False) -> None:
@@ -226,20 +226,20 @@ def attack_kill(attack: Attack, power: bool = False) -> None:
             arguments = ["resume", folder, "--quiet"] if is_started else ["train", *TRAIN, *often, "--out", folder]
             process = start(arguments, attack.work, log)
             limit = attack.draw.uniform(0, seconds) if chain else LIMIT
-            ended = wait(process, attack.work, limit)
-            code = ended.code
+            end = wait(process, attack.work, limit)
+            code = end.code
             if code is None and chain:
                 chain -= 1
                 attack.counts["tries"] += 1
                 if power and folder.exists():
                     attack.counts["noticed"] += cut_power(folder, log, attack.draw) > 0
-            elif not attack.judge(ended, " ".join(map(str, arguments))):
+            elif not attack.judge(end, " ".join(map(str, arguments))):
                 break
             elif code and power:  # an error in one sentence is allowed
                 attack.counts["refused"] += 1
-                print(f"  refused: {ended.err.strip()}", flush=True)
+                print(f"  refused: {end.err.strip()}", flush=True)
             elif code:
-                attack.found("tracebacks", f"not resumed: {ended.err.strip()}")
+                attack.found("tracebacks", f"not resumed: {end.err.strip()}")
         if code == 0:
             attack.counts["resumed"] += 1
             if end_of(folder) != expected:
@@ -311,31 +311,31 @@ def attack_commands(attack: Attack) -> None:
         shutil.copytree(saved / name, folder)
         if change is not None:
             (folder / change).write_bytes(damage((folder / change).read_bytes(), attack.draw))
-        ended = run(command(folder), work)
-        text = ended.out
-        if ended.code == 0 and name == "interrupted":
+        end = run(command(folder), work)
+        text = end.out
+        if end.code == 0 and name == "interrupted":
             text = end_of(folder)
         for path in (work / "answer.csv", *sorted((work / "code").rglob("*.[ch]"))):
             text += path.read_text() if path.exists() else ""
-        return ended, text
+        return end, text
 
     expected = {}
     for number, (name, command) in enumerate(cases):
-        ended, expected[number] = outcome(name, command, None)
-        if ended.code != 0:
-            sys.exit(f"{' '.join(map(str, command(saved / name)))} failed without damage: {ended.err}")
+        end, expected[number] = outcome(name, command, None)
+        if end.code != 0:
+            sys.exit(f"{' '.join(map(str, command(saved / name)))} failed without damage: {end.err}")
     while attack.going():
         number = attack.counts["tries"] % len(cases)
         name, command = cases[number]
         known = {"artifact.json", "config.json", "model.safetensors", "result.json", "metrics.jsonl", "checkpoint.pt"}
         file = attack.draw.choice(sorted(path.name for path in (saved / name).iterdir() if path.name in known))
-        ended, text = outcome(name, command, file)
+        end, text = outcome(name, command, file)
         attack.counts["tries"] += 1
         what = f"{command(Path('RUN'))[0]} {name}, {file}"
-        if not attack.judge(ended, what):
+        if not attack.judge(end, what):
             continue
-        attack.counts["noticed"] += ended.code != 0
-        if ended.code == 0 and "0.1.0" not in name and "no checksum" not in ended.err and text != expected[number]:
+        attack.counts["noticed"] += end.code != 0
+        if end.code == 0 and "0.1.0" not in name and "no checksum" not in end.err and text != expected[number]:
             attack.found("silent", what)
 
 
@@ -345,10 +345,10 @@ def attack_settings(attack: Attack) -> None:
     path = attack.work / "settings.json"
     while attack.going():
         path.write_text(json.dumps(change_value(content, attack.draw)))
-        ended = run(["train", "adding", "--config", path, "--dry-run"], attack.work)
+        end = run(["train", "adding", "--config", path, "--dry-run"], attack.work)
         attack.counts["tries"] += 1
-        if attack.judge(ended, path.read_text()):
-            attack.counts["noticed"] += ended.code != 0
+        if attack.judge(end, path.read_text()):
+            attack.counts["noticed"] += end.code != 0
 
 
 ATTACKS: dict[str, tuple[float, Callable[[Attack], None]]] = {

@@ -74,15 +74,15 @@ def compare(results: Path = RESULTS) -> str:
     contests = {item.name: item for item in comparison.read(results)}
     parts = []
     for contest in contests.values():
-        solved = contest.record["solved"] is not None
-        head = ["model", "parameters", "trials", "test, mean [95 % interval]", *(["solved"] if solved else [])]
+        has_threshold = contest.record["solved"] is not None
+        head = ["model", "parameters", "trials", "test, mean [95 % interval]", *(["solved"] if has_threshold else [])]
         head += ["seconds: all trials; one final run", "published", "commit", "chosen settings"]
         lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
         lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]
         for row in contest.rows:
             size = row.entry["parameters"]
             cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.test_summary]
-            cells += [row.solved] if solved else []
+            cells += [row.solved] if has_threshold else []
             cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
             cells += [row.published, row.commits, row.chosen]
             lines.append("| " + " | ".join(cells) + " |")
@@ -150,13 +150,13 @@ def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:
 
     A training ends when it has solved its task, so that errors below the threshold rank nothing.
     """
-    ended = [row for row in contest.rows if row.tests]
+    tested = [row for row in contest.rows if row.tests]
     if contest.record["solved"] is None:
         best = max if contest.record["better"] == "higher" else min
-        return [best(ended, key=lambda row: statistics.fmean(row.tests))]
-    steps = {row.name: row.solved_steps or [] for row in ended}
-    most = max(map(len, steps.values()))
-    first = [row for row in ended if steps[row.name] and len(steps[row.name]) == most]
+        return [best(tested, key=lambda row: statistics.fmean(row.tests))]
+    steps = {row.name: row.solved_steps or [] for row in tested}
+    count = max(map(len, steps.values()))
+    first = [row for row in tested if steps[row.name] and len(steps[row.name]) == count]
     return sorted(first, key=lambda row: statistics.fmean(steps[row.name]))
 
 

@@ -105,18 +105,20 @@ def checked(name: str, steps: int, batch: int, hidden: int) -> dict:
     # Long sequences all have full length; the others differ in length, and some have no step.
     lengths = None if steps == STEPS else torch.randint(0, steps + 1, (batch,), generator=random)
     fixed, every = (what, input, state, lengths), steps == 100
-    want = results(*fixed, torch.float64, "portable", every)
+    expected = results(*fixed, torch.float64, "portable", every)
     plain = results(*fixed, torch.float32, "portable", every)
     poison = torch.full((1 << 26,), torch.nan, device="cuda")
     del poison
-    got = results(*fixed, torch.float32, "cuda", every)
-    again = results(*fixed, torch.float32, "cuda", every)
-    errors = {key: cuda_device.distance(got[key], want[key]) for key in want}
+    actual = results(*fixed, torch.float32, "cuda", every)
+    repeated = results(*fixed, torch.float32, "cuda", every)
+    errors = {key: cuda_device.distance(actual[key], expected[key]) for key in expected}
     allowed = {
-        key: max(OUTPUTS if key in ("output", "last") else GRADIENTS, 3 * cuda_device.distance(plain[key], want[key]))
-        for key in want
+        key: max(
+            OUTPUTS if key in ("output", "last") else GRADIENTS, 3 * cuda_device.distance(plain[key], expected[key])
+        )
+        for key in expected
     }
-    is_deterministic = all(torch.equal(got[key], again[key]) for key in got)
+    is_deterministic = all(torch.equal(actual[key], repeated[key]) for key in actual)
     return {
         "errors": errors,
         "repeats": is_deterministic,

@@ -237,16 +237,16 @@ def adding_search() -> str:
 
 def _search(rows: list[dict], form: str, highest: bool, names: tuple[str, ...] = SEARCHED) -> tuple[list[str], int]:
     """Return the lines of the five best trials and the median, and the number of the best trial."""
-    ended = [row for row in rows if row.get("validation") is not None]
-    ended.sort(key=lambda row: row["validation"], reverse=highest)
+    finished = [row for row in rows if row.get("validation") is not None]
+    finished.sort(key=lambda row: row["validation"], reverse=highest)
     lines = ["| trial | " + " | ".join(names) + " | validation |", "| --- |" + " ---: |" * (len(names) + 1)]
-    for row in ended[:5]:
+    for row in finished[:5]:
         values = " | ".join(f"{row['values'][name]:.3g}" for name in names)
         lines.append(f"| {row['trial']} | {values} | {form.format(row['validation'])} |")
-    failed = f", without {len(rows) - len(ended)} that diverged" if len(ended) < len(rows) else ""
-    middle = form.format(statistics.median(row["validation"] for row in ended))
+    failed = f", without {len(rows) - len(finished)} that diverged" if len(finished) < len(rows) else ""
+    middle = form.format(statistics.median(row["validation"] for row in finished))
     lines.append(f"| median of {len(rows)} trials{failed} |{' |' * len(names)} {middle} |")
-    return lines, ended[0]["trial"]
+    return lines, finished[0]["trial"]
 
 
 def coverage_status() -> str:

@@ -52,11 +52,11 @@ def step_times(data: str | None) -> dict:
         steps(1 + WARM_UP, TIMED)
         end.record()
         torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
             steps(1 + WARM_UP + TIMED, PROFILED)
             torch.cuda.synchronize()
     kernels: dict[str, list[float]] = defaultdict(list)
-    for event in seen.events():
+    for event in profiler.events():
         if event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith(("aten::", "cuda")):
             kernels[event.name].append(event.time_range.elapsed_us())
     rows = [

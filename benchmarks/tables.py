@@ -265,7 +265,7 @@ def _with_footnotes(name: str) -> str:
     OPENED.clear()
     text = TABLES[name]()
     notes = [records.FOOTNOTE] if records.MARK in text else []
-    doubted: dict[str, list[str]] = {}
+    footnotes: dict[str, list[str]] = {}
     for path in dict.fromkeys(path for path in OPENED if path.suffix == ".json" and path.is_relative_to(RESULTS)):
         content = json.loads(path.read_text(encoding="utf8"))
         if isinstance(content, dict) and not content.keys() & {
@@ -273,11 +273,11 @@ def _with_footnotes(name: str) -> str:
             "models",
             "space",
         }:  # runs are marked row by row
-            each = [row for row in content.get("rows", ()) if "commit" in row] or [content]
+            rows = [row for row in content.get("rows", ()) if "commit" in row] or [content]
             why = f", because {content['not_repeated']}" if "not_repeated" in content else ""
-            for wrong in dict.fromkeys(records.source_of(row) for row in each if records.mark([row])):
-                doubted.setdefault(wrong + why, []).append(f"`results/{path.relative_to(RESULTS)}`")
-    for wrong, paths in doubted.items():
+            for wrong in dict.fromkeys(records.source_of(row) for row in rows if records.mark([row])):
+                footnotes.setdefault(wrong + why, []).append(f"`results/{path.relative_to(RESULTS)}`")
+    for wrong, paths in footnotes.items():
         more = f" and {len(paths) - 3} more files" if len(paths) > 3 else ""
         notes.append(f"*Source:* {', '.join(paths[:3])}{more}: {wrong}.")
     return "\n\n".join([text, *notes])

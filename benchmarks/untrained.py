@@ -56,8 +56,8 @@ def readout(layer: CoRNN, task: Task) -> float:
         return torch.cat(((features - centre) / scale, torch.ones(len(features), 1, dtype=torch.float64)), 1)
 
     features = scaled(features)
-    fitted, wanted = features[:FITTED], torch.nn.functional.one_hot(targets[:FITTED], 10).double()
-    products, answers = fitted.t() @ fitted, fitted.t() @ wanted
+    fitted, targets_one_hot = features[:FITTED], torch.nn.functional.one_hot(targets[:FITTED], 10).double()
+    products, answers = fitted.t() @ fitted, fitted.t() @ targets_one_hot
     unit = torch.eye(len(products), dtype=torch.float64)
     solutions = [torch.linalg.solve(products + ridge * unit, answers) for ridge in RIDGES]
     best = max(solutions, key=lambda weights: accuracy(features[FITTED:], targets[FITTED:], weights))

@@ -18,12 +18,12 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 def main(files: list[str]) -> int:
     """Import the files and return the exit code."""
-    doubted = 0
+    in_doubt = 0
     for file in files:
         path, source = import_record(Path(file), RESULTS)
         print(f"{path.relative_to(RESULTS.parent)}: {source}")
-        doubted += source not in TRUSTED
-    return int(doubted > 0)
+        in_doubt += source not in TRUSTED
+    return int(in_doubt > 0)
 
 
 if __name__ == "__main__":
